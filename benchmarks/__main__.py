@@ -14,10 +14,7 @@ from . import (
     bench_bounds,
     bench_chats,
     bench_concurrency,
-    bench_dialects,
     bench_dispatch,
-    bench_exports,
-    bench_jsonschema,
     bench_overhead,
     bench_preview,
     bench_tap,
@@ -33,15 +30,12 @@ BENCHMARKS = (
     bench_arguments,
     bench_dispatch,
     bench_overhead,
-    bench_exports,
     bench_telemetry,
     bench_tap,
     bench_chats,
     bench_concurrency,
     bench_bounds,
-    bench_dialects,
     bench_tools,
-    bench_jsonschema,
 )
 
 

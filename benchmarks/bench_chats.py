@@ -7,8 +7,8 @@ that it could join but for those of the milliseconds in which readers are not wo
 CPU per event: process time of a run of 20,000 deltas that one reader reads, over that of the same run read and encoded
 in a loop, in pairs that take turns; bar 1.5. Readers: what one adds to the memory that Python has allocated, beyond
 one of an event stream in ten lines of Starlette; bar 40 kB. Readers that stand still may not slow a run: bar 1.1 of
-its CPU time. A late joiner has its first byte in wall time (99 of 100 joins): bar 50 ms. The log takes 6 µs an event,
-in either thread, at batches of 64.
+its CPU time. A body that is posted may hold the event loop for 5 ms of CPU at a time. A late joiner has its first byte
+in wall time (99 of 100 joins): bar 50 ms. The log takes 6 µs an event, in either thread, at batches of 64.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from streamtools.integrations.asgi import EventStreamResponse
 from streamtools.web import Chats, OwnEvents
 from streamtools.web.encoding import framed
 from streamtools.web.log import SqliteLog
+from streamtools.web.ui_requests import read_ui_request
 
 from .bodies import CHAT
 from .measure import Figure, show
@@ -53,12 +54,30 @@ def run(deltas: int = DELTAS, readers: int = READERS, joins: int = JOINS) -> lis
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        figures += _posted()
         figures += asyncio.run(_events(folder, deltas))
         figures += asyncio.run(_log(folder))
         figures += asyncio.run(_joins(folder, deltas, joins))
         figures += asyncio.run(_still(folder, deltas, readers))
         figures += asyncio.run(_readers(folder, readers))
     return figures
+
+
+# -- bodies that are posted --------------------------------------------------------------------------------------------
+
+
+def _posted() -> list[Figure]:
+    said = [{"id": f"m{at}", "role": "user", "parts": [{"type": "text", "text": "x" * 130}]} for at in range(2_000)]
+    body = json.dumps({"id": "k", "messages": said}).encode()
+    name = f"useChat with 2,000 messages ({len(body) / 1e6:.1f} MB): holds the event loop"
+    return [Figure(name=name, value=min(_read(body) for _ in range(9)), unit="ms", bar=5)]
+
+
+def _read(body: bytes) -> float:
+    """Returns the CPU time in which a body is read, in milliseconds."""
+    began = time.thread_time()
+    read_ui_request(body)
+    return (time.thread_time() - began) * 1e3
 
 
 # -- a program, and a server that does nothing -------------------------------------------------------------------------

@@ -97,6 +97,8 @@ def _tracing(mode: str) -> Any:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
     from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased
 
+    from streamtools.telemetry import Tracing
+
     class Dropped(SpanExporter):
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
             return SpanExportResult.SUCCESS
@@ -108,7 +110,7 @@ def _tracing(mode: str) -> Any:
     else:
         provider.add_span_processor(SimpleSpanProcessor(Dropped()))
     # Under the meter time is slow, so that waits which pass at once would have spans of their own.
-    return st.telemetry.Tracing(provider, spans={"wait": False})
+    return Tracing(provider, spans={"wait": False})
 
 
 def work(mode: str, wire: str, framing: str, bodies: list[list[bytes]]) -> None:

@@ -345,7 +345,7 @@ def settle() -> None:
     """Does what the end of the interpreter would do."""
     gc.collect()
     if "streamtools" in sys.modules:
-        from streamtools.event_loop import settle_open
+        from streamtools.dispatch.event_loop import settle_open
 
         settle_open()
 
@@ -369,7 +369,7 @@ def main() -> None:
         import anyio._backends._trio  # noqa: F401
         import trio  # noqa: F401
 
-        import streamtools.pipelines.agent_loop  # noqa: F401
+        import streamtools.front.runs  # noqa: F401
 
     for number in range(first, last):
         trial = Trial(seed, number, whole=whole, plain=plain)

@@ -43,7 +43,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "streamtools/stages/accumulate.py": (
         "tests/wires/test_odd_streams.py",
         "tests/stages/test_accumulate.py",
-        "tests/wires/test_waiting_calls.py",
         "tests/wires/test_openai_chat.py",
         "tests/wires/test_gemini_pieces.py",
         "tests/wires/test_arguments_of_no_call.py",
@@ -84,6 +83,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_dispatch.py",
         "tests/wires/test_odd_streams.py",
         "tests/pipelines/test_given_calls.py",
+        "tests/pipelines/test_limits_through_the_pipeline.py",
         "tests/dispatch/test_suspended.py",
     ),
     "streamtools/dispatch/pool.py": (
@@ -107,6 +107,8 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_stragglers.py",
         "tests/dispatch/test_model.py",
         "tests/dispatch/test_approval.py",
+        "tests/dispatch/test_resumed.py",
+        "tests/dispatch/test_own_arguments.py",
         "tests/dispatch/test_calls_once.py",
         "tests/pipelines/test_left_streams.py",
         "tests/dispatch/test_middleware.py",
@@ -114,6 +116,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/pipelines/test_retry.py",
         "tests/dispatch/test_executors_in_a_pipeline.py",
     ),
+    "streamtools/dispatch/middleware.py": ("tests/dispatch/test_middleware.py",),
     "streamtools/dispatch/attempts.py": (
         "tests/dispatch/test_second_chances.py",
         "tests/dispatch/test_dispatch.py",
@@ -124,7 +127,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_cancel_one.py",
         "tests/dispatch/test_stragglers.py",
         "tests/dispatch/test_middleware.py",
-        "tests/telemetry/test_questions.py",
         "tests/dispatch/test_store.py",
         "tests/dispatch/test_operations.py",
         "tests/dispatch/test_executors_in_a_pipeline.py",
@@ -133,7 +135,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/pipelines/test_answers.py",
         "tests/pipelines/test_retry.py",
     ),
-    "streamtools/dispatch/store.py": (
+    "streamtools/durable/claims.py": (
         "tests/dispatch/test_store_times.py",
         "tests/dispatch/test_run_once.py",
         "tests/dispatch/test_store.py",
@@ -141,7 +143,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_cancel_one.py",
         "tests/dispatch/test_second_chances.py",
         "tests/dispatch/test_suspended.py",
-        "tests/dispatch/test_meeting.py",
         "tests/dispatch/test_operations.py",
         "tests/dispatch/test_store_sqlite.py",
         "tests/simulation/test_simulation.py",
@@ -149,6 +150,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "streamtools/wires/anthropic/decoder.py": (
         "tests/wires/test_odd_streams.py",
         "tests/wires/test_anthropic.py",
+        "tests/wires/test_every_wire.py",
         "tests/wires/test_plain_deltas.py",
         "tests/wires/test_reviewed.py",
         "tests/wires/test_usage.py",
@@ -161,8 +163,8 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "streamtools/wires/openai_chat/decoder.py": (
         "tests/wires/test_odd_streams.py",
         "tests/wires/test_openai_chat.py",
+        "tests/wires/test_every_wire.py",
         "tests/wires/test_fields_beside.py",
-        "tests/wires/test_own_words.py",
         "tests/wires/test_plain_deltas.py",
         "tests/wires/test_usage.py",
         "tests/wires/test_nothing_is_lost.py",
@@ -170,7 +172,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/test_quirks.py",
         "tests/test_endless_streams.py",
     ),
-    "streamtools/history/repair.py": (
+    "streamtools/history/repairing.py": (
         "tests/history/test_repair.py",
         "tests/history/test_refused_shapes.py",
         "tests/history/test_system_prompts.py",
@@ -178,8 +180,9 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/history/test_messages_of_sdk_objects.py",
         "tests/history/test_convert.py",
         "tests/history/test_repair_laws.py",
+        "tests/history/test_with_results.py",
     ),
-    "streamtools/history/lint.py": (
+    "streamtools/history/linting.py": (
         "tests/history/test_refused_shapes.py",
         "tests/history/test_repair.py",
         "tests/history/test_any_messages.py",
@@ -191,6 +194,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/history/test_gemini_contents_history.py",
         "tests/history/test_responses_history.py",
         "tests/history/test_history.py",
+        "tests/history/test_read_back.py",
     ),
     "streamtools/framing/sse.py": (
         "tests/framing/test_sse.py",
@@ -216,6 +220,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_developer_log.py",
         "tests/pipelines/test_retry.py",
         "tests/pipelines/test_attempts.py",
+        "tests/pipelines/test_any_exit.py",
     ),
 }
 """The tests of each module, those that notice most in the least time first."""

@@ -31,7 +31,7 @@ START_S = 30.0
 _NOISE = re.compile(
     r"never retrieved|was destroyed|never awaited|Exception ignored|unhandled exception|RuntimeError|Traceback"
 )
-_OURS = re.compile(r"/streamtools/|streamtools\.|coroutine '(Calls|Pipeline|Timers|Transitions|Attempts)\.")
+_OURS = re.compile(r"/streamtools/|streamtools\.|coroutine '(Calls|Pipeline|Runner|Timers|Transitions|CallAttempts)\.")
 
 
 @dataclass

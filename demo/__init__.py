@@ -181,8 +181,10 @@ def _traced(path: Path) -> Iterator[TracerProvider]:
     """Spans go into the file while the block runs."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        telemetry = configure("jaeger-file", service_name="streamtools-demo", path=path, set_global=False)
+        telemetry = configure("otlp-file", service_name="streamtools-demo", path=path, set_global=False)
     except OSError as error:
         raise DemoError(f"cannot write the trace to {path}: {error.strerror}") from error
+    except ImportError as error:
+        raise DemoError(f"cannot write the trace: {error}") from error
     with telemetry:
         yield telemetry.provider

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from streamtools import StreamToolsError
-from streamtools.text import printable
+from streamtools.ground.text import printable
 
 from . import PACE, QUESTION, TRACE, WIRES, Options, run
 

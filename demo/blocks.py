@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from streamtools import Observation, ToolCall
 from streamtools.cli.common import cells, pad
-from streamtools.text import printable
+from streamtools.ground.text import printable
 
 from .cells import clip, wrap
 from .terminal import Style, Terminal

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import TracerProvider, format_trace_id
 
-from streamtools.extras import missing
+from streamtools.ground.extras import missing
 
 from .errors import DemoError
 

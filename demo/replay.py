@@ -1,6 +1,6 @@
 """Replays what the demo's model said when it was asked the demo's own question.
 
-The recordings are the bytes that the server sent, one file per response; ``tiny_llm/capture.py`` makes them. They hold
+The recordings are the bytes that the server sent, one file per response; `demo.capture` makes them. They hold
 what the model made of the tools' results, and the tools answer the same every time, so that a replay is the same run.
 """
 

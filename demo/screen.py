@@ -29,7 +29,7 @@ from streamtools.events import (
     ToolCallStart,
     ToolStarted,
 )
-from streamtools.text import printable
+from streamtools.ground.text import printable
 
 from .blocks import Block, CallBlock, TextBlock, margin
 from .terminal import Style, Terminal

@@ -19,7 +19,7 @@ from .errors import DemoError
 __all__ = ["INSTALL", "MODEL", "ModelServer", "installed"]
 
 MODEL = Path(__file__).with_name("tools.gguf")
-"""The model in this folder; ``tiny_llm/README.md`` says what it can do."""
+"""The model in this folder; ``MODEL.md`` says what it can do."""
 
 INSTALL = "pip install -e '.[demo]'"
 """How to get the server, from the repository."""

@@ -6,7 +6,6 @@ lead from page to page, and lets Zensical make ``build/docs/site`` of them. A wa
 
 from __future__ import annotations
 
-import json
 import os
 import posixpath
 import re
@@ -25,10 +24,6 @@ DOCS = REPOSITORY / "docs"
 BUILD = REPOSITORY / "build" / "docs"
 ROOT_PAGES = {"SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md", "CONVENTIONS.md": "conventions.md"}
 """The pages of the repository's root, and where they are on the site."""
-BEHIND = {  # what a match on these pages counts, beside 1 on a page that explains, which a new reader wants first
-    "changelog/": 0.3, "conventions/": 0.3, "reference/api/": 0.4, "internals/": 0.4, "architecture/": 0.6,
-    "examples/": 0.6, "figures/": 0.8, "dependencies/": 0.8, "reference/": 0.9,
-}  # fmt: skip
 _LINK = re.compile(r"(\]\()((?!\w+:)[^)#\s]+)((?:#[^)\s]*)?\))")
 _FENCE = re.compile(r"^( *)(`{3,}).*?^\1\2$\n?", re.MULTILINE | re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
@@ -100,23 +95,6 @@ def label_cells(page: str) -> str:
         return re.sub(r"<tr>.*?</tr>", row, table[0], flags=re.DOTALL)
 
     return re.sub(r"<table>.*?</table>", labelled, page, flags=re.DOTALL)
-
-
-def write_search(site: Path) -> list[str]:
-    """Replaces Zensical's worker by ours, and adds what that ranks by to the index; returns what is wrong."""
-    words = tomllib.loads((DOCS / "search_words.toml").read_text(encoding="utf-8"))
-    phrases = {page.removesuffix("index.md").removesuffix(".md"): row.split(", ") for page, row in words.items()}
-    data = json.loads((site / "search.json").read_text(encoding="utf-8"))
-    for item in data["items"]:
-        place = item["location"].partition("#")[0]
-        item["prior"] = next((worth for start, worth in BEHIND.items() if place.startswith(start)), 1)
-        if item["location"] == place:
-            item["words"] = phrases.get(place.rstrip("/") + "/" * (place == "providers/"), [])
-    _write(site / "search.json", json.dumps(data))
-    [worker] = (site / "assets/javascripts/workers").glob("search.*.js")
-    shutil.copy(DOCS / "search_worker.js", worker)
-    lost, without = words.keys() - sources(), sources().keys() - words
-    return [f"no such page: {page}" for page in lost] + [f"no words for {page}" for page in without]
 
 
 def _listed(nav: list[dict[str, Any]], pages: Path, title: str = "") -> Iterator[str]:
@@ -194,10 +172,6 @@ def main() -> int:
     if built.returncode == 0:
         for page in (BUILD / "site").rglob("*.html"):
             _write(page, label_cells(page.read_text(encoding="utf-8")))
-        wrong = write_search(BUILD / "site")
-        if wrong:
-            print("docs/search_words.toml:", *sorted(wrong), sep="\n  ", file=sys.stderr)
-            return 1
         print(f"{len(list((BUILD / 'site').rglob('*.html')))} pages in {BUILD / 'site'}")
     return built.returncode
 

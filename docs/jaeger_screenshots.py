@@ -1,7 +1,7 @@
 """Makes the pictures of a Jaeger from a run of the demo: ``python docs/jaeger_screenshots.py``, where Chromium is.
 
 ``STREAMTOOLS_JAEGER_URL`` is Jaeger's interface (``http://localhost:16686``), ``OTEL_EXPORTER_OTLP_ENDPOINT`` where it
-takes spans (``http://localhost:4318``), as for `make test-backends`.
+takes spans (``http://localhost:4318``), as for `nox -s backends`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from demo import Options, run  # noqa: E402  # the repository comes first
-from streamtools import StreamToolsError  # noqa: E402
-from streamtools.cli.fetch import fetch_trace, trace_address  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
 NEEDED = ("STREAMTOOLS_JAEGER_URL", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -42,8 +41,9 @@ def main() -> int:
         file = Path(folder, "demo.json")
         run(Options(trace=file), io.StringIO())
         trace_id = json.loads(file.read_bytes())["data"][0]["traceID"]
-    address = f"{os.environ[NEEDED[0]].rstrip('/')}/trace/{trace_id}"
-    wait_for(address)
+    jaeger = os.environ[NEEDED[0]].rstrip("/")
+    address = f"{jaeger}/trace/{trace_id}"
+    wait_for(f"{jaeger}/api/v3/traces/{trace_id}")
     for name, query, height in (("trace", "", 504), ("chat", "?uiFind=get_weather", 828)):
         picture = PICTURES / f"jaeger-{name}.png"
         command = [chromium, *FLAGS, f"--window-size=1280,{height}", f"--screenshot={picture}", address + query]
@@ -55,14 +55,14 @@ def wait_for(address: str) -> None:
     """Returns once Jaeger has the trace.
 
     Raises:
-        StreamToolsError: it does not have it in time.
+        OSError: it does not have it in time.
     """
     ends = time.monotonic() + PATIENCE_S
     while True:
         try:
-            fetch_trace(trace_address(address))
+            urllib.request.urlopen(address, timeout=PATIENCE_S).close()
             return
-        except StreamToolsError:
+        except OSError:
             if time.monotonic() > ends:
                 raise
             time.sleep(0.2)

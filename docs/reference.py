@@ -16,6 +16,7 @@ MODULES = (
     *("streamtools", "errors", "turn", "parts", "content", "tools", "exports", "dispatch"),
     *(
         "dispatch.executors",
+        "seams",
         "history",
         "mcp",
         "modes",
@@ -24,6 +25,7 @@ MODULES = (
         "sources",
         "decode",
         "observers",
+        "policy",
         "telemetry",
     ),
     *("record", "view", "privacy", "provenance", "web", "integrations", "integrations.httpx", "integrations.langgraph"),
@@ -31,7 +33,7 @@ MODULES = (
     "warning_codes",
 )
 """The modules that a program imports from."""
-SAME_AS = {"PipelineKeywords": "streamtools.pipelines.entry.pipeline"}
+SAME_AS = {"PipelineKeywords": "streamtools.front.streams.pipeline"}
 """The function whose docstring and defaults hold for the options of others."""
 DEFAULTS = {"ToolKeywords": "streamtools.tools.options.ToolOptions"}
 """The dataclass that has the defaults of options."""
@@ -104,7 +106,7 @@ class _Page:
         yield ""
 
     def _class(self, name: str, cls: Any) -> Iterator[str]:
-        bases = ", ".join(str(base) for base in cls.bases if str(base) not in {"Protocol", "Generic[T]"})
+        bases = ", ".join(str(base) for base in cls.bases if str(base) not in {"Protocol", "Generic[T]", "PassesOn"})
         yield from _code(f"class {name}({bases})" if bases else f"class {name}")
         yield from self._prose(cls)
         rows = [
@@ -205,7 +207,7 @@ class _Page:
                 )
 
     def _fields(self, keywords: str) -> list[Any]:
-        for module in ("pipelines.entry", "tools.options", "pipelines.agent_loop"):
+        for module in ("front.checked", "tools.options"):
             if keywords in self._package[module].members:
                 found = self._package[module][keywords]
                 return [

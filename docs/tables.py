@@ -24,7 +24,7 @@ from typing import get_args
 from streamtools import Limits, cli, events, exports
 from streamtools.parts import COUNTS, OUTCOMES, RUN_OUTCOMES, WAITS
 from streamtools.stages import DIALECTS
-from streamtools.stages.text.dialects import FAMILIES
+from streamtools.text_calls.dialects import FAMILIES
 from streamtools.warning_codes import WARNINGS
 from streamtools.wires import Tolerance
 from streamtools.wires.marks import MARKS

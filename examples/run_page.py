@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from streamtools import Trajectory, agent_loop, tool
-from streamtools.view import Watch, chrome_trace, page, write_private
+from streamtools.view import Watch, page, write_private
 
 attempts = 0
 
@@ -108,8 +108,7 @@ async def watched() -> Watch:
 def main() -> None:
     watch = asyncio.run(watched())
     write_private("run.html", page(watch))
-    write_private("run.perfetto.json", json.dumps(chrome_trace(watch.picture)))
-    print(f"open {Path('run.html').resolve()} in a browser, and run.perfetto.json at ui.perfetto.dev")
+    print(f"open {Path('run.html').resolve()} in a browser")
 
 
 if __name__ == "__main__":

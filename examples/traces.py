@@ -1,4 +1,4 @@
-"""Writes spans of every step, model response and tool to a file that the Jaeger UI opens."""
+"""Writes spans of every step, model response and tool to a file of OTLP as JSON, which the Jaeger UI opens."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def stream() -> AsyncIterator[bytes]:
 
 
 async def main() -> None:
-    with configure("jaeger-file", path="trace.json") as telemetry:  # or "otlp", to a collector
+    with configure("otlp-file", path="trace.json") as telemetry:  # or "otlp", to a collector
         async with pipeline(stream(), tools=[add]) as events:
             async for _ in events:
                 pass

@@ -21,12 +21,13 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .api import breakages, dumped
+from .api import dumped
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-MOST_BYTES = 4_300_000  # of the wheel, unpacked
+MOST_BYTES = 3_950_000  # of the wheel, unpacked
+UV = str(Path(sys.executable).with_name("uv"))
 UNTRACKED = shutil.ignore_patterns(
-    ".venv*", ".git", "dist", "build", "traces", "__pycache__", ".*_cache", ".hypothesis"
+    ".venv*", ".nox", ".git", "dist", "build", "traces", "__pycache__", ".*_cache", ".hypothesis"
 )
 
 WITH_MODEL = """
@@ -103,12 +104,10 @@ def copied(to: Path) -> Path:
     return to
 
 
-def built(sources: Path, into: Path, *kinds: str) -> dict[str, bytes]:
-    """Builds and returns the archives by their names."""
-    kinds_given = [word for kind in kinds for word in ("-t", kind)]
-    command = [sys.executable, "-m", "hatchling", "build", "-d", str(into), *kinds_given]
-    run(command, sources, SOURCE_DATE_EPOCH=epoch())
-    return {path.name: path.read_bytes() for path in sorted(into.iterdir())}
+def built(sources: Path, into: Path) -> dict[str, bytes]:
+    """Builds the source distribution, and the wheel from it; returns both by their names."""
+    run([UV, "build", "--quiet", "--out-dir", str(into)], sources, SOURCE_DATE_EPOCH=epoch())
+    return {path.name: path.read_bytes() for path in sorted(into.iterdir()) if path.suffix in (".gz", ".whl")}
 
 
 def run(command: list[str], directory: Path, **environment: str) -> str:
@@ -131,21 +130,19 @@ def run(command: list[str], directory: Path, **environment: str) -> str:
 
 
 def build_twice(work: Path, dist: Path) -> tuple[Path, Path]:
-    """Builds twice, and the wheel a third time from the source distribution; writes dist/."""
-    first = built(copied(work / "here"), work / "first", "sdist", "wheel")
-    again = built(copied(work / "elsewhere" / "deeper"), work / "again", "sdist", "wheel")
+    """Builds in two directories; writes dist/, and returns the wheel and the unpacked sources."""
+    first = built(copied(work / "here"), work / "first")
+    again = built(copied(work / "elsewhere" / "deeper"), work / "again")
     if first != again:
         raise Failed(f"a second build differs: {', '.join(name for name in first if first[name] != again.get(name))}")
     sdist, wheel = (next(name for name in first if name.endswith(end)) for end in (".tar.gz", ".whl"))
     shutil.unpack_archive(work / "first" / sdist, work / "unpacked", filter="data")
     (unpacked,) = (work / "unpacked").iterdir()
-    if built(unpacked, work / "third", "wheel") != {wheel: first[wheel]}:
-        raise Failed(
-            "the wheel that is built from the source distribution differs from the one built from the repository"
-        )
-    print(f"built twice, bit-identical; the wheel also from the source distribution (SOURCE_DATE_EPOCH={epoch()})")
+    print(f"built twice, bit-identical, the wheel from the source distribution (SOURCE_DATE_EPOCH={epoch()})")
     shutil.rmtree(dist, ignore_errors=True)
-    shutil.copytree(work / "first", dist)
+    dist.mkdir()
+    for name, content in first.items():
+        (dist / name).write_bytes(content)
     return dist / wheel, unpacked
 
 
@@ -171,22 +168,9 @@ def measured(wheel: Path) -> None:
 
 def installed(venv: Path, *what: str) -> Path:
     """Makes a venv without pip, installs into it, and returns its Python."""
-    run([sys.executable, "-m", "venv", "--without-pip", str(venv)], venv.parent)
+    run([UV, "venv", "--quiet", "--python", sys.executable, str(venv)], venv.parent)
     python = venv / "bin" / "python"
-    run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "--python",
-            str(python),
-            "--disable-pip-version-check",
-            "--quiet",
-            "install",
-            *what,
-        ],
-        venv.parent,
-    )
+    run([UV, "pip", "install", "--quiet", "--python", str(python), *what], venv.parent)
     return python
 
 
@@ -218,14 +202,14 @@ def tried(work: Path, wheel: Path, sdist: Path, sources: Path, bill: Path, tools
     ).split()
     if not Path(where[0]).is_relative_to(work / "bare") or f"-{where[1]}-" not in wheel.name:
         raise Failed(f"the wheel was not imported: {where}")
+    user = installed(work / "user", f"{sdist}[demo]", "openai")
     shutil.copytree(sources / "demo", outside / "demo")
-    run([str(bare), "-m", "demo", "--replay", "--trace", "run.json"], outside)
+    run([str(user), "-m", "demo", "--replay", "--trace", "run.json"], outside)  # OTLP's encoder is an extra
     shown = run([str(bare.with_name("streamtools")), "replay", "run.jsonl", "--fast"], outside)
     if "step 1" not in shown or " ok = " not in shown:
         raise Failed(f"a replay without extras shows {shown!r}")
-    print("a bare installation of the wheel: imported, the demo replayed, its recording replayed")
+    print("a bare installation of the wheel: imported, the demo's recording replayed")
 
-    user = installed(work / "user", f"{sdist}[demo]", "openai")
     program = re.search(
         r"<!-- runs: tiny-model -->\n```python\n(.*?)^```$",
         (sources / "README.md").read_text("utf-8"),
@@ -247,22 +231,6 @@ def tried(work: Path, wheel: Path, sdist: Path, sources: Path, bill: Path, tools
     print("pyright:", checked.strip())
 
 
-def compared(work: Path, wheel: Path) -> None:
-    """Compares the wheel's interface with its own, and with one that lacks a parameter, which must be found."""
-    before, after = work / "before", work / "after"
-    for folder in (before, after):
-        shutil.unpack_archive(wheel, folder, format="zip")
-    if found := breakages(before, after):
-        raise Failed(f"the interface differs from itself: {found}")
-    entry = after / "streamtools" / "pipelines" / "entry.py"
-    entry.write_text(
-        entry.read_text("utf-8").replace("    tools: AnyTools", "    implements: AnyTools"), encoding="utf-8"
-    )
-    if "streamtools.pipelines.entry.pipeline: Parameter was removed" not in breakages(before, after):
-        raise Failed("a parameter of pipeline() that is gone was not noticed")
-    print("the interface: written, and compared by griffe with itself and with one that lacks a parameter")
-
-
 def main() -> int:
     """Makes and tries a release; 1 if anything is wrong with it."""
     dist, tools = REPOSITORY / "dist", Path(sys.argv[1]).absolute()
@@ -276,7 +244,6 @@ def main() -> int:
             name = sdist.name.removesuffix(".tar.gz")
             tried(work, wheel, sdist, sources, dist / f"{name}.cdx.json", tools)
             (dist / f"{name}.api.json").write_text(dumped(sources), encoding="utf-8")
-            compared(work, wheel)
     except Failed as failure:
         print(failure, file=sys.stderr)
         return 1

@@ -17,23 +17,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import on_demand
+from .ground import on_demand
 
 if TYPE_CHECKING:
     from ._version import __version__
     from .decode.decoder import StreamDecoder, parse
-    from .dispatch.answers import CallAnswer
-    from .dispatch.approval import Decision, Deny
-    from .dispatch.suspended import Suspended
+    from .durable.retry import Retry
+    from .durable.suspended import CallAnswer, Suspended
     from .errors import ModelRetry, StreamError, StreamToolsError, ToolError
     from .events import ApprovalRequested, Event, Observation, ReasoningDelta, StreamEnd, TextDelta, ToolCallValidated
+    from .front import Trajectory
+    from .front.at_hand import resume, run_calls
+    from .front.face import Pipeline
+    from .front.runs import agent_loop
+    from .front.streams import pipeline
     from .limits import Limits
     from .parts import ToolCall, Usage
-    from .pipelines.agent_loop import AgentLoop, agent_loop
-    from .pipelines.entry import Pipeline, pipeline
-    from .pipelines.modelless import resume, run_calls
-    from .pipelines.retry import Retry
-    from .pipelines.trajectory import Trajectory
+    from .pipelines.agent_loop import AgentLoop
+    from .seams import Decision, Deny
     from .tools.context import ToolContext
     from .tools.definition import Tool
     from .tools.tool import tool
@@ -43,14 +44,15 @@ else:
         __name__,
         {
             "_version": "__version__",
-            "pipelines.entry": "Pipeline pipeline",
-            "pipelines.modelless": "resume run_calls",
-            "dispatch.suspended": "Suspended",
-            "dispatch.answers": "CallAnswer",
-            "dispatch.approval": "Decision Deny",
-            "pipelines.agent_loop": "AgentLoop agent_loop",
-            "pipelines.trajectory": "Trajectory",
-            "pipelines.retry": "Retry",
+            "front.streams": "pipeline",
+            "front.at_hand": "resume run_calls",
+            "front.runs": "agent_loop",
+            "front.face": "Pipeline",
+            "seams": "Decision Deny",
+            "pipelines.agent_loop": "AgentLoop",
+            "front": "Trajectory",
+            "durable.retry": "Retry",
+            "durable.suspended": "CallAnswer Suspended",
             "limits": "Limits",
             "decode.decoder": "StreamDecoder parse",
             "tools.tool": "tool",

@@ -12,26 +12,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias, get_args
 
-from .text import PLAIN_NAME_CHARACTERS, PLAIN_NAME_LENGTH, one_line
+from .ground.text import PLAIN_NAME_CHARACTERS, PLAIN_NAME_LENGTH, one_line
 
 _Kind: TypeAlias = Literal["image", "audio", "video", "file"]
 Caller: TypeAlias = Literal["direct", "code"]
 """Who makes a call: the model itself, or code that it wrote and the provider runs."""
 
 __all__ = [
-    "AnsweredLater",
-    "Block",
-    "Caller",
-    "Grammar",
-    "Media",
-    "Namespace",
-    "Opaque",
-    "FinalResult",
-    "RequestHints",
-    "Text",
-    "ToolResult",
-]
+    "AnsweredLater", "Block", "Caller", "Grammar", "Media", "Namespace", "Opaque", "FinalResult", "RequestHints",
+    "Text", "ToolResult",
+]  # fmt: skip
 
+PLACEHOLDERS = {  # what copies of a run show in the place of secrets, by their kinds
+    "private_key": "[private key]", "api_key": "[api key]", "jwt": "[token]", "bearer": "[token]", "hook": "[secret]",
+    "password": "[password]", "netrc": "[password]", "cookie": "[cookie]", "value": "[secret]", "card": "[card number]",
+    "mail": "[mail address]",
+}  # fmt: skip
 _MAX_WORD_CHARS = 1024  # of a type or a name in a placeholder: as long as an address may be
 
 
@@ -113,11 +109,34 @@ class Media:
                 return f"{name}: expected text, got {type(value).__name__}{hint}"
         return None
 
+    def address(self) -> str | None:
+        """Returns a URL of the medium: its bytes as a ``data:`` URL, or where it is; None if only an id is known."""
+        if self.data is not None:
+            return f"data:{self.mime_type or 'application/octet-stream'};base64,{self.data}"
+        return self.url
+
     def placeholder(self) -> str:
         """Returns the text in place of a medium on a wire without such content: kind, type and name on one line, no
         content."""
         words = ", ".join(one_line(word, _MAX_WORD_CHARS) for word in (self.mime_type, self.filename) if word)
         return f"[{self.kind}{f': {words}' if words else ''}]"
+
+
+_DATA_URL = re.compile(r"data:(?P<type>[^;,]*)(?:;[^,;]*)*?(?P<base64>;base64)?,", re.IGNORECASE)
+
+
+def read_data_url(url: str) -> tuple[str | None, str] | None:
+    """Returns the type and the base64 text of a ``data:`` URL; None if it is another one."""
+    head = _DATA_URL.match(url)
+    if head is None:
+        return None
+    body = url[head.end() :]
+    if not head["base64"]:
+        from base64 import b64encode  # few are written so
+        from urllib.parse import unquote_to_bytes
+
+        body = b64encode(unquote_to_bytes(body)).decode()
+    return head["type"] or None, body
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +199,7 @@ class ToolResult:
             object.__setattr__(self, name, value_)
 
 
-# -- what a request may say about a tool -------------------------------------------------------------------------------
+# -- what a request may say about a tool --
 
 _NAMESPACE = re.compile(f"[{PLAIN_NAME_CHARACTERS}]{{1,{PLAIN_NAME_LENGTH}}}")
 

@@ -2,61 +2,7 @@
 
 An error of the stream is raised at ``async for`` (and kept as ``turn.error``); an error of one call is an `Observation`
 that carries the matching `ToolError`; a mistake of yours is raised where you made it. No message contains argument
-values, tool results or credentials.
-
-    StreamToolsError
-    ├─ StreamError (.kind, .message)      the stream has failed
-    │  ├─ RemoteProtocolError             the peer broke its wire format: "protocol_error", "malformed_chunk",
-    │  │  │                               "not_event_stream", "empty_stream", "unknown_wire",
-    │  │  │                               "legacy_schema", "said_again"
-    │  │  └─ TruncatedStream              it ended before its terminal marker: "stream_truncated"
-    │  ├─ DeadlineExceeded                the time for the first chunk, the step or the run was over:
-    │  │                                  "deadline_exceeded"   .limit .seconds
-    │  ├─ RequestError                    nothing came: the request itself failed, as its __cause__ says:
-    │  │                                  "request_failed"   .status .retry_after
-    │  ├─ WrongWire (ValueError)          it speaks another wire than the ``wire=`` that you gave: "wrong_wire"
-    │  │                                  .wire .looks_like
-    │  ├─ LimitExceeded                   more than `Limits` allows: "limit_exceeded"   .limit .value .setting
-    │  └─ ProviderError                   the provider reported an error in band: "provider_error"; Gemini and
-    │                                     Bedrock also "malformed_function_call", "blocked"   .code .type
-    ├─ LocalProtocolError (RuntimeError)  you called something out of order
-    ├─ BadRequest (ValueError)            a client of your web app sent something that cannot be taken   .path .limit
-    │                                     .status
-    ├─ ChatConflict                       a client asks for what does not fit its conversation   .code
-    ├─ JournalError                       a journaled run cannot go on: its file failed, or the run is another one
-    │  ├─ RunStillRunning                 somebody runs it at this moment   .run_id
-    │  └─ RunTakenOver                    its lease was lost, and somebody else goes on with it   .run_id
-    ├─ ConsumerTooSlow                    a branch that disconnects was full   .size .seq
-    ├─ ToolDefinitionError (TypeError)    this function cannot be a tool   .tool .parameter
-    ├─ SuspendedError (ValueError)        this is not a state of suspended calls that can be trusted
-    ├─ DecisionError (ValueError)         this decision is not about a call that waits: "unknown_call", or about
-    │  │                                  another one than was shown: "changed_call"   .call_id .code
-    │  └─ AlreadyDecided                  somebody was first, whose decision holds   .first
-    ├─ AnswerError (ValueError)           this answer is to no call that waits for one   .call_id .code
-    ├─ SchemaError (ValueError)           a schema that was given is not valid, or exceeds a limit   .path
-    ├─ ExportError (ValueError)           this target is unknown, or cannot carry this tool
-    └─ ToolError                          one call did not succeed; held by its Observation, never raised at you
-       ├─ CallTruncated                   its arguments were cut
-       ├─ CallSkipped                     it was complete, and did not run because of how the turn ended
-       │  └─ ApprovalPending              nobody has decided yet whether it may run
-       ├─ CallCancelled                   it was cancelled
-       ├─ CallDenied                      it may not run: not approved
-       │  ├─ CallRepeated                 it was made too often with the same arguments
-       │  ├─ CallQuoted                   it stands word for word in what a tool returned
-       │  └─ BudgetExceeded               its run, or its pool, has no more calls or tokens   .budget .limit .scope
-       ├─ InvalidArguments (ValueError)   .problems
-       ├─ UnknownTool                     .available .closest
-       ├─ ModelRetry                      a tool raises it: the model should mend the arguments and call again
-       ├─ ToolFailed                      the tool raised; see __cause__
-       ├─ InvalidResult                   the tool has run, and its result does not fit the output schema
-       ├─ ToolSuspended                   a tool raises it: its end has to come from outside
-       │  └─ AnswerPending                nobody has answered yet
-       ├─ ToolNotStarted                  it did not run, and has had no effect: an executor or a store refused it, or
-       │  │                               the tool says so   .by_tool
-       │  └─ BeginRefused                 raised in an executor: the call is over, run nothing
-       ├─ ToolOutcomeUnknown              it was started, and nobody can say how it ended
-       │  └─ CallStillRunning             it runs elsewhere at this moment
-       └─ ToolTimeout                     .timeout_s
+values, tool results or credentials. docs/guide/errors.md draws the tree.
 """
 
 from __future__ import annotations
@@ -64,60 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from .text import one_line
+from .ground.text import one_line
 
 __all__ = [
-    "AnswerError",
-    "AnswerPending",
-    "ApprovalPending",
-    "BadRequest",
-    "BeginRefused",
-    "BudgetExceeded",
-    "CallCancelled",
-    "ChatConflict",
-    "CallDenied",
-    "CallQuoted",
-    "CallRepeated",
-    "CallSkipped",
-    "CallStillRunning",
-    "CallTruncated",
-    "ConsumerTooSlow",
-    "DeadlineExceeded",
-    "AlreadyDecided",
-    "DecisionError",
-    "ExportError",
-    "InvalidArguments",
-    "InvalidResult",
-    "JournalError",
-    "LimitExceeded",
-    "LocalProtocolError",
-    "ModelRetry",
-    "ProviderError",
-    "RemoteProtocolError",
-    "RequestError",
-    "RunStillRunning",
-    "RunTakenOver",
-    "SchemaError",
-    "StreamError",
-    "StreamToolsError",
-    "SuspendedError",
-    "ToolDefinitionError",
-    "ToolError",
-    "ToolFailed",
-    "ToolNotStarted",
-    "ToolOutcomeUnknown",
-    "ToolSuspended",
-    "ToolTimeout",
-    "TruncatedStream",
-    "UnknownTool",
-    "WrongWire",
-]
+    "AnswerError", "AnswerPending", "ApprovalPending", "BadRequest", "BeginRefused", "BudgetExceeded", "CallCancelled",
+    "ChatConflict", "CallDenied", "CallQuoted", "CallRepeated", "CallSkipped", "CallStillRunning", "CallTruncated",
+    "ConsumerTooSlow", "DeadlineExceeded", "AlreadyDecided", "DecisionError", "ExportError", "InvalidArguments",
+    "InvalidResult", "JournalError", "LimitExceeded", "LocalProtocolError", "ModelRetry", "ProviderError",
+    "RemoteProtocolError", "RequestError", "RunStillRunning", "RunTakenOver", "SchemaError", "StreamError",
+    "StreamToolsError", "SuspendedError", "ToolDefinitionError", "ToolError", "ToolFailed", "ToolNotStarted",
+    "ToolOutcomeUnknown", "ToolSuspended", "ToolTimeout", "TruncatedStream", "UnknownTool", "WrongWire",
+]  # fmt: skip
 
 
 _NAMES_SHOWN = 30  # of the available tools, in the error for an unknown one
 
 
-# -- the stream --------------------------------------------------------------------------------------------------------
+# -- the stream --
 
 
 class StreamToolsError(Exception):
@@ -180,7 +89,7 @@ class WrongWire(StreamError, ValueError):
 
     def __init__(self, wire: str, *, looks_like: str) -> None:
         super().__init__(
-            f"expected a stream of {wire}, got one that looks like {looks_like}; leave out wire= to find it"
+            f"expected a stream of {wire}, got one that looks like {looks_like}; write wire={looks_like!r}"
         )
         self.wire = wire
         self.looks_like = looks_like
@@ -228,7 +137,7 @@ class ProviderError(StreamError):
         return f"{message} ({hints})" if hints else message
 
 
-# -- mistakes of the program -------------------------------------------------------------------------------------------
+# -- mistakes of the program --
 
 
 class LocalProtocolError(StreamToolsError, RuntimeError):
@@ -261,8 +170,8 @@ class ChatConflict(StreamToolsError):
     Answer it with the HTTP status 409 and the text of this error."""
 
     code: str
-    """``running``, ``waiting``, ``answered``, ``decided``, ``expired``, ``nothing_waits``, ``nothing_said``,
-    ``edited``, ``unknown_message`` or ``bad_id``."""
+    """``running``, ``stopping``, ``waiting``, ``answered``, ``decided``, ``expired``, ``nothing_waits``,
+    ``nothing_said``, ``edited``, ``unknown_message`` or ``bad_id``."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -428,7 +337,7 @@ class ExportError(StreamToolsError, ValueError):
     """The target is unknown, or it cannot carry this tool."""
 
 
-# -- one call ----------------------------------------------------------------------------------------------------------
+# -- one call --
 #
 # The texts of these errors are read by the model, except where the tool's own exception is behind them.
 
@@ -480,12 +389,7 @@ class UnknownTool(ToolError):
     available: tuple[str, ...]
 
     def __init__(
-        self,
-        name: str | None,
-        *,
-        available: Sequence[str] = (),
-        closest: str | None = None,
-        awaits: str | None = None,
+        self, name: str | None, *, available: Sequence[str] = (), closest: str | None = None, awaits: str | None = None
     ) -> None:
         # The model can mend a wrong name where it reads the right ones. Names may come from an MCP server or a request,
         # so both their number and their length are bounded.
@@ -609,3 +513,10 @@ class ToolOutcomeUnknown(ToolError):
 
 class CallStillRunning(ToolOutcomeUnknown):
     """The call runs elsewhere at this moment, so its end is not known yet: ask again when it has ended."""
+
+
+def contained(error: BaseException) -> BaseException:
+    """Returns an error of a user's function; raises it if it is an interrupt, such as Ctrl-C, perhaps in a group."""
+    if BaseExceptionGroup("", [error]).subgroup(KeyboardInterrupt) is not None:
+        raise error
+    return error

@@ -22,7 +22,8 @@ consumer never meets it.
 Every event has a `seq`, gap-free and increasing within its run, and the `step` it belongs to. Every event that is not
 a delta also has `causes` (the `seq` of the events that led to it) and `time` (monotonic seconds; stamped by the
 pipeline, 0.0 where no clock was at hand). Treat events as immutable: type checkers enforce it, the interpreter does
-not, because freezing them would cost four times the price of building them.
+not, because freezing them would cost four times the price of building them. The arguments of a valid call are a copy
+wherever they are read, so that a change of them changes neither the call nor what others see.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, dataclass_tr
 
 from .content import Caller, ToolResult
 from .errors import StreamError, ToolError, ToolFailed
+from .ground.own import on_read, owned
+from .ground.text import ALWAYS, NEVER, described, one_line, shown_by
 from .parts import (
     FINISHES,
     CallKind,
@@ -48,49 +51,15 @@ from .parts import (
     Usage,
     Wait,
 )
-from .text import ALWAYS, NEVER, described, one_line, shown_by
 
 __all__ = [
-    "AnswerRequested",
-    "ApprovalRequested",
-    "ApprovalResolved",
-    "AttemptBegan",
-    "AttemptCommitted",
-    "AttemptDiscarded",
-    "CausedEvent",
-    "Event",
-    "EventBase",
-    "EventsDropped",
-    "Observation",
-    "OutputDelta",
-    "OutputEnd",
-    "NO_MOMENT",
-    "MessageAdded",
-    "Moment",
-    "Preview",
-    "ProviderItem",
-    "ReasoningDelta",
-    "ReasoningEnd",
-    "ReasoningStart",
-    "RefusalDelta",
-    "RequestFailed",
-    "StepEnd",
-    "StepStart",
-    "StreamEnd",
-    "StreamStart",
-    "TextDelta",
-    "TextEnd",
-    "TextStart",
-    "ToolCallDelta",
-    "ToolCallEnd",
-    "ToolCallFragment",
-    "ToolCallValidated",
-    "ToolCallStart",
-    "ToolProgress",
-    "ToolStarted",
-    "UnknownPayload",
-    "StreamWarning",
-]
+    "AnswerRequested", "ApprovalRequested", "ApprovalResolved", "AttemptBegan", "AttemptCommitted", "AttemptDiscarded",
+    "CausedEvent", "Event", "EventBase", "EventsDropped", "Observation", "OutputDelta", "OutputEnd", "NO_MOMENT",
+    "MessageAdded", "Moment", "Preview", "ProviderItem", "ReasoningDelta", "ReasoningEnd", "ReasoningStart",
+    "RefusalDelta", "RequestFailed", "StepEnd", "StepStart", "StreamEnd", "StreamStart", "TextDelta", "TextEnd",
+    "TextStart", "ToolCallDelta", "ToolCallEnd", "ToolCallFragment", "ToolCallValidated", "ToolCallStart",
+    "ToolProgress", "ToolStarted", "UnknownPayload", "StreamWarning",
+]  # fmt: skip
 
 T = TypeVar("T")
 _set = object.__setattr__
@@ -124,7 +93,7 @@ class CausedEvent(EventBase):
     """Monotonic seconds (`time.monotonic`); differences are meaningful, the value is not."""
 
 
-# -- around a model response ------------------------------------------------------------------------------------
+# -- around a model response --
 
 
 @event
@@ -256,7 +225,7 @@ class ProviderItem(CausedEvent):
     """The part as the provider sent it."""
 
 
-# -- attempts ------------------------------------------------------------------------------------------------------
+# -- attempts --
 
 
 @event
@@ -299,7 +268,7 @@ class AttemptCommitted(CausedEvent):
     others are ``skipped``, and the next step is asked with their results."""
 
 
-# -- tool calls --------------------------------------------------------------------------------------------------
+# -- tool calls --
 
 
 @event
@@ -320,10 +289,13 @@ class ToolCallFragment(EventBase):
     """True if this call has ended."""
     cut: bool = False
     """True if it must not run: the stream ended before the marker that this wire promises for every call."""
-    disorder: Literal["early", "late", "again", "unmarked"] | None = None
+    in_text: bool = False
+    """True if a stage has read the beginning of a call in the text."""
+    disorder: Literal["early", "late", "again", "unmarked", "declined"] | None = None
     """What is out of order, on a wire that marks where calls begin and end. ``early``: arguments where nothing has
     begun; ``late``: arguments where something is over, or is no call; ``again``: a beginning that was said before;
-    ``unmarked``: an end without its marker, since something else began there, or the response ended well."""
+    ``unmarked``: an end without its marker, since something else began there, or the response ended well;
+    ``declined``: all calls so far are void, since the provider declined their model, and another one goes on."""
     problem: str | None = None
     """The code of the reason why the wire could not give the arguments (``too_deep``)."""
     whole: str | None = field(default=None, repr=False)
@@ -400,7 +372,8 @@ class ToolCallDelta(EventBase):
 
 @event
 class ToolCallEnd(CausedEvent):
-    """The call's text is whole, or will never be: `call.status` shows which."""
+    """The call's text is whole, or will never be: `call.status` shows which. With the problem ``void``, which may come
+    behind another end of it, it does not count: it is `discarded`, and in no turn."""
 
     call: ToolCall
     error: ToolError | None = None
@@ -428,7 +401,7 @@ class ToolCallValidated(CausedEvent):
         return self.call.call_id
 
 
-# -- approval ----------------------------------------------------------------------------------------------------
+# -- approval --
 
 
 @event
@@ -469,7 +442,7 @@ class ApprovalResolved(CausedEvent):
     """Those that the call is to run with, if whoever approved it has changed them."""
 
 
-# -- calls that are done outside ---------------------------------------------------------------------------------
+# -- calls that are done outside --
 
 
 @event
@@ -493,7 +466,7 @@ class AnswerRequested(CausedEvent):
     """As `ToolCall.caller`."""
 
 
-# -- running tools -----------------------------------------------------------------------------------------------
+# -- running tools --
 
 
 @event
@@ -543,7 +516,7 @@ class Observation(CausedEvent):
     validated: bool = field(default=False, kw_only=True, metadata=NEVER)
     """True if the arguments passed the schema."""
     validator: str | None = field(default=None, kw_only=True, metadata=NEVER)
-    """The judge of the arguments: ``pydantic``, ``jsonschema``, ``jsonschema-rs``, a validator's own name, or None."""
+    """The judge of the arguments: ``pydantic``, ``jsonschema-rs``, a validator's own name, or None."""
     boundary: Literal["validated", "advisory"] = field(default="validated", kw_only=True)
     """``advisory``: the tool has no schema that could be enforced; only its own check stood before it."""
     coercions: tuple[str, ...] = field(default=(), kw_only=True)
@@ -642,28 +615,15 @@ class Observation(CausedEvent):
         return error.__cause__ if isinstance(error, ToolFailed) and isinstance(error.__cause__, Exception) else error
 
 
-class _OnDemand:
-    """A slot whose text may be given as a function that writes it, and is called when the text is first read."""
-
-    def __init__(self, slot: Any) -> None:
-        self._slot = slot
-
-    def __get__(self, owner: object, kind: type | None = None) -> Any:
-        if owner is None:
-            return self
-        text = self._slot.__get__(owner, kind)
-        if callable(text):
-            text = text()
-            self._slot.__set__(owner, text)
-        return text
-
-    def __set__(self, owner: object, text: object) -> None:
-        self._slot.__set__(owner, text)
-
-
 _OBSERVATION_FIELDS = {one.name for one in fields(Observation)}
 _OBSERVED = {one.name: one.default for one in fields(Observation) if one.default is not MISSING}
-Observation.model_content = _OnDemand(Observation.model_content)  # type: ignore[assignment]
+Observation.model_content = on_read(Observation.model_content)
+Observation.validated_args = owned(Observation.validated_args)
+Observation.edited = owned(Observation.edited)
+ApprovalRequested.arguments = owned(ApprovalRequested.arguments)
+ApprovalResolved.arguments = owned(ApprovalResolved.arguments)
+AnswerRequested.arguments = owned(AnswerRequested.arguments)
+MessageAdded.messages = owned(MessageAdded.messages)
 
 
 def _yes_or_no(fact: bool) -> str:
@@ -688,7 +648,7 @@ def _safely(tell: Callable[[object], str], value: object) -> str:
         return f"a {type(value).__name__} that cannot be shown"
 
 
-# -- structured output ---------------------------------------------------------------------------------------------
+# -- structured output --
 
 
 @event
@@ -705,7 +665,6 @@ class OutputDelta(EventBase):
 
 
 def _moment_of(delta: ToolCallDelta | OutputDelta) -> Moment:
-    """Returns the moment of a delta, and keeps it there."""
     source = delta._source
     if isinstance(source, tuple):
         return source
@@ -724,7 +683,7 @@ class OutputEnd(CausedEvent):
     """The reason, for people and for the model; None if there is a value."""
 
 
-# -- the end -----------------------------------------------------------------------------------------------------
+# -- the end --
 
 
 @event
@@ -743,6 +702,8 @@ class StreamEnd(CausedEvent):
     """The provider's own usage object; of several, the first one with the fields of the last."""
     response_id: str | None = None
     """The provider's id of the response, where it became another one on the way or came late."""
+    model: str | None = None
+    """The model that has ended the response, where another one had begun it."""
     resume_from: ResumePoint | None = field(default=None, repr=False)
     """The place at which to go on, where the stream was cut and its wire can resume one."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from .text import shown_by
+from .ground.text import shown_by
 
 __all__ = ["Limits", "checked_bound"]
 
@@ -40,8 +40,8 @@ class Limits:
     max_argument_containers: int = 50_000
     """Objects and arrays in one call's arguments: Python's garbage collector looks at each of them, and nothing else
     runs meanwhile. The call becomes ``invalid`` (``argument_too_large``)."""
-    max_id_bytes: int = 256
-    """A call id; a longer one is replaced by a synthesised id."""
+    max_id_bytes: int = 8 << 10
+    """A call id, with a signature in it at some gateways; a longer one is replaced by a synthesised id."""
     max_name_bytes: int = 128
     """A tool name; a call with a longer one becomes ``invalid`` (``name_too_long``)."""
     # -- its blocks, and connections with several responses --
@@ -80,12 +80,13 @@ class Limits:
     """Nesting of a foreign schema, and of the values that its references may make a validator follow."""
     max_pattern_chars: int = 1024
     """One ``pattern`` of a foreign schema."""
-    max_validation_steps: int = 500_000
+    max_validation_steps: int = 4_000_000
     """Schemas applied to values while one call's arguments are checked by a foreign schema, or as much other work (some
-    0.3 s; a call needs tens). The call becomes ``invalid``."""
-    max_message_bytes: int = 8 << 20
-    """One message of an MCP server, over the transports of `streamtools.mcp` (as large as a whole list may be; the
-    MCP SDK has 1 MiB for an event, and no bound for a line or body). The request is answered with an error instead."""
+    0.2 s at the worst; a call needs tens), counted before it begins. The call becomes ``invalid``; a schema of which
+    one small value can take more is refused (`SchemaError`)."""
+    max_message_bytes: int = 1 << 20
+    """One message of an MCP server, over the transports of `streamtools.mcp` (the MCP SDK has as much for an event, and
+    no bound for a line or body); a JSON value counts as at least 20. The request is answered with an error instead."""
     max_listed_tools: int = 1_000
     """Tools taken from one MCP server's list; any beyond that are left out and listed as refused."""
     max_list_bytes: int = 8 << 20

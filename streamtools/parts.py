@@ -12,41 +12,17 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 from .content import Caller
-from .text import ALWAYS, shown_by
+from .ground.own import on_read
+from .ground.text import ALWAYS, shown_by
 
 __all__ = [
-    "COUNTS",
-    "FINISHES",
-    "OUTCOMES",
-    "REQUEST_OUTCOMES",
-    "RUN_OUTCOMES",
-    "STEP_OUTCOMES",
-    "WAITS",
-    "CallKind",
-    "CountFacts",
-    "FailedAttempt",
-    "Finding",
-    "Finish",
-    "FinishFacts",
-    "Outcome",
-    "OutcomeFacts",
-    "Part",
-    "RequestOutcome",
-    "ResumePoint",
-    "RunOutcome",
-    "RunOutcomeFacts",
-    "StepOutcome",
-    "StepOutcomeFacts",
-    "Tone",
-    "ToolCall",
-    "Usage",
-    "Wait",
-    "WaitFacts",
-    "WaitReason",
-    "changed",
-]
+    "COUNTS", "FINISHES", "OUTCOMES", "REQUEST_OUTCOMES", "RUN_OUTCOMES", "STEP_OUTCOMES", "WAITS", "CallKind",
+    "CountFacts", "FailedAttempt", "Failure", "Finding", "Finish", "FinishFacts", "Outcome", "OutcomeFacts", "Part",
+    "RequestOutcome", "ResumePoint", "RunOutcome", "RunOutcomeFacts", "StepOutcome", "StepOutcomeFacts", "Tone",
+    "ToolCall", "Usage", "Wait", "WaitFacts", "WaitReason", "changed",
+]  # fmt: skip
 
-# -- the words for ends ------------------------------------------------------------------------------------------------
+# -- the words for ends --
 
 Tone: TypeAlias = Literal["good", "bad", "held", "mute", "odd", "live"]
 """How a view colours a word: it went well, it failed, somebody held it back, it did not come to it, nobody knows, it
@@ -107,7 +83,7 @@ Outcome: TypeAlias = Literal[
     "cancelled",
     "skipped",  # complete, but its turn ended in a way that starts nothing
     "suspended",  # the tool waits for something outside, and is to run again
-    "discarded",  # its answer broke off and was asked for again, so that neither is in the turn
+    "discarded",  # its answer broke off or was declined, and another took its place: it is not in the turn
     "unknown",  # handed over; it may or may not have run
 ]
 """The end of one call, its `Observation.outcome`; ``docs/guide/parallel-calls.md`` lists which of them ran."""
@@ -159,7 +135,7 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
         words="not run: the call was cut",
         sign="✂",
         tone="bad",
-        to_model="Error: the call was cut before its arguments were complete, so it was not run.",
+        to_model="Error: the call was cut before its end, so it was not run.",
         may_run_later=True,
     ),
     "denied": OutcomeFacts(stage="approval", words="not run: it was denied", sign="⊘", tone="held"),
@@ -193,7 +169,7 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
         frees_claim=True,
     ),
     "discarded": OutcomeFacts(
-        stage="dispatch", words="void: its answer broke off, and was asked for again", sign="↺", tone="mute"
+        stage="dispatch", words="void: another answer took the place of its own", sign="↺", tone="mute"
     ),
     "unknown": OutcomeFacts(
         stage="dispatch",
@@ -282,10 +258,10 @@ RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
 }
 """Every end of a run, with its words."""
 
-# -- waits and attempts ------------------------------------------------------------------------------------------------
+# -- waits and attempts --
 
 WaitReason: TypeAlias = Literal[
-    "reading",  # a policy needs the texts that the model has read
+    "judging",  # a rule has not given its verdict yet
     "turn_end",  # only the end of its turn lets the call start
     "approval",
     "answer",  # it is done outside, and somebody hands in its result
@@ -325,10 +301,10 @@ class WaitFacts:
 
 
 WAITS: Mapping[WaitReason, WaitFacts] = {
-    "reading": WaitFacts(words="reading", phrase="the texts of its run to be searched", is_passing=True),
+    "judging": WaitFacts(words="judging", phrase="a rule's verdict", is_passing=True),
     "turn_end": WaitFacts(words="turn's end", phrase="the turn's end", states=("held",)),
-    "approval": WaitFacts(words="approval", phrase="approval", states=("asked",), has_own_span=True, reader_acts=True),
-    "answer": WaitFacts(words="answer", phrase="its answer", states=("handed_out",), reader_acts=True),
+    "approval": WaitFacts(words="approval", phrase="approval", has_own_span=True, reader_acts=True),
+    "answer": WaitFacts(words="answer", phrase="its answer", reader_acts=True),
     "caller": WaitFacts(words="caller", phrase="its caller", reader_acts=True),
     "key": WaitFacts(words="same key", phrase="its key"),
     "tool_limit": WaitFacts(words="tool's limit", phrase="the tool's limit"),
@@ -383,7 +359,6 @@ class Finding:
     """The results and messages with media, which cannot be searched, if the value occurs nowhere else."""
 
     def __str__(self) -> str:
-        """Returns the finding as a sentence without its full stop."""
         if self.origins:
             only = "" if self.is_trusted else "only "
             words = f"`{self.path}` occurs {only}in {' and '.join(self.origins)}"
@@ -410,7 +385,7 @@ class FailedAttempt:
     """Seconds of pause before the next attempt, as planned."""
 
 
-# -- counts, calls and pieces ------------------------------------------------------------------------------------------
+# -- counts, calls and pieces --
 
 CallKind: TypeAlias = Literal["function", "custom", "approval", "server"]
 """``function``: JSON arguments. ``custom``: free text. ``approval``: the provider asks whether it may run a call of its
@@ -508,6 +483,25 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A request or its stream that has failed, as any client's library tells it."""
+
+    outcome: RequestOutcome
+    error_type: str
+    """The HTTP status, the provider's own word, or the class of the exception."""
+    status: int | None = None
+    """The HTTP status."""
+    retry_after: float | None = None
+    """The seconds after which the provider wants to be asked again, if it says so."""
+    code: str | None = None
+    """What has happened, in a word of ours (``rate_limited``, ``overloaded``, ...); None if none fits."""
+    may_pass: bool = False
+    """The same request may be answered soon."""
+    is_of_one_provider: bool = False
+    """Another provider may answer it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePoint:
     """The place at which a response was cut, for the request to go on with it."""
 
@@ -537,7 +531,7 @@ class ToolCall:
     arguments_text: str = field(default="", repr=False)
     """The arguments as the wire sent them, verbatim; the input of a ``custom`` call."""
     arguments: dict[str, Any] | None = field(default=None, repr=False)
-    """The dispatchable value: verbatim, or losslessly normalised (`normalizations`); None unless ``ready``."""
+    """The dispatchable value: verbatim or losslessly normalised; None unless ``ready``. A copy, once validated."""
     status: Literal["ready", "truncated", "invalid"] = field(default="truncated", metadata=ALWAYS)
     problem: str | None = None
     """Code of what is wrong (``incomplete_json``, ``malformed_json``, ``invalid_arguments``), else None."""
@@ -570,10 +564,14 @@ def changed(call: ToolCall, **values: Any) -> ToolCall:
     made = object.__new__(ToolCall)
     for name in _FIELDS_OF_A_CALL:
         object.__setattr__(made, name, values[name] if name in values else getattr(call, name))
+    ARGUMENTS.__set__(made, values["arguments"] if "arguments" in values else ARGUMENTS.__get__(call))
     return made
 
 
-_FIELDS_OF_A_CALL = tuple(one.name for one in fields(ToolCall))
+_FIELDS_OF_A_CALL = tuple(one.name for one in fields(ToolCall) if one.name != "arguments")
+ARGUMENTS: Any = vars(ToolCall)["arguments"]
+"""The slot of a call's arguments, or of what makes a copy of them, once they are validated."""
+ToolCall.arguments = on_read(ARGUMENTS)  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,29 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_origin
 
 from typing_extensions import is_typeddict
 
+from . import events as of
 from .errors import ExportError, StreamError
-from .events import (
-    Event,
-    Observation,
-    OutputEnd,
-    ProviderItem,
-    ReasoningDelta,
-    ReasoningEnd,
-    ReasoningStart,
-    RefusalDelta,
-    StepStart,
-    StreamEnd,
-    StreamStart,
-    StreamWarning,
-    TextDelta,
-    TextEnd,
-    TextStart,
-    ToolCallEnd,
-    ToolCallStart,
-    ToolCallValidated,
-)
+from .events import Event, Observation, TextDelta
+from .ground.own import MESSAGES, own
+from .ground.text import ALWAYS, shown_by
 from .parts import FINISHES, OUTCOMES, Finish, Part, ResumePoint, ToolCall, Usage, changed
-from .text import ALWAYS, shown_by
 from .wires import Wire, find, is_known, meant, names
 
 if TYPE_CHECKING:
@@ -76,7 +59,7 @@ class Turn:
     checkers know what `output_as` returns."""
     output_problem: str | None = None
     """The reason why the answer is no such value; None if it is, or was not asked for."""
-    warnings: tuple[StreamWarning, ...] = ()
+    warnings: tuple[of.StreamWarning, ...] = ()
     """Every tolerance that was used, once per code and detail."""
     observations: tuple[Observation, ...] = ()
     """In call order; empty where nothing was dispatched (`parse`)."""
@@ -109,9 +92,9 @@ class Turn:
     @property
     def sources(self) -> tuple[CitedSource, ...]:
         """The pages and documents that the answer names, or that a search of the provider's has found, each once."""
-        from .wires.cited import cited_sources, distinct  # few answers name any
+        from .wires.cited import cited_sources, distinct_sources  # few answers name any
 
-        return tuple(distinct(source for part in self.parts for source in cited_sources(part.provider_state)))
+        return tuple(distinct_sources(source for part in self.parts for source in cited_sources(part.provider_state)))
 
     @property
     def files(self) -> tuple[Media, ...]:
@@ -205,10 +188,9 @@ class Turn:
             finish=self.finish,
             own_wire=own_wire,
         )
-        return found.render(with_valid_ids(answer, found))
+        return list(own(found.render(with_valid_ids(answer, found)), MESSAGES))  # pieces go back as they came
 
     def _observed(self, results: Mapping[str, Any] | None) -> dict[str, Observation]:
-        """Returns the observations by call, and those made of `results`."""
         observed = {observation.call_id: observation for observation in self.observations}
         calls = {call.call_id: call for call in self.calls if call.kind != "server"}
         for call_id, value in (results or {}).items():
@@ -246,18 +228,18 @@ class TurnBuilder:
         self.wire: Wire | str | None = None
         """The wire or its name; None while it is unknown."""
         self._left_alone = False
-        self.start: StreamStart | None = None
+        self.start: of.StreamStart | None = None
         """The beginning of the response; None before it."""
-        self._end: StreamEnd | None = None
-        self._output: OutputEnd | None = None
+        self._end: of.StreamEnd | None = None
+        self._output: of.OutputEnd | None = None
         self._parts: list[Part | _OpenPart] = []
         self._open: dict[str, _OpenPart] = {}
-        self._calls: dict[str, ToolCall | ToolCallStart] = {}  # a start until its call has ended
+        self._calls: dict[str, ToolCall | of.ToolCallStart] = {}  # a start until its call has ended
         self.add_text: Callable[[str], None] = self._first_text
         """Takes a delta of text, as `add` takes a `TextDelta`, at the price of a list's append."""
         self.add_reasoning: Callable[[str], None] = self._first_reasoning
         """Takes a delta of reasoning in the same way."""
-        self._warnings: dict[tuple[str, str], StreamWarning] = {}
+        self._warnings: dict[tuple[str, str], of.StreamWarning] = {}
         self._observations: dict[str, Observation] = {}
 
     def begin_as(self, other: TurnBuilder) -> None:
@@ -287,12 +269,13 @@ class TurnBuilder:
         """Returns the turn so far, in time linear in its size."""
         start, end, wire = self.start, self._end, self.wire
         may_run = end is not None and end.ended_well
-        in_order = sorted(self._calls.values(), key=_INDEX)  # a call may be announced late
+        counting = [call for call in self._calls.values() if getattr(call, "problem", None) != "void"]
+        in_order = sorted(counting, key=_INDEX)  # a call may be announced late
         calls = tuple([_so_far(call, may_run) for call in in_order])
         return Turn(
             wire=(wire.name if isinstance(wire, Wire) else wire) or (start.wire if start else None),
             record=wire if isinstance(wire, Wire) and not is_known(wire) else None,
-            model=start.model if start else None,
+            model=(end.model if end else None) or (start.model if start else None),
             response_id=(end.response_id if end else None) or (start.response_id if start else None),
             parts=self._ordered_parts(calls),
             calls=calls,
@@ -311,12 +294,13 @@ class TurnBuilder:
         )
 
     def _ordered_parts(self, calls: tuple[ToolCall, ...]) -> tuple[Part, ...]:
-        """Returns the parts in the order in which they began, with the calls among them in call order."""
         in_order, parts = iter(calls), list[Part]()
         for part in self._parts:
             if isinstance(part, _OpenPart):
                 part = part.close()
             elif part.kind == "call":
+                if getattr(self._calls.get(part.call_id or ""), "problem", None) == "void":
+                    continue
                 # An interrupt may have come between a call's part and the call, and the event a second time after it.
                 if (call := next(in_order, None)) is None:
                     continue
@@ -327,14 +311,11 @@ class TurnBuilder:
 
     # -- one method per event that matters --
 
-    def _step_start(self, event: StepStart) -> None:
+    def _step_start(self, event: of.StepStart) -> None:
         self._left_alone = not event.dispatches
 
-    def _stream_start(self, event: StreamStart) -> None:
+    def _stream_start(self, event: of.StreamStart) -> None:
         self.start = event
-
-    def _text_start(self, _: TextStart) -> None:
-        self._begin("text")
 
     def _text(self, event: TextDelta) -> None:
         self.add_text(event.text)
@@ -342,51 +323,45 @@ class TurnBuilder:
     def _first_text(self, text: str) -> None:
         self._begin("text").append(text)
 
-    def _text_end(self, event: TextEnd) -> None:
+    def _text_end(self, event: of.TextEnd) -> None:
         self._finish("text", event)
         self.add_text = self._first_text
 
-    def _reasoning_start(self, _: ReasoningStart) -> None:
-        self._begin("reasoning")
-
-    def _reasoning(self, event: ReasoningDelta) -> None:
+    def _reasoning(self, event: of.ReasoningDelta) -> None:
         self.add_reasoning(event.text)
 
     def _first_reasoning(self, text: str) -> None:
         self._begin("reasoning").append(text)
 
-    def _reasoning_end(self, event: ReasoningEnd) -> None:
+    def _reasoning_end(self, event: of.ReasoningEnd) -> None:
         self._finish("reasoning", event)
         self.add_reasoning = self._first_reasoning
 
-    def _refusal(self, event: RefusalDelta) -> None:
+    def _refusal(self, event: of.RefusalDelta) -> None:
         (self._open.get("refusal") or self._begin("refusal")).append(event.text)
 
-    def _provider_item(self, event: ProviderItem) -> None:
+    def _provider_item(self, event: of.ProviderItem) -> None:
         self._parts.append(Part(kind="provider", provider_state=event.raw))
 
-    def _call_start(self, event: ToolCallStart) -> None:
+    def _call_start(self, event: of.ToolCallStart) -> None:
         if event.call_id in self._calls:
             return
         self._parts.append(Part(kind="call", call_id=event.call_id))
         self._calls[event.call_id] = event
 
-    def _call_end(self, event: ToolCallEnd) -> None:
-        self._calls[event.call.call_id] = event.call
-
-    def _call_ready(self, event: ToolCallValidated) -> None:
+    def _call(self, event: of.ToolCallEnd | of.ToolCallValidated) -> None:
         self._calls[event.call.call_id] = event.call
 
     def _observation(self, event: Observation) -> None:
         self._observations[event.call_id] = event
 
-    def _warning(self, event: StreamWarning) -> None:
+    def _warning(self, event: of.StreamWarning) -> None:
         self._warnings.setdefault((event.code, event.detail), event)
 
-    def _output_end(self, event: OutputEnd) -> None:
+    def _output_end(self, event: of.OutputEnd) -> None:
         self._output = event
 
-    def _stream_end(self, event: StreamEnd) -> None:
+    def _stream_end(self, event: of.StreamEnd) -> None:
         self._end = event
 
     def _begin(self, kind: Literal["text", "reasoning", "refusal"]) -> _OpenPart:
@@ -398,7 +373,7 @@ class TurnBuilder:
             self.add_reasoning = part.append
         return part
 
-    def _finish(self, kind: str, end: TextEnd | ReasoningEnd) -> None:
+    def _finish(self, kind: str, end: of.TextEnd | of.ReasoningEnd) -> None:
         part = self._open.pop(kind, None)
         if part is not None:
             part.provider_state = end.provider_state
@@ -406,9 +381,8 @@ class TurnBuilder:
                 part.deltas = [end.whole]
 
 
-def _so_far(call: ToolCall | ToolCallStart, may_run: bool) -> ToolCall:
-    """Returns a call as it is now, marked if it may run in a turn whose calls may."""
-    if isinstance(call, ToolCallStart):
+def _so_far(call: ToolCall | of.ToolCallStart, may_run: bool) -> ToolCall:
+    if isinstance(call, of.ToolCallStart):
         return ToolCall(
             call_id=call.call_id,
             name=call.name,
@@ -422,8 +396,6 @@ def _so_far(call: ToolCall | ToolCallStart, may_run: bool) -> ToolCall:
 
 
 class _OpenPart:
-    """A growing text: a list of deltas, joined when the turn is built."""
-
     __slots__ = ("append", "deltas", "kind", "provider_state")
 
     def __init__(self, kind: Literal["text", "reasoning", "refusal"]) -> None:
@@ -436,23 +408,23 @@ class _OpenPart:
         return Part(kind=self.kind, text="".join(self.deltas), provider_state=self.provider_state)
 
 
-TAKEN_BY: Mapping[type[Event], Callable[[TurnBuilder, Any], None]] = {
-    StepStart: TurnBuilder._step_start,
-    StreamStart: TurnBuilder._stream_start,
-    TextStart: TurnBuilder._text_start,
+TAKEN_BY: Mapping[type[Event], Callable[[TurnBuilder, Any], object]] = {
+    of.StepStart: TurnBuilder._step_start,
+    of.StreamStart: TurnBuilder._stream_start,
+    of.TextStart: lambda turn, _: turn._begin("text"),
     TextDelta: TurnBuilder._text,
-    TextEnd: TurnBuilder._text_end,
-    ReasoningStart: TurnBuilder._reasoning_start,
-    ReasoningDelta: TurnBuilder._reasoning,
-    ReasoningEnd: TurnBuilder._reasoning_end,
-    RefusalDelta: TurnBuilder._refusal,
-    ProviderItem: TurnBuilder._provider_item,
-    ToolCallStart: TurnBuilder._call_start,
-    ToolCallEnd: TurnBuilder._call_end,
-    ToolCallValidated: TurnBuilder._call_ready,
+    of.TextEnd: TurnBuilder._text_end,
+    of.ReasoningStart: lambda turn, _: turn._begin("reasoning"),
+    of.ReasoningDelta: TurnBuilder._reasoning,
+    of.ReasoningEnd: TurnBuilder._reasoning_end,
+    of.RefusalDelta: TurnBuilder._refusal,
+    of.ProviderItem: TurnBuilder._provider_item,
+    of.ToolCallStart: TurnBuilder._call_start,
+    of.ToolCallEnd: TurnBuilder._call,
+    of.ToolCallValidated: TurnBuilder._call,
     Observation: TurnBuilder._observation,
-    StreamWarning: TurnBuilder._warning,
-    OutputEnd: TurnBuilder._output_end,
-    StreamEnd: TurnBuilder._stream_end,
+    of.StreamWarning: TurnBuilder._warning,
+    of.OutputEnd: TurnBuilder._output_end,
+    of.StreamEnd: TurnBuilder._stream_end,
 }
 """The method that takes an event, by the event's type. Events of other types say nothing about the turn."""

@@ -6,25 +6,24 @@ from __future__ import annotations
 import gc
 import signal
 from collections.abc import Generator
-from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from deadlines import pytest_addoption, pytest_configure
+from hypothesis import settings
 from profiles import FULL, QUICK_EXAMPLES
+from ran import ran
 
 __all__ = ["pytest_addoption", "pytest_configure"]  # and the hooks and fixtures below
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # Of a shell without job control: `make unit &`. What tests start and interrupt would inherit it, and go on.
+    # Of a shell without job control: `make test &`. What tests start and interrupt would inherit it, and go on.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-if find_spec("hypothesis") is not None:  # the venvs for Ray and DBOS do without
-    # Before anything is frozen: hypothesis asks who refers to trio's dice, and of frozen objects that is not told.
-    from hypothesis import settings
-
-    settings.register_profile("quick", max_examples=QUICK_EXAMPLES)
-    settings.register_profile("full", max_examples=100)
-    settings.load_profile("full" if FULL else "quick")
+# Before anything is frozen: hypothesis asks who refers to trio's dice, and of frozen objects that is not told.
+settings.register_profile("quick", max_examples=QUICK_EXAMPLES)
+settings.register_profile("full", max_examples=100)
+settings.load_profile("full" if FULL else "quick")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -38,21 +37,35 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave what is costly to `make test-all` on trio."""
-    for item in items:
-        if item.get_closest_marker("costly") and _backend(item) == "trio":
+    """Leave trio out where a test asks for it, and to `make test-all` where the code touches no tasks or is costly."""
+    items[:] = [item for item in items if not (_is_on_trio(item) and _is_for_asyncio(item))]
+    for item in filter(_is_on_trio, items):
+        touches_tasks = item.path.is_relative_to(_HERE / "dispatch") or item.path.is_relative_to(_HERE / "pipelines")
+        if item.get_closest_marker("costly") or not touches_tasks:
             item.add_marker("thorough")
 
 
-def _backend(item: pytest.Item) -> str | None:
-    """The backend of a test that has one; `callspec` is missing where nothing is parametrised."""
-    parameters = getattr(item, "callspec", None)
-    return parameters.params.get("anyio_backend") if parameters else None
+_HERE = Path(__file__).resolve().parent
+
+
+def _is_on_trio(item: pytest.Item) -> bool:
+    parameters = getattr(item, "callspec", None)  # missing where nothing is parametrised
+    return parameters is not None and parameters.params.get("anyio_backend") == "trio"
+
+
+def _is_for_asyncio(item: pytest.Item) -> bool:
+    names_them = any("anyio_backend" in mark.args[0] for mark in item.iter_markers("parametrize"))
+    return item.get_closest_marker("asyncio_only") is not None and not names_them  # a test of the file may want both
 
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_ran() -> None:
+    ran.clear()
 
 
 @pytest.fixture(scope="module", autouse=True)

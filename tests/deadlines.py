@@ -33,7 +33,7 @@ QUICK_S = 60.0
 FULL_TIMES = 5
 """How many times as long a quick test has where all examples of each law are tried."""
 BY_MARKER = {"costly": 120.0, "thorough": 120.0, "sweep": 300.0}
-BY_FOLDER = {"backends": 600.0, "cluster": 600.0, "durable": 600.0, "integrations": 300.0}
+BY_FOLDER = {"backends": 600.0, "durable": 600.0, "integrations": 300.0}
 """Folders whose tests start foreign programs, and the deadline of each of their tests, in seconds."""
 
 AGAIN_S = 5.0

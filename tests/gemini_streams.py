@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["call", "candidate", "gemini", "in_array", "piece", "pieces", "response", "text"]
+__all__ = ["call", "candidate", "gemini", "piece", "pieces", "response", "text"]
 
 Json = dict[str, Any]
 
@@ -57,9 +57,3 @@ def gemini(
     if finish is not None:
         payloads.append(response(text(""), finish=finish))
     return [b"data: " + orjson.dumps(payload) + b"\r\n\r\n" for payload in payloads]
-
-
-def in_array(*payloads: Json) -> bytes:
-    """A body without ``alt=sse``: one JSON array over many lines."""
-    values = (orjson.dumps(payload, option=orjson.OPT_INDENT_2) for payload in payloads)
-    return b"[" + b"\n,\r\n".join(values) + b"\n]\n"

@@ -13,8 +13,8 @@ __all__ = ["EXTRAS", "lowest"]
 
 PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 
-EXTRAS = ("mcp", "redis", "fast", "compression", "otlp", "terminal", "dbos", "demo")
-"""What users and the demo install, but for ``ray``: its tests start a cluster, and have a venv of their own."""
+EXTRAS = ("mcp", "redis", "compression", "otlp", "terminal", "dbos", "demo")
+"""What users and the demo install."""
 
 
 def lowest() -> dict[str, str]:

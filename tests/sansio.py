@@ -68,6 +68,11 @@ def snapshot(turn: Turn) -> dict[str, Any]:
     return said | {"error": turn.error and (type(turn.error), turn.error.kind, str(turn.error))}
 
 
+def codes(turn: Turn) -> list[str]:
+    """The codes of the turn's warnings."""
+    return [warning.code for warning in turn.warnings]
+
+
 # -- what holds for every turn ----------------------------------------------------------------------------------
 
 ID = re.compile(r"[a-zA-Z0-9_-]+")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import date
 from functools import cache
@@ -14,7 +13,7 @@ from streams import anthropic, chat, chat_chunk, sse, stream
 
 from streamtools import AgentLoop, CallAnswer, Decision, Event, Retry, ToolContext, agent_loop, tool
 from streamtools.content import AnsweredLater, Text, ToolResult
-from streamtools.dispatch.store import MemoryStore
+from streamtools.durable.memory import MemoryStore
 from streamtools.errors import ToolError
 from streamtools.events import (
     AnswerRequested,
@@ -35,12 +34,13 @@ from streamtools.events import (
     ToolCallStart,
     UnknownPayload,
 )
+from streamtools.observers import Observer
 from streamtools.parts import Usage
-from streamtools.pipelines.held import HeldBack
 from streamtools.web.encoding import RunEnd
+from streamtools.web.held import HeldBack
 from streamtools.web.shown import ShownRun
 
-__all__ = ["CHAT", "CLIENT_TOOL", "Shown", "Visit", "fed", "random_runs", "responses", "shown_runs", "text_of"]
+__all__ = ["CHAT", "CLIENT_TOOL", "Shown", "Visit", "fed", "responses", "shown_runs", "text_of"]
 
 CHAT, CLIENT_TOOL = "openai.chat_completions", "choose"
 Shown = Event | RunEnd
@@ -119,18 +119,14 @@ def _calls(*calls: tuple[str, str, str], text: str = "Well. ") -> list[bytes]:
     return chat([text] if text else [], calls)
 
 
-class _Log:
+class _Log(Observer):
     """An observer that keeps what a log has of a run, which is nothing twice."""
 
     sees_originals = True
-    event_types = None
 
     def __init__(self, before: Visit) -> None:
         self.events: Visit = []
         self._shown = ShownRun(one for one in before if isinstance(one, EventBase))
-
-    def around_tool(self, call_id: str) -> None:
-        return None
 
     def on_event(self, event: Event) -> None:
         self.events += self._shown.added(event, event.seq)
@@ -296,43 +292,6 @@ def text_of(visit: Visit, kind: type = TextDelta, between: str = "\n\n") -> str:
         if isinstance(event, kind):
             steps.setdefault(event.step, []).append(event.text)  # type: ignore[attr-defined]
     return between.join(filter(None, map("".join, steps.values())))
-
-
-def random_runs(count: int, seed: int = 2026) -> dict[str, list[Visit]]:
-    """Returns runs of a grammar: steps, texts, calls of every end, cuts, decisions."""
-    chance = random.Random(seed)
-
-    async def read() -> dict[str, list[Visit]]:
-        return {f"random {at}": await _random_run(chance) for at in range(count)}
-
-    return anyio.run(read)
-
-
-_PIECES = ("a", " ", "\n", "\r", "é", "\U0001f600", "data: ", '"', "\\", "\u2028", "<b>", "[DONE]")
-_ARGUMENTS: dict[str, tuple[str, ...]] = {
-    "look": ('{"at": "x"}', '{"at": "pin"}', '{"at": 3}', '{"at"'),
-    "fail": ('{"why": "no"}',),
-    "count": ("{}",),
-    "pay": ('{"amount": 3}', '{"amount": "x"}'),
-    CLIENT_TOOL: ('{"question": "é\\"\\n"}', '{"question": "2", "due": "2026-02-03"}', "{}"),
-    "fly": ("{}",),
-}
-
-
-async def _random_run(chance: random.Random) -> list[Visit]:
-    def texts(name: str) -> list[dict[str, Any]]:
-        return [{name: "".join(chance.choices(_PIECES, k=3))} for _ in range(chance.randint(0, 3))]
-
-    bodies = []
-    for _ in range(chance.randint(0, 3)):
-        names = chance.choices(list(_ARGUMENTS), k=chance.randint(1, 3))
-        calls = [(f"c{at}", name, chance.choice(_ARGUMENTS[name])) for at, name in enumerate(names)]
-        deltas = [*texts("reasoning_content"), *texts("content"), *_call_deltas(*calls)]
-        bodies.append(_body(*deltas, finish=chance.choice(["tool_calls"] * 9 + [None])))
-    end = chance.choice(["stop", "stop", "stop", "length", "content_filter", None])
-    bodies.append(_body(*texts("content"), *texts("refusal"), finish=end))
-    decide = chance.choice([True, True, False, None])
-    return await _run(*bodies, decide=decide, max_steps=chance.choice([2, 9, 9]))
 
 
 def fed(encoder: Any, events: Iterable[Shown]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Response bodies for tests, composed in the providers' own shapes."""
+"""Response bodies for tests, composed in the providers' own shapes, and the tools, models and readers of most tests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,50 @@ import anyio
 import anyio.lowlevel
 import orjson
 
+from streamtools import Event, Turn, pipeline, tool
+from streamtools.observers import Observer
 from streamtools.tools.context import call_key
 
 Call = tuple[str, str, str]  # id, name, arguments as JSON text
+
+
+@tool(effect="pure")
+async def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@tool(effect="pure")
+async def double(n: int) -> int:
+    """Twice n."""
+    return 2 * n
+
+
+class Seeing(Observer):
+    """Keeps every event."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def on_event(self, event: Event) -> None:
+        self.events.append(event)
+
+
+class Model:
+    """Answers with one body, or function of what it was asked, after the other, and remembers the requests."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = answers
+        self.asked: list[list[Any]] = []
+        self.tools: Any = None
+
+    async def __call__(self, messages: list[Any], tools: Any) -> AsyncIterator[Any]:
+        await anyio.lowlevel.checkpoint()
+        self.asked.append(messages)
+        self.tools = tools
+        answer = self.answers[len(self.asked) - 1]
+        answer = answer(str(messages)) if callable(answer) else answer
+        return stream(answer) if isinstance(answer, list) else answer
 
 
 def sse(payloads: Iterable[dict[str, Any]], *, named: bool = False) -> list[bytes]:
@@ -88,3 +129,12 @@ async def hanging(items: Iterable[Any]) -> AsyncIterator[Any]:
     for item in items:
         yield item
     await anyio.sleep_forever()
+
+
+async def turn_of(calls: Sequence[Call], tools: Sequence[Any], **options: Any) -> Turn:
+    return await pipeline(stream(chat(calls=calls)), tools=tools, **options)
+
+
+async def pass_on(events: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for event in events:
+        yield event

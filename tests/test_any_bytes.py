@@ -9,12 +9,11 @@ from itertools import pairwise
 from typing import Any
 
 import bedrock_streams
-import pytest
 from every_wire import FRAMES, FRAMINGS, check_sendable, dumped, events_of, payloads_of, said
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import TIMES, paths, replaced, shuffled
-from profiles import examples
+from profiles import every, examples
 from sansio import ANTHROPIC, CHAT, QUIRKS, body_of, check_turn, snapshot
 from wire_cases import CASES
 
@@ -89,7 +88,7 @@ def test_any_bytes_give_a_turn_whose_messages_can_be_sent(body: bytes, wire: str
     check(parse(body, wire=wire))
 
 
-@settings(quickly, max_examples=examples(300) * TIMES)
+@settings(quickly, max_examples=examples(100) * TIMES)
 @given(any_bytes, any_wire, st.lists(st.integers(0, 4000), max_size=8))
 def test_any_bytes_give_the_same_turn_however_they_are_cut(body: bytes, wire: str | None, cuts: list[int]) -> None:
     assert snapshot(parse(pieces(body, cuts), wire=wire)) == snapshot(parse(body, wire=wire))
@@ -179,9 +178,9 @@ def with_any_value(draw: st.DrawFn, wire: str) -> tuple[list[str], list[Any]]:
     return tools, payloads
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every("wire", WIRES)
 def test_any_value_in_any_field_gives_a_turn_whose_messages_can_be_sent(wire: str) -> None:
-    @settings(quickly, max_examples=examples(120) * TIMES)
+    @settings(quickly, max_examples=examples(50) * TIMES)
     @given(
         with_any_value(wire), st.sampled_from(FRAMINGS[wire]), st.lists(st.integers(0, 4000), max_size=4), st.booleans()
     )
@@ -316,7 +315,7 @@ _PAYLOADS = st.one_of(
 )
 
 
-@settings(quickly, max_examples=examples(400) * TIMES)
+@settings(quickly, max_examples=examples(120) * TIMES)
 @given(_PAYLOADS, st.booleans(), st.booleans())
 def test_payloads_of_any_shape_give_a_turn_whose_messages_can_be_sent(
     stream: tuple[str, list[Any], list[Any]], as_bytes: bool, ends: bool
@@ -336,7 +335,7 @@ def deviations() -> tuple[tuple[str, list[str], list[bytes]], ...]:
     return tuple((quirk["wire"], quirk["tools"], events_of(body_of(quirk))) for quirk in QUIRKS)
 
 
-@settings(quickly, max_examples=examples(500) * TIMES)
+@settings(quickly, max_examples=examples(150) * TIMES)
 @given(st.integers(0, 2**32))
 def test_a_mutated_stream_runs_nothing_that_is_not_whole(seed: int) -> None:
     dice = random.Random(seed)

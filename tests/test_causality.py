@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from profiles import every
 
 from streamtools import Observation, StreamEnd, ToolCall, ToolCallValidated
 from streamtools.events import (
@@ -77,7 +77,7 @@ def test_causes_that_an_event_already_has_come_first_and_none_comes_twice() -> N
     assert started.causes == (7, 1)
 
 
-@pytest.mark.parametrize("event", [StreamEnd(), TextEnd(), StepEnd(), observation("x"), StreamWarning("w")])
+@every("event", [StreamEnd(), TextEnd(), StepEnd(), observation("x"), StreamWarning("w")])
 def test_an_event_that_comes_too_early_is_caused_by_what_there_is(event: Any) -> None:
     causality = Causality()
     causality.stamp(StepStart("run"), 4, 0, 0.0)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import json
 import os
-import runpy
 import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from profiles import every
 
 import streamtools
 from demo.replay import capture
@@ -56,7 +56,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "status", "says"), WRONG, ids=[" ".join(case[0]) for case in WRONG])
+@every(("arguments", "status", "says"), WRONG)
 def test_a_mistake_is_one_line_and_a_status(
     arguments: list[str], status: int, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,11 +73,14 @@ def test_a_mistake_is_one_line_and_a_status(
 # -- help --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every(
     ("arguments", "says"),
     [
         (["--help"], "show what captured responses amount to"),
         (["decode", "--help"], "\n  streamtools decode capture.sse --json"),
+        (["schema", "diff", "--help"], "\n  streamtools schema diff myapp.tools:add --targets openai,mcp --check\n"),
+        (["store", "release", "--help"], "\n  streamtools store release calls.sqlite3 KEY\n"),
+        (["view", "--help"], "\n  streamtools view run.jsonl --open\n"),
     ],
 )
 def test_help_fits_a_page_and_shows_how(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,12 +97,6 @@ def test_help_lists_the_commands_that_there_are(capsys: pytest.CaptureFixture[st
     assert [line.split()[0] for line in listed] == ["decode", "mcp", "replay", "runs", "schema", "store", "view"]
 
 
-def test_it_may_be_called_with_any_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", io.StringIO())
-    assert main(["--version"]) == 0
-    assert sys.stdout.getvalue().startswith("streamtools ")
-
-
 def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"streamtools {streamtools.__version__}\n"
@@ -108,7 +105,7 @@ def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
 # -- decode ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every(
     ("wire", "finish", "usage"),
     [
         (CHAT, "tool_calls, complete", "83 input tokens, 69 output tokens, 0 cached input tokens"),
@@ -128,12 +125,6 @@ def test_decode_tells_what_a_response_amounts_to(
         f"finish     {finish}\n"
         f"usage      {usage}\n"
     )
-
-
-def test_decode_reads_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(capture(CHAT, 2).read_bytes())))
-    assert main(["decode", "-", "--wire", CHAT]) == 0
-    assert "text       The weather in Tokyo is 7 degrees." in capsys.readouterr().out
 
 
 def test_decode_reads_calls_in_the_text_if_asked_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -208,22 +199,6 @@ def test_decode_tells_many_files_in_a_line_each_and_goes_on_after_a_bad_one(
     assert main(["decode", str(folder / "a.sse"), str(folder / "d\x1b[2J.sse")]) == 0
 
 
-def test_decode_gives_programs_a_line_of_json_for_each_of_many(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["decode", str(capture(MESSAGES, 1)), str(capture(CHAT, 1)), "missing.sse", "--json"]) == 1
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row.get("wire") for row in rows] == [MESSAGES, CHAT, None]
-    assert [Path(row["file"]).name for row in rows] == [f"{MESSAGES}.1.sse", f"{CHAT}.1.sse", "missing.sse"]
-    assert rows[2]["error"]["message"] == "cannot read missing.sse: No such file or directory"
-
-
-def test_decode_shows_on_a_terminal_how_far_it_is(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert main(["decode", *[str(capture(CHAT, 1))] * 25]) == 0
-    assert capsys.readouterr().err == ("\r\x1b[K0 of 25 files\r\x1b[K20 of 25 files\r\x1b[K25 files: 25 ok\n")
-
-
 def test_decode_keeps_the_lines_of_a_text_and_shows_those_of_arguments_as_escapes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -273,6 +248,7 @@ def test_a_pipe_that_breaks_is_141(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 @posix
+@pytest.mark.thorough
 def test_a_reader_that_leaves_ends_it_quietly_with_141() -> None:
     with command("decode", str(capture(CHAT, 1))) as process:
         assert process.stdout is not None
@@ -280,11 +256,3 @@ def test_a_reader_that_leaves_ends_it_quietly_with_141() -> None:
         process.stdout.close()
         err = process.stderr.read()
     assert (process.returncode, err) == (141, "")
-
-
-def test_python_m_is_the_same_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["streamtools", "--version"])
-    with pytest.raises(SystemExit) as done:
-        runpy.run_module("streamtools", run_name="__main__")
-    assert done.value.code == 0
-    assert capsys.readouterr().out.startswith("streamtools ")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from profiles import every
 from record.recorded import lines, run_loop
 from streams import anthropic
 from wire_cases.names import ANTHROPIC
@@ -39,12 +40,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_replay_shows_the_run(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", path, "--speed", "1000"]) == 0
     out = capsys.readouterr().out
-    for words in (
-        "Step 1 · ",
-        "Let me look.",
-        "get_weather Oslo → rain in Oslo",
-        "Rain.",
-    ):
+    for words in ("Step 1 · ", "Let me look.", "get_weather Oslo → rain in Oslo", "Rain."):
         assert words in out, out
     assert "2 steps · 1 call" in out
 
@@ -84,14 +80,14 @@ def test_a_run_is_chosen_by_the_beginning_of_its_id(path: str, capsys: pytest.Ca
     assert "it has no such run" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@every(
     ("arguments", "status", "says"),
     [
         (["replay", "missing.jsonl"], 1, "cannot read missing.jsonl: No such file or directory"),
         (["replay", "page.html"], 1, "page.html is not a recording: it has no whole line"),
         (["replay", "run.jsonl", "--speed", "0"], 2, "expected a number greater than 0, got '0'"),
         (["replay", "run.jsonl", "--speed", "fast"], 2, "expected a number greater than 0, got 'fast'"),
-        (["view", "page.html"], 1, "cannot read page.html: it is neither a recording nor JSON"),
+        (["view", "page.html"], 1, "cannot read page.html: expected a recording of streamtools.record"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(

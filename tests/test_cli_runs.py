@@ -16,9 +16,11 @@ from streams import chat
 from streamtools import agent_loop, tool
 from streamtools.cli import main
 from streamtools.dispatch import Journal
+from streamtools.durable.journal import StoredRun
+from streamtools.durable.store_sqlite import StoredCall
 from streamtools.events import ToolStarted
 from streamtools.telemetry import configure
-from streamtools.telemetry.dead_runs import BegunCall, DeadRun, draw
+from streamtools.telemetry.dead_runs import draw
 
 FILE = "runs.db"
 
@@ -95,11 +97,11 @@ def test_runs_are_listed_reported_and_forgotten(
 
 def test_a_dead_run_is_drawn_in_its_own_trace_with_the_calls_that_it_had_begun() -> None:
     trace_id, span_id = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-    call = BegunCall("order-8:0:1:c", "unknown", 1_700_000_005.0)
-    run = DeadRun("order-8", "shop", "dead", 1_700_000_000.0, f"00-{trace_id}-{span_id}-01", (call,))
-    waiting = DeadRun("order-9", None, "suspended", 1_700_000_000.0, None, ())
+    call = StoredCall("order-8:0:1:c", "f", "unknown", 1_700_000_005.0, "host", 1)
+    run = StoredRun("order-8", "shop", 1, 1_700_000_000.0, None, None, f"00-{trace_id}-{span_id}-01", False)
+    waiting = StoredRun("order-9", None, 1, 1_700_000_000.0, 1_700_000_001.0, "suspended", None, False)
     with configure("memory", set_global=False) as telemetry:
-        draw([run, waiting], telemetry.provider)
+        draw([(run, [call]), (waiting, [])], telemetry.provider)
         begun, drawn, other = telemetry.spans()
     assert [span.name for span in (begun, drawn, other)] == [
         "streamtools.begin.call",

@@ -13,11 +13,12 @@ from typing import Any
 
 import anyio
 import pytest
+from profiles import every
 
 from streamtools.cli import main
 from streamtools.dispatch.executors import Claimed, EndUnknown, Recorded, SqliteStore
-from streamtools.dispatch.store import StillRunning, recorded_value
-from streamtools.errors import ToolError
+from streamtools.dispatch.store import StillRunning
+from streamtools.durable.claims import recorded_value
 
 FILE, ODD = "calls.sqlite3", "order:\x1b[2J\n:東京"
 
@@ -59,13 +60,6 @@ def test_list_shows_what_runs_and_what_nobody_knows(capsys: pytest.CaptureFixtur
     ]
 
 
-def test_list_all_shows_what_is_on_record_too_and_no_result(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["store", "list", FILE, "--all"]) == 0
-    out = capsys.readouterr().out
-    assert [line.split()[0] for line in out.splitlines()] == ["KEY", "runs", "lost", "done", "order:\\x1b[2J"]
-    assert "secret" not in out
-
-
 @pytest.mark.parametrize(("ago", "said"), [(-5, "0 s"), (90, "2 min"), (7200, "2 h"), (86400 * 3, "3 d")])
 def test_list_tells_how_long_ago(ago: float, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with closing(sqlite3.connect(FILE)) as connection, connection:
@@ -73,13 +67,6 @@ def test_list_tells_how_long_ago(ago: float, said: str, capsys: pytest.CaptureFi
     assert main(["store", "list", FILE]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
     assert all(re.search(rf"\({re.escape(said)}\) +\?     \?$", line) for line in lines), lines
-
-
-@pytest.mark.parametrize("options", [[], ["--all"]])
-def test_list_says_that_there_is_nothing(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    SqliteStore("empty").close()
-    assert main(["store", "list", "empty", *options]) == 0
-    assert capsys.readouterr().out.startswith("no call")
 
 
 def test_release_lets_a_call_run_again(claim: Callable[[str], Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,12 +96,6 @@ def test_complete_puts_a_result_on_record(
     assert recorded_value("pay", claim("lost")) == value
 
 
-def test_complete_puts_a_failure_on_record(claim: Callable[[str], Any]) -> None:
-    assert main(["store", "complete", FILE, "lost", "--error", "the card was declined"]) == 0
-    with pytest.raises(ToolError, match=r"\Athe card was declined\Z"):
-        recorded_value("pay", claim("lost"))
-
-
 WRONG = [
     (["release", FILE, "nothing"], 1, "there is no call with the key 'nothing'"),
     (["release", FILE, "done"], 1, "the call 'done' is completed: its result is on record"),
@@ -133,7 +114,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "status", "says"), WRONG, ids=[ascii(case[0]) for case in WRONG])
+@every(("arguments", "status", "says"), WRONG)
 def test_a_mistake_is_one_line_and_settles_nothing(
     arguments: list[str], status: int, says: str, claim: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,12 +128,3 @@ def test_a_mistake_is_one_line_and_settles_nothing(
     assert isinstance(claim("lost"), EndUnknown)
     assert isinstance(claim("done"), Recorded)
     assert sorted(os.listdir()) == before
-
-
-@pytest.mark.parametrize("action", [[], ["list"], ["release"], ["complete"]])
-def test_help_fits_a_page_and_shows_how(action: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["store", *action, "--help"]) == 0
-    out, err = capsys.readouterr()
-    assert "\n  streamtools store release calls.sqlite3 KEY\n" in out
-    assert max(map(len, out.splitlines())) <= 80
-    assert err == ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from every_wire import framed, payloads_of, said
-from profiles import mostly_thorough
+from profiles import every, mostly_thorough
 from sansio import QUIRKS, body_of
 from wire_cases.names import CHAT, INTERACTIONS
 
@@ -54,14 +54,14 @@ def check_every_cut(wire: str, payloads: list[dict[str, Any]], *, parts: bool = 
         assert rest.messages() == whole.messages(), cut
 
 
-@pytest.mark.parametrize("wire", RESUMABLE)
+@every("wire", RESUMABLE)
 def test_a_turn_that_was_cut_anywhere_and_resumed_is_the_whole_turn(wire: str) -> None:
     payloads = numbered(wire, payloads_of(b"".join(framed(wire, said(wire, **RICH)))))
     assert parse(payloads[:-1], wire=wire).resume_from is not None
     check_every_cut(wire, payloads)
 
 
-@pytest.mark.parametrize("wire", RESUMABLE)
+@every("wire", RESUMABLE)
 def test_a_turn_may_be_resumed_after_every_event(wire: str) -> None:
     payloads = numbered(wire, payloads_of(b"".join(framed(wire, said(wire, **RICH)))))
     whole, turn = parse(payloads, wire=wire), parse(payloads[:1], wire=wire)
@@ -72,7 +72,7 @@ def test_a_turn_may_be_resumed_after_every_event(wire: str) -> None:
     assert same(turn) == same(whole)
 
 
-@pytest.mark.parametrize("wire", RESUMABLE)
+@every("wire", RESUMABLE)
 def test_the_turn_says_after_which_event_it_was_cut(wire: str) -> None:
     payloads = numbered(wire, payloads_of(b"".join(framed(wire, said(wire, **RICH)))))
     afters = [parse(payloads[:cut], wire=wire).resume_from for cut in range(1, len(payloads))]
@@ -83,7 +83,7 @@ def test_the_turn_says_after_which_event_it_was_cut(wire: str) -> None:
 RESUMED = [quirk for quirk in QUIRKS if quirk["wire"] in RESUMABLE and quirk["id"] not in (*AGAIN, EARLY)]
 
 
-@pytest.mark.parametrize("quirk", mostly_thorough(RESUMED, 30), ids=[quirk["id"] for quirk in RESUMED])
+@every("quirk", mostly_thorough(RESUMED, 30))
 def test_what_real_servers_do_is_continued_as_well(quirk: dict[str, Any]) -> None:
     check_every_cut(quirk["wire"], payloads_of(body_of(quirk)), parts=quirk["id"] != INTERLEAVED)
 
@@ -94,7 +94,7 @@ def test_a_wire_that_cannot_resume_says_so() -> None:
         parse(b"", continues=cut)
 
 
-@pytest.mark.parametrize("wire", RESUMABLE)
+@every("wire", RESUMABLE)
 def test_a_turn_that_is_complete_is_not_continued(wire: str) -> None:
     with pytest.raises(ValueError, match="it is complete"):
         parse(b"", continues=parse(framed(wire, said(wire, text=["Hi"]))))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from profiles import examples
-from streams import chat, stream
+from profiles import every, examples
+from streams import chat
 
 from streamtools import (
     Limits,
@@ -25,11 +25,11 @@ from streamtools import (
     run_calls,
     tool,
 )
-from streamtools.dispatch.suspended import SuspendedCall
+from streamtools.durable.suspended import SuspendedCall
 from streamtools.errors import ProviderError, ToolFailed
 from streamtools.events import ApprovalRequested, StepEnd, TextEnd, ToolCallDelta, ToolProgress, UnknownPayload
 from streamtools.exports import export
-from streamtools.tools import Tool
+from streamtools.ground.text import printable
 
 CALL = ToolCall(call_id="c1", name="pay", arguments_text='{"n": 1}', arguments={"n": 1}, status="ready")
 
@@ -119,7 +119,7 @@ SHOWN: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", SHOWN)
+@every("case", SHOWN)
 def test_an_object_shows_what_differs_from_its_defaults_and_no_content(case: str) -> None:
     value, shown = SHOWN[case]
     assert repr(value) == str(value) == shown
@@ -173,18 +173,6 @@ def test_whatever_the_peer_wrote_is_shown_on_one_bounded_line(text: str) -> None
 
 
 @pytest.mark.anyio
-async def test_a_pipeline_shows_its_run_and_its_turn() -> None:
-    events = pipeline(stream(chat(["Hi"], finish="stop")))
-    turn = await events
-    assert repr(events) == f"Pipeline(run_id='{events.run_id}', turn={turn!r})"
-
-
-def test_a_tool_of_a_schema_shows_its_name() -> None:
-    made = Tool.from_schema(lambda **_: None, {"type": "object"}, name="secretive", description="d")
-    assert repr(made) == "Tool(name='secretive')"
-
-
-@pytest.mark.anyio
 async def test_printing_a_result_does_not_write_it_for_the_model() -> None:
     class Written:
         def __repr__(self) -> str:
@@ -199,3 +187,18 @@ async def test_printing_a_result_does_not_write_it_for_the_model() -> None:
 
     (seen,) = (await run_calls([("c1", "make", {})], [make])).observations
     assert repr(seen).startswith("Observation(call_id='c1', tool_name='make', outcome='ok', value=<Written>, ")
+
+
+@every(
+    ("text", "shown"),
+    [
+        ("plain, Zürich 東京", "plain, Zürich 東京"),
+        ("two\nlines", "two\nlines"),
+        ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
+        ("a\rb\tc", "a\\rb\\tc"),
+        ("\u202eabc", "\\u202eabc"),
+        ("\ud83d", "\\ud83d"),
+    ],
+)
+def test_what_a_terminal_might_obey_is_shown_as_its_escape(text: str, shown: str) -> None:
+    assert printable(text) == shown

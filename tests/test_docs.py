@@ -5,41 +5,33 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from collections import defaultdict
-from collections.abc import Collection, Iterator
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from named_tests import missing
-from sansio import DATA, QUIRKS, body_of
 
-from streamtools import parse
+from streamtools import Limits
 from streamtools.warning_codes import WARNINGS
 from streamtools.wires import WIRES
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
-SOURCES = sorted((REPOSITORY / "streamtools").rglob("*.py"))
-
-
-@pytest.mark.parametrize("page", ["guide/parallel-calls.md", "guide/exactly-once.md"])
-def test_a_page_names_tests_that_exist_for_its_promises(page: str) -> None:
-    named = re.findall(r"`(tests/[\w/]+\.py::\w+)`", (REPOSITORY / "docs" / page).read_text(encoding="utf-8"))
-    assert len(named) > 10
-    assert missing(named) == []
 
 
 def test_every_warning_code_is_on_the_page_about_debugging() -> None:
     page = (REPOSITORY / "docs" / "see" / "debugging.md").read_text(encoding="utf-8")
-    codes = {
-        code
-        for source in SOURCES
-        for code in re.findall(r'(?:\bwarn|_warn|Warning)\(\s*"([a-z_]+)"', source.read_text(encoding="utf-8"))
-    }
-    assert len(codes) > 20
-    assert sorted(code for code in codes if f"`{code}`" not in page) == []
+    assert [code for code in WARNINGS if f"`{code}`" not in page] == []
+
+
+def test_the_limits_that_the_page_about_security_names_exist_and_those_that_can_be_off_are_all_there() -> None:
+    page = (REPOSITORY / "SECURITY.md").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"can be turned off by an explicit None: (.*?)\.", page, re.DOTALL)
+    optional = {field.name for field in fields(Limits) if str(field.type).endswith("| None")}
+    assert set(re.findall(r"`(\w+)`", sentence)) == optional
+    named = set(re.findall(r"`(max_\w+|idle_timeout|tool_timeout)`", page))
+    assert named <= {field.name for field in fields(Limits)}
 
 
 @cache
@@ -71,6 +63,7 @@ def test_the_tables_of_the_pages_are_those_of_the_code() -> None:
 # -- the pages about wires ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_moving_picture_is_what_both_loops_do_on_a_mock_clock() -> None:
     pytest.importorskip("anthropic", reason="THERE IS NO ANTHROPIC SDK: the moving picture was not made again")
     picture = script("moving_picture")
@@ -91,69 +84,6 @@ def test_every_wire_has_its_page_which_the_table_of_wires_links() -> None:
         written = page.read_text(encoding="utf-8")
         assert written.startswith(f"# `{wire}`\n\n"), page
         assert re.findall("<!-- tolerances: (.*) -->", written) == [wire], page
-
-
-SHARED = [DOCS / "providers" / name for name in ("index.md", "deviations.md", "hosted-tools.md", "token-counts.md")]
-
-
-def test_the_page_of_each_wire_has_the_warnings_that_its_cases_produce() -> None:
-    """A code that every wire shares may be on the page about all of them instead."""
-    produced = defaultdict[str, set[str]](set)
-    for quirk in QUIRKS:
-        turn = parse(body_of(quirk), wire=quirk["wire"], tools=quirk["tools"])
-        produced[quirk["wire"]] |= {warning.code for warning in turn.warnings}
-    shared = words_on("".join(page.read_text(encoding="utf-8") for page in SHARED))
-    assert [
-        f"{wire}: {problem}"
-        for wire, page in tables().WIRE_PAGES.items()
-        for problem in wrong_codes(page.read_text(encoding="utf-8"), produced[wire], shared)
-    ] == []
-
-
-def wrong_codes(page: str, produced: Collection[str], shared: Collection[str]) -> Iterator[str]:
-    """Yields what is wrong with the warning codes on the page of a wire whose cases produce these codes."""
-    for code in re.findall(r"\bwarnings? `(\w+)`", page.replace("\n", " ")):
-        if code not in WARNINGS:
-            yield f"`{code}` is on the page as a warning, and not in WARNINGS"
-    for code in sorted(words_on(page) & WARNINGS.keys() - produced):
-        yield f"`{code}` is on the page, and no case produces it"
-    for code in sorted(produced - words_on(page) - shared):
-        yield f"a case produces `{code}`, which is on no page"
-
-
-def words_on(page: str) -> set[str]:
-    """The words on a page that may be codes."""
-    return set(re.findall(r"`([a-z_]+)`", page))
-
-
-@pytest.mark.parametrize(
-    ("page", "problem"),
-    [
-        (
-            "left out, with the\nwarning `other_answer`",
-            "`other_answer` is on the page as a warning, and not in WARNINGS",
-        ),
-        ("calls are found (`missing_index`), `bom`", "`missing_index` is on the page, and no case produces it"),
-        ("nothing", "a case produces `bom`, which is on no page"),
-        ("arguments behind a mark (`bom`)", None),
-    ],
-)
-def test_a_wrong_code_on_a_page_is_seen(page: str, problem: str | None) -> None:
-    assert next(wrong_codes(page, {"bom", "name_split"}, {"name_split"}), None) == problem
-
-
-GOOGLES_WORDS = {"safety_decision"}
-"""Words of a provider that neither the package nor a case has."""
-
-
-def test_the_words_on_the_pages_about_wires_are_still_in_use() -> None:
-    """So also a code that was renamed or removed is found, be it called a warning there or not."""
-    used = set(GOOGLES_WORDS)
-    for source in [*SOURCES, *(DATA / "quirks").iterdir()]:
-        used.update(re.findall(r"[a-z]+(?:_[a-z]+)+", source.read_text(encoding="utf-8")))
-    for page in tables().WIRE_PAGES.values():
-        words = {word for word in words_on(page.read_text(encoding="utf-8")) if "_" in word.strip("_")}
-        assert sorted(words - used) == [], page
 
 
 # -- links -------------------------------------------------------------------------------------------------------------

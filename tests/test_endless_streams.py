@@ -13,14 +13,14 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
-import pytest
-from every_wire import ANTHROPIC, BEDROCK, CHAT, COHERE, FRAMINGS, GEMINI, payloads_of, said
+from every_wire import ANTHROPIC, BEDROCK, CHAT, COHERE, FRAMES, FRAMINGS, GEMINI, payloads_of, said
 from mutations import TIMES, Path, paths, replaced
-from nothing import BLANKS, NOTHING, nothings
+from profiles import FULL, every
 from sansio import QUIRKS, body_of, check_turn
+from wire_cases import CASES as WIRE_CASES
 
 from streamtools import Limits, StreamDecoder
 from streamtools.errors import LimitExceeded
@@ -39,7 +39,7 @@ LIMITS = Limits(
 )
 FIRST, LATER = 150, 550  # payloads; by the first all that is bounded is full
 ROOM = 2400  # bytes that may be held more after the later ones: less than a pointer for each payload
-SAMPLE = 100 * TIMES
+SAMPLE = (100 if FULL else 14) * TIMES
 
 
 @dataclass
@@ -144,7 +144,7 @@ def grows(case: Repeated, first: int = FIRST, later: int = LATER) -> int | Limit
     return turn.error if isinstance(turn.error, LimitExceeded) else None
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every("wire", WIRES)
 def test_what_repeats_without_end_does_not_grow_or_is_ended_by_a_limit(wire: str) -> None:
     cases = repeated(wire)
     dice = random.Random(0)
@@ -229,7 +229,7 @@ ONCE_GREW: dict[str, tuple[str, list[dict[str, Any]], Callable[[int], dict[str, 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ONCE_GREW)
+@every("name", ONCE_GREW)
 def test_what_once_grew_does_not_grow(name: str) -> None:
     wire, before, vary = ONCE_GREW[name]
     more = grows(Repeated(wire, before, {}, vary, name))
@@ -238,13 +238,35 @@ def test_what_once_grew_does_not_grow(name: str) -> None:
 
 # -- what says nothing -----------------------------------------------------------------------------------------------
 
+NOTHING = {wire: cases.nothing for wire, cases in WIRE_CASES.items()}
+BLANKS: dict[str, dict[str, Callable[[int], bytes]]] = {
+    "sse": {
+        "a comment": lambda n: b": ping %d\n\n" % n,
+        "no data": lambda _: b"data:\n\n",
+        "a field": lambda n: b"id: %d\nretry: 1\nnew%d: x\n\n" % (n, n),
+        "blank lines": lambda _: b"\r\n\r\n",
+    },
+    "ndjson": {"blank lines": lambda _: b"\n \n"},
+    "json_array": {"white space": lambda _: b" \n"},
+    "aws_eventstream": {},
+}
+
+
+def nothings(wire: str, framing: str, name: str) -> Iterator[bytes]:
+    """The beginning of a response, then this without end."""
+    frame, vary = FRAMES[framing], NOTHING[wire].get(name)
+    yield b"".join(frame([*said(wire, text=["Hi"], ends=False), {}])[:-1])
+    for number in count():
+        yield BLANKS[framing][name](number) if vary is None else frame([{}, vary(number), {}])[1]
+
+
 CASES = [
     *((wire, FRAMINGS[wire][0], name) for wire in WIRES for name in NOTHING[wire]),
     *((wire, framing, name) for wire in WIRES for framing in FRAMINGS[wire] for name in BLANKS[framing]),
 ]
 
 
-@pytest.mark.parametrize(("wire", "framing", "name"), CASES)
+@every(("wire", "framing", "name"), CASES)
 def test_what_says_nothing_is_taken_without_end_and_does_not_grow(wire: str, framing: str, name: str) -> None:
     decoder, builder, sizes = StreamDecoder(wire=wire, limits=LIMITS), TurnBuilder(), []
     for number, item in enumerate(islice(nothings(wire, framing, name), LATER + 1)):

@@ -2,50 +2,83 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import get_args, get_type_hints
 
-import pytest
+from profiles import every
+from test_architecture import MODULES, Module, called
+from tolerated import TOLERATED
 
 from streamtools import pipeline, tool
 from streamtools.events import StreamEnd
-from streamtools.parts import FINISHES, OUTCOMES, Finish, Outcome
-from streamtools.pipelines.entry import PipelineKeywords, StepKeywords
+from streamtools.front import PipelineKeywords, StepKeywords
+from streamtools.parts import (
+    FINISHES,
+    OUTCOMES,
+    RUN_OUTCOMES,
+    STEP_OUTCOMES,
+    WAITS,
+    Finish,
+    Outcome,
+    RunOutcome,
+    StepOutcome,
+    WaitReason,
+)
 from streamtools.tools import Tool
 from streamtools.tools.options import RunKeywords, RunOptions, ToolKeywords, ToolOptions
+from streamtools.warning_codes import WARNINGS, Severity
 
 
-def test_every_finish_and_every_outcome_has_its_row() -> None:
-    assert tuple(FINISHES) == get_args(Finish)
-    assert tuple(OUTCOMES) == get_args(Outcome)
+@every(
+    ("table", "words"),
+    [
+        (FINISHES, Finish),
+        (OUTCOMES, Outcome),
+        (STEP_OUTCOMES, StepOutcome),
+        (RUN_OUTCOMES, RunOutcome),
+        (WAITS, WaitReason),
+    ],
+)
+def test_every_word_has_its_row(table: dict[str, object], words: object) -> None:
+    assert tuple(table) == get_args(words)
 
 
-@pytest.mark.parametrize("finish", get_args(Finish))
+@every("finish", get_args(Finish))
 def test_calls_that_are_held_start_after_the_finishes_that_let_them(finish: Finish) -> None:
     assert StreamEnd(finish=finish, complete=True).ended_well is FINISHES[finish].lets_calls_start
     assert not StreamEnd(finish=finish, complete=False).ended_well
 
 
-def test_only_success_has_no_stage_at_which_it_failed() -> None:
-    assert [outcome for outcome, facts in OUTCOMES.items() if facts.stage is None] == ["ok"]
-
-
-@pytest.mark.parametrize(("options", "keywords"), [(RunOptions, RunKeywords), (ToolOptions, ToolKeywords)])
-def test_the_options_of_tools_and_their_keywords_are_the_same(options: type, keywords: type) -> None:
-    assert get_type_hints(keywords) == get_type_hints(options)
-
-
-def test_a_tool_has_all_options_that_its_calls_are_run_by() -> None:
+def test_the_options_of_tools_and_of_steps_are_the_same_in_each_form() -> None:
+    assert get_type_hints(RunKeywords) == get_type_hints(RunOptions)
+    assert get_type_hints(ToolKeywords) == get_type_hints(ToolOptions)
     assert {field.name for field in fields(RunOptions)} <= {field.name for field in fields(Tool)}
-
-
-def test_every_option_of_tools_is_explained_where_tools_are_made() -> None:
     explained = inspect.getdoc(tool) or ""
     assert [field.name for field in fields(ToolOptions) if f"    {field.name}: " not in explained] == []
+    for keywords in (StepKeywords, PipelineKeywords):
+        written = {name: hint.__forward_arg__ for name, hint in keywords.__annotations__.items()}
+        assert written == {name: inspect.signature(pipeline).parameters[name].annotation for name in written}
 
 
-@pytest.mark.parametrize("keywords", [StepKeywords, PipelineKeywords])
-def test_every_option_of_a_step_is_one_of_the_pipelines_and_has_its_type(keywords: type) -> None:
-    written = {name: hint.__forward_arg__ for name, hint in keywords.__annotations__.items()}
-    assert written == {name: inspect.signature(pipeline).parameters[name].annotation for name in written}
+def test_the_warnings_of_the_table_are_those_that_are_emitted() -> None:
+    spoken, given = set[str](), {row.warning for rows in TOLERATED.values() for row in rows if row.warning}
+    for name, module in MODULES.items():
+        given.update(emitted(module))
+        if name != "streamtools.warning_codes":
+            constants = (node.value for node in module.nodes if isinstance(node, ast.Constant))
+            spoken.update(value for value in constants if isinstance(value, str))
+    assert given <= set(WARNINGS) <= spoken
+    assert {facts.severity for facts in WARNINGS.values()} == set(get_args(Severity))
+
+
+def emitted(module: Module) -> Iterator[str]:
+    """The codes that a module gives to a `StreamWarning` or to a function that makes one."""
+    for node in module.nodes:
+        if isinstance(node, ast.Call) and called(node).lstrip("_") in ("warn", "StreamWarning", "note"):
+            for part in (part for given in node.args[:1] for part in ast.walk(given)):
+                if isinstance(part, ast.Constant) and re.fullmatch(r"[a-z_]+", str(part.value)):
+                    yield str(part.value)

@@ -8,10 +8,11 @@ from typing import Any
 
 import anyio
 import pytest
-from alone import run_alone
+from profiles import every
+from single_calls import run_alone
 from streams import chat
 
-from streamtools import Observation, StreamDecoder, StreamEnd, TextDelta, ToolContext, pipeline, tool
+from streamtools import Observation, StreamDecoder, StreamEnd, ToolContext, pipeline, tool
 from streamtools.errors import RemoteProtocolError, TruncatedStream
 from streamtools.testing import FakeTool, ScriptedSource, feed_every_way
 
@@ -71,7 +72,7 @@ def test_a_decoder_that_does_not_mind_the_cuts_passes() -> None:
     assert feed_every_way(Words, b"x") == [b"x"]
 
 
-@pytest.mark.parametrize("broken", [Forgetful, Greedy, CountsChunks])
+@every("broken", [Forgetful, Greedy, CountsChunks])
 def test_a_decoder_that_minds_the_cuts_fails_and_says_at_which(broken: type[Words]) -> None:
     with pytest.raises(AssertionError, match=r"(byte by byte|cut at|empty chunks).*: expected"):
         feed_every_way(broken, b"one two three")
@@ -183,39 +184,6 @@ async def test_where_the_reader_left_is_known() -> None:
         await anext(source)
 
 
-@pytest.mark.anyio
-async def test_every_item_is_a_place_to_be_cancelled_at() -> None:
-    source = ScriptedSource([b"a"] * 1000)
-    with anyio.CancelScope() as scope:
-        async for _ in source:
-            scope.cancel()
-    assert scope.cancelled_caught
-    assert source.position == 1
-
-
-@pytest.mark.anyio
-async def test_a_pipeline_reads_a_script_and_closes_it() -> None:
-    source = ScriptedSource(chat(["Hel", "lo"], finish="stop"))
-    async with pipeline(source) as events:
-        text = [event.text async for event in events if isinstance(event, TextDelta)]
-    assert (text, source.closed) == (["Hel", "lo"], True)
-    assert events.turn.text == "Hello"
-
-
-@pytest.mark.anyio
-async def test_a_pipeline_that_is_left_closes_the_source_where_it_stands() -> None:
-    gate = anyio.Event()
-    source = ScriptedSource([*chat(["Hel"], finish=None), gate, b"never"])
-    with anyio.fail_after(30):
-        async with pipeline(source) as events:
-            async for event in events:
-                if isinstance(event, TextDelta):
-                    break
-    assert source.closed
-    assert not source.exhausted
-    assert source.position < len(source.script) - 1
-
-
 # -- FakeTool ----------------------------------------------------------------------------------------------------------
 
 
@@ -226,13 +194,12 @@ def get_weather(city: str, ctx: ToolContext, /, days: int = 1) -> str:
 
 async def observed(fake: FakeTool, *arguments: str) -> list[Observation]:
     calls = [(f"c{number}", fake.tool.name, text) for number, text in enumerate(arguments)]
-    async with pipeline(ScriptedSource(chat(calls=calls)), tools=[fake.tool]) as events:
-        _ = [event async for event in events]
-    return list(events.turn.observations)
+    turn = await pipeline(ScriptedSource(chat(calls=calls)), tools=[fake.tool])
+    return list(turn.observations)
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("source", [get_weather, tool(get_weather, effect="pure")])
+@every("source", [get_weather, tool(get_weather, effect="pure")])
 async def test_a_fake_tool_has_the_schema_of_what_it_stands_for_and_results_of_its_own(source: Any) -> None:
     fake = FakeTool(source, results=["rain", {"sun": 1}])
     assert fake.tool.schema == tool(get_weather).schema
@@ -242,14 +209,6 @@ async def test_a_fake_tool_has_the_schema_of_what_it_stands_for_and_results_of_i
     assert (first.value, second.value) == ("rain", {"sun": 1})
     assert fake.calls == [{"city": "Rome", "days": 1}, {"city": "Oslo", "days": 2}]
     assert second.validated_args == {"city": "Oslo", "days": 2}
-
-
-@pytest.mark.anyio
-async def test_a_call_that_is_refused_leaves_no_trace_on_a_fake_tool() -> None:
-    fake = FakeTool(get_weather, results=["rain"])
-    seen = await observed(fake, '{"city": 5}', '{"city": "Rome"}', '{"town": "Rome"}')
-    assert [observation.outcome for observation in seen] == ["invalid", "ok", "invalid"]
-    assert fake.calls == [{"city": "Rome", "days": 1}]
 
 
 @pytest.mark.anyio
@@ -287,19 +246,3 @@ async def test_a_fake_tool_waits_at_its_gates() -> None:
             assert results == []
             gate.set()
     assert results == ["done"]
-
-
-@pytest.mark.anyio
-async def test_a_fake_tool_may_be_nothing_but_a_name() -> None:
-    fake = FakeTool("look")
-    assert (fake.tool.name, fake.tool.effect) == ("look", "pure")
-    assert [seen.value for seen in await observed(fake, '{"anything": 1}')] == [None]
-    assert fake.calls == [{"anything": 1}]
-    strict = FakeTool("look", schema={"type": "object", "required": ["x"]}, effect="once")
-    assert [seen.outcome for seen in await observed(strict, "{}")] == ["invalid"]
-    assert (strict.calls, strict.tool.effect, strict.tool.check()) == ([], "once", [])
-
-
-def test_a_fake_of_a_function_takes_no_other_schema() -> None:
-    with pytest.raises(TypeError, match="goes with a name"):
-        FakeTool(get_weather, schema={})

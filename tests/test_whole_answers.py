@@ -10,6 +10,7 @@ from functools import reduce
 from typing import Any
 
 import pytest
+from profiles import every
 from sansio import check_turn
 from wire_cases.names import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, INTERACTIONS, MISTRAL, OLLAMA, RESPONSES
 
@@ -124,7 +125,7 @@ def check(turn: Turn, wire: str) -> None:
     assert turn.warnings == ()
 
 
-@pytest.mark.parametrize("wire", ANSWERS)
+@every("wire", ANSWERS)
 def test_an_answer_is_read_as_a_dict_as_text_and_as_bytes(wire: str) -> None:
     answer, named = ANSWERS[wire], wire if wire in NAMED else None
     before = json.dumps(answer)
@@ -135,28 +136,13 @@ def test_an_answer_is_read_as_a_dict_as_text_and_as_bytes(wire: str) -> None:
     assert json.dumps(answer) == before
 
 
-@pytest.mark.parametrize("wire", ANSWERS)
+@every("wire", ANSWERS)
 @pytest.mark.anyio
 async def test_its_calls_run_and_its_messages_are_such_that_the_provider_takes_them(wire: str) -> None:
     turn = await pipeline(ANSWERS[wire], tools=[f], wire=wire)
     assert [seen.value for seen in turn.observations] == [2, 4]
     own = parse(ANSWERS[wire], wire=wire)
     assert str(turn.messages()[0]) == str(own.messages(results={call.call_id: "x" for call in own.calls})[0])
-
-
-@pytest.mark.anyio
-async def test_a_loop_may_have_a_request_without_a_stream() -> None:
-    last = {"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "done"}}]}
-    answers = [ANSWERS[CHAT], last]
-
-    async def ask(messages: Any, tools: Any) -> Any:
-        return answers.pop(0)
-
-    run = agent_loop(ask, [{"role": "user", "content": "?"}], tools=[f], wire=CHAT)
-    turn = await run
-    assert (turn.text, [message["role"] for message in run.messages]) == (
-        "done", ["user", "assistant", "tool", "tool", "assistant"]
-    )  # fmt: skip
 
 
 def test_an_sdks_object_is_an_answer() -> None:
@@ -197,31 +183,14 @@ def test_an_sdks_object_is_an_answer() -> None:
     check(anyio.run(read_response), RESPONSES)
 
 
-@pytest.mark.parametrize("wire", [CHAT, ANTHROPIC, RESPONSES, COHERE, BEDROCK])
+@every("wire", [CHAT, ANTHROPIC, RESPONSES, COHERE, BEDROCK])
 def test_an_answer_that_was_cut_is_an_error_and_has_no_call(wire: str) -> None:
     text = json.dumps(ANSWERS[wire]).encode()
     turn = parse(text[:-20], wire=wire)
     assert (turn.calls, isinstance(turn.error, StreamError)) == ((), True)
 
 
-@pytest.mark.parametrize(
-    ("wire", "change", "finish", "status"),
-    [
-        (CHAT, {"finish_reason": "length"}, "length", "truncated"),
-        (RESPONSES, {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length", None),
-        (ANTHROPIC, {"stop_reason": "max_tokens"}, "length", None),
-        (BEDROCK, {"stopReason": "max_tokens"}, "length", None),
-    ],
-)
-def test_the_end_of_an_answer_is_the_end_of_its_stream(wire: str, change: Any, finish: str, status: Any) -> None:
-    answer = json.loads(json.dumps(ANSWERS[wire]))
-    (answer["choices"][0] if wire == CHAT else answer).update(change)
-    turn = parse(answer)
-    assert turn.finish == finish
-    assert not any(call.dispatchable for call in turn.calls)
-
-
-@pytest.mark.parametrize("wire", [RESPONSES, INTERACTIONS])
+@every("wire", [RESPONSES, INTERACTIONS])
 @pytest.mark.anyio
 async def test_an_answer_that_still_grows_in_the_background_is_pending_and_none_of_its_calls_runs(wire: str) -> None:
     ran: list[int] = []
@@ -254,7 +223,7 @@ async def test_an_answer_that_still_grows_in_the_background_is_pending_and_none_
     assert (sorted(ran), whole.complete) == ([1, 2], True)
 
 
-@pytest.mark.parametrize("item", [{"type": "custom_tool_call", "input": "ls"}, {"type": "mcp_approval_request"}])
+@every("item", [{"type": "custom_tool_call", "input": "ls"}, {"type": "mcp_approval_request"}])
 def test_no_item_that_waits_for_us_is_whole_in_an_answer_that_still_grows(item: dict[str, Any]) -> None:
     done = {"type": "web_search_call", "id": "ws1", "status": "completed", "action": {"query": "x"}}
     asked = {"id": "i1", "call_id": "c1", "name": "f", "arguments": "{}", "server_label": "s", **item}
@@ -369,7 +338,7 @@ def test_what_beside_an_answer_nobody_reads_is_told() -> None:
     assert "sun" in json.dumps(parse(message).messages())
 
 
-@pytest.mark.parametrize("given", [{}, {"a": 1}, {"choices": []}, {"output": []}])
+@every("given", [{}, {"a": 1}, {"choices": []}, {"output": []}])
 def test_a_dict_that_is_no_answer_is_named(given: Any) -> None:
     with pytest.raises(TypeError, match="a dict is read as a whole answer, and this is none of any known wire; ask"):
         parse(given)
@@ -379,7 +348,7 @@ def test_a_dict_that_is_no_answer_is_named(given: Any) -> None:
         parse(ANSWERS[CHAT], wire=ANTHROPIC)
 
 
-@pytest.mark.parametrize("indent", [None, 1])
+@every("indent", [None, 1])
 def test_an_answer_is_kept_within_the_limit_of_an_event_and_no_further(indent: int | None) -> None:
     body = json.dumps(ANSWERS[ANTHROPIC], indent=indent).encode()
     pieces = [body[at : at + 7] for at in range(0, len(body), 7)]
@@ -396,7 +365,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(inner, (*path, key))
 
 
-@pytest.mark.parametrize("wire", ANSWERS)
+@every("wire", ANSWERS)
 def test_what_a_provider_adds_to_its_answers_is_found_again(wire: str) -> None:
     for path in places(ANSWERS[wire]):
         answer = copy.deepcopy(ANSWERS[wire])

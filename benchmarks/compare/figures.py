@@ -155,7 +155,7 @@ def paragraph(figures: Figures) -> str:
         f"{both('openai_raw', 'anthropic_raw')}, its `.stream()` helper {both('openai_stream', 'anthropic_stream')}, a "
         f"framework {short(min(frameworks))} to {short(max(frameworks))} µs. "
         + (f"Wrong answers: {', '.join(wrong)}. " if wrong else "All of them read every stream correctly. ")
-        + "`make bench-compare` measures it on your machine; `benchmarks/compare/` explains how."
+        + "`make compare` measures it on your machine; `benchmarks/compare/` explains how."
     )
 
 

@@ -1,4 +1,4 @@
-"""Defines the tools of `process_executor.py` and `ray_executor.py`. Workers import it, so it starts nothing."""
+"""Defines the tools of `process_executor.py`. Workers import it, so it starts nothing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Runs the command line: ``streamtools decode``, ``mcp``, ``replay``, ``runs``, ``schema``, ``store``,
-``view``; a module each.
+"""Runs the command line: ``streamtools decode``, ``mcp``, ``replay``, ``runs``, ``schema``, ``store``, ``view``.
 
 A user's mistake is one line on standard error, never a traceback. Exit status: 0; 1 if it did not work; 2 if the
 command line makes no sense; 128 and the signal's number if Ctrl-C (130) or a reader that left (141) ended it.
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 
 from .._version import __version__
 from ..errors import StreamToolsError
-from ..text import printable
+from ..ground import printable
 from . import decode, mcp, replay, runs, schema, store, view
 from .common import FAILED, INTERRUPTED, MISUSED, NOBODY_READS, Parser, UsageError
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import sqlite3
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
+
+import anyio
+
+from ..dispatch import SqliteStore
+from ..errors import StreamToolsError
+
+T = TypeVar("T")
 
 # The last two as a shell counts them: 128 and the number of the signal, SIGINT and SIGPIPE.
 FAILED, MISUSED, INTERRUPTED, NOBODY_READS = 1, 2, 130, 141
 
-Run: TypeAlias = Callable[[argparse.Namespace], int | None]
-"""Runs a command; returns the exit status, or None for 0."""
+Run: TypeAlias = Callable[[argparse.Namespace], int | None]  # runs a command; returns the exit status, or None for 0
 
 
 class UsageError(Exception):
@@ -21,10 +29,7 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports a mistake in one line, without the usage before it."""
-
     def error(self, message: str) -> NoReturn:
-        """Refuses the command line."""
         # Raised and not printed, so that `main` decides on the words and the status of every mistake.
         raise UsageError(f"{message} (try {self.prog} --help)")
 
@@ -32,7 +37,6 @@ class Parser(argparse.ArgumentParser):
 def add_command(
     commands: Any, name: str, run: Run | None, *, help: str, description: str, epilog: str
 ) -> argparse.ArgumentParser:
-    """Adds a command with its page of help. `run` is None where an action is required."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help,
@@ -48,7 +52,6 @@ def add_command(
 def file_actions(
     commands: Any, name: str, help: str, description: str, epilog: str, *, file: str
 ) -> Callable[[str, Run, str, str], argparse.ArgumentParser]:
-    """Adds a command whose actions work on one file, which `file` describes; returns a function that adds an action."""
     group = add_command(commands, name, None, help=help, description=description, epilog=epilog)
     actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
 
@@ -60,8 +63,24 @@ def file_actions(
     return action
 
 
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(map(pad, row, widths)).rstrip())
+
+
+def with_store(path: Path, work: Callable[[SqliteStore], Coroutine[Any, Any, T]]) -> T:
+    # Looked at before, and with `must_exist`: opening a path that was mistyped would make a store there.
+    if not path.is_file():
+        raise StreamToolsError(f"there is no file {path}")
+    try:
+        with SqliteStore(path.absolute(), must_exist=True) as store:
+            return anyio.run(partial(work, store))
+    except sqlite3.Error as error:
+        raise StreamToolsError(f"cannot use {path}: {error}") from error
+
+
 def listed(title: str, names: Iterable[str]) -> str:
-    """Formats names as a paragraph for a page of help."""
     return f"{title}:\n" + textwrap.fill(", ".join(names), 78, initial_indent="  ", subsequent_indent="  ") + "\n\n"
 
 
@@ -75,7 +94,6 @@ def cells(text: str) -> int:
 
 
 def pad(text: str, width: int) -> str:
-    """Fills `text` with spaces up to `width` cells; a wider text stays as it is."""
     return text + " " * (width - cells(text))
 
 

@@ -13,11 +13,11 @@ from typing import Any, BinaryIO, Literal, TypeAlias
 
 from .. import parse
 from ..errors import StreamToolsError, TruncatedStream
+from ..ground import cut, printable, type_name
 from ..parts import ToolCall, Usage
 from ..record import Recording
 from ..record.recording import is_recording
 from ..stages import AUTO, DEFAULT, DIALECTS, StageList, text_calls
-from ..text import cut, printable, type_name
 from ..turn import Turn
 from ..wires import meant, names
 from .common import FAILED, add_command, listed, pad
@@ -45,12 +45,10 @@ examples:
   curl -N ... | streamtools decode -
 """
 
-State: TypeAlias = Literal["ok", "cut", "error"]
-"""How a response ended: by itself, before its end, or with an error."""
+State: TypeAlias = Literal["ok", "cut", "error"]  # how a response ended: by itself, before its end, or with an error
 
 
 def add(commands: Any) -> None:
-    """Adds the command."""
     parser = add_command(
         commands,
         "decode",
@@ -77,7 +75,6 @@ def add(commands: Any) -> None:
 
 
 def _wire_named(text: str) -> str:
-    """Returns the name of a wire, as the type of an argument."""
     if text not in names():
         raise argparse.ArgumentTypeError(f"unknown wire {text!r}; {meant(text, names())}")
     return text
@@ -104,15 +101,11 @@ def _decode(options: argparse.Namespace) -> int:
 
 
 class _Reader:
-    """Reads the turns of files."""
-
     def __init__(self, wire: str | None, stages: StageList) -> None:
         self._wire = wire
         self._stages = stages
 
     def turns(self, path: str) -> Iterator[Turn]:
-        """Yields the turn of a body, or each one of a recording; raises a `StreamToolsError` if the file cannot be
-        read."""
         if path == "-":
             yield self._parsed(_chunks(sys.stdin.buffer))
             return
@@ -145,11 +138,10 @@ def _state(turn: Turn) -> State:
     return "cut" if isinstance(turn.error, TruncatedStream) else "error"
 
 
-# -- many files ----------------------------------------------------------------------------------------------------
+# -- many files --
 
 
 def _decode_many(given: Sequence[str], reader: _Reader, *, as_json: bool) -> int:
-    """Shows each response in a line. A file that cannot be read has a line of its own, and the others go on."""
     # Sums and progress go to standard error, so that a program or `grep` reads lines of responses alone.
     files = list(_files(given))
     counts: Counter[State] = Counter()
@@ -170,7 +162,6 @@ def _decode_many(given: Sequence[str], reader: _Reader, *, as_json: bool) -> int
 
 
 def _files(given: Iterable[str]) -> Iterator[str]:
-    """Yields the files that were named, and those in directories, in order."""
     for name in given:
         path = Path(name)
         if name != "-" and path.is_dir():
@@ -180,7 +171,6 @@ def _files(given: Iterable[str]) -> Iterator[str]:
 
 
 def _progress(done: int, files: int) -> None:
-    """Shows on a terminal how many files are done; wipes it at the end."""
     if sys.stderr.isatty() and (done % 20 == 0 or done == files):
         shown = "" if done == files else f"{done} of {files} files"
         print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True)
@@ -200,11 +190,10 @@ def _line(state: State, wire: str, finish: str, calls: str, detail: str) -> str:
     return printable(line).replace("\n", "\\n")
 
 
-# -- one response ----------------------------------------------------------------------------------------------------
+# -- one response --
 
 
 def _as_text(turn: Turn) -> Iterator[str]:
-    """Yields the turn for people: each label with its lines, if there are any."""
     for label, lines in (
         ("wire", [turn.wire]),
         ("model", [turn.model]),
@@ -247,7 +236,6 @@ def _usage_as_text(usage: Usage | None) -> str | None:
 
 
 def _as_json(turn: Turn) -> dict[str, Any]:
-    """Returns the turn for programs, by the names that it has in Python."""
     plain = ("wire", "model", "response_id", "text", "reasoning", "refusal", "finish", "finish_raw", "complete")
     return {name: getattr(turn, name) for name in plain} | {
         "calls": [{name: getattr(call, name) for name in CALL} for call in turn.calls],

@@ -9,10 +9,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..durable.files import write_private
 from ..errors import StreamToolsError
-from ..files import write_private
-from ..text import one_line
-from .common import FAILED, UsageError, add_command, cells, file_actions, pad
+from ..ground import one_line
+from .common import FAILED, UsageError, add_command, file_actions, print_table
 
 if TYPE_CHECKING:
     from ..mcp import Pins, ServerTool, ToolChange
@@ -50,7 +50,6 @@ _LEAST_DIGITS = 6
 
 
 def add(commands: Any) -> None:
-    """Adds the command."""
     help = "tools of MCP servers that have changed"
     group = add_command(commands, "mcp", None, help=help, description=DESCRIPTION, epilog=EXAMPLES)
     subjects = group.add_subparsers(title="subjects", metavar="SUBJECT", required=True)
@@ -70,13 +69,8 @@ def _list(options: argparse.Namespace) -> int | None:
     pins = _read(options.file)
     states = {(change.server, change.name): _state(change) for change in pins.pending}
     approved = {(server, name): "approved" for server, tools in pins.approved.items() for name in tools}
-    rows = [
-        ("SERVER", "TOOL", "STATE"),
-        *(_lines(*key, state) for key, state in sorted((approved | states).items())),
-    ]
-    widths = [max(cells(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        print("  ".join(map(pad, row, widths)).rstrip())
+    lines = (_lines(*key, state) for key, state in sorted((approved | states).items()))
+    print_table([("SERVER", "TOOL", "STATE"), *lines])
     return FAILED if states else None
 
 

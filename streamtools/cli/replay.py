@@ -10,12 +10,12 @@ from typing import Any
 
 import anyio
 
-from ..codec import written_event
+from ..durable.codec import written_event
 from ..errors import StreamToolsError
 from ..events import Event, Observation, StreamEnd, StreamStart, TextDelta, TextEnd, ToolCallEnd
+from ..ground import printable
 from ..record import Recording, Replay, replay
 from ..record.recording import shown_ids
-from ..text import printable
 from .common import FAILED, add_command
 from .view import terminal
 
@@ -37,7 +37,6 @@ examples:
 
 
 def add(commands: Any) -> None:
-    """Adds the command."""
     parser = add_command(
         commands,
         "replay",
@@ -117,7 +116,6 @@ def _recording(path: str, run: str | None) -> Recording:
 
 
 def _print_bodies(recording: Recording) -> int:
-    """Prints the bodies, one after the other; payloads that an SDK had parsed as lines of JSON."""
     if recording.redacted:
         raise StreamToolsError("the recording is redacted: it has the sizes of its bodies alone")
     # Bytes as they were read, whatever their encoding, so below the text layer of standard output.
@@ -144,7 +142,6 @@ async def _print_plainly(run: Replay) -> None:
 
 
 def _plain(event: Event) -> str | None:
-    """Returns what a step, a text, a call or a result adds to the terminal."""
     match event:
         case StreamStart():
             return f"step {event.step + 1} · {event.wire}\n"

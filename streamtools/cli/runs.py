@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sqlite3
 from collections.abc import Callable, Coroutine
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import anyio
-
-from ..dispatch.journal import Journal, StoredRun
-from ..dispatch.store_sqlite import SqliteStore, StoredCall
+from ..dispatch import Journal
+from ..durable.journal import StoredRun
+from ..durable.store_sqlite import StoredCall
 from ..errors import StreamToolsError
-from ..extras import missing
-from ..text import printable
-from .common import cells, file_actions, pad
-
-__all__ = ["add"]
+from ..ground import missing, printable
+from .common import file_actions, print_table, with_store
 
 T = TypeVar("T")
 
@@ -52,7 +46,6 @@ examples:
 
 
 def add(commands: Any) -> None:
-    """Adds the command."""
     help = "runs with a journal: which go on, ended or died"
     action = file_actions(commands, "runs", help, DESCRIPTION, EXAMPLES, file="the file of a journal")
     action("list", _list, "all runs, a line each", LIST)
@@ -82,10 +75,7 @@ def _list(options: argparse.Namespace) -> None:
         return
     rows = [("RUN", "STATE", "STEPS", "BEGAN", "NAME")]
     rows += [(run.run_id, state_of(run), str(run.steps), _time(run.began_at), run.name or "") for run in runs]
-    shown = [[" ".join(printable(cell).split("\n")) for cell in row] for row in rows]
-    widths = [max(cells(row[column]) for row in shown) for column in range(len(rows[0]))]
-    for row in shown:
-        print("  ".join(map(pad, row, widths)).rstrip())
+    print_table([[" ".join(printable(cell).split("\n")) for cell in row] for row in rows])
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -114,25 +104,14 @@ def _report(options: argparse.Namespace) -> int:
 
 def _send(found: list[tuple[StoredRun, list[StoredCall]]], endpoint: str) -> None:
     try:
-        from ..telemetry.dead_runs import BegunCall, DeadRun, draw
+        from ..telemetry.dead_runs import draw
         from ..telemetry.setup import configure
 
         telemetry = configure("otlp", endpoint=endpoint, set_global=False)
     except ImportError as error:
         raise StreamToolsError(missing("--otlp: the OTLP exporter", "otlp")) from error
     with telemetry:
-        dead = [
-            DeadRun(
-                run.run_id,
-                run.name,
-                state_of(run),
-                run.began_at,
-                run.traceparent,
-                tuple(BegunCall(call.key, call.state, call.claimed_at) for call in calls),
-            )
-            for run, calls in found
-        ]
-        draw(dead, telemetry.provider)
+        draw(found, telemetry.provider)
         if not telemetry.flush():
             raise StreamToolsError(f"the spans could not be sent to {endpoint}")
     print(f"sent: {len(found)} runs")
@@ -153,10 +132,4 @@ def _time(seconds: float) -> str:
 
 
 def _with(path: Path, work: Callable[[Journal], Coroutine[Any, Any, T]]) -> T:
-    if not path.is_file():
-        raise StreamToolsError(f"there is no file {path}")
-    try:
-        with SqliteStore(path.absolute(), must_exist=True) as store:
-            return anyio.run(partial(work, Journal(store, wait=0)))
-    except sqlite3.Error as error:
-        raise StreamToolsError(f"cannot use {path}: {error}") from error
+    return with_store(path, lambda store: work(Journal(store, wait=0)))

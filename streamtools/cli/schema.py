@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import ExportError, StreamToolsError, ToolDefinitionError
 from ..exports import Exported, diff, export, parts, targets
-from ..text import printable, type_name
+from ..ground import printable, type_name
 from ..tools import Tool, tool
 from ..tools.entries import STRICT, short_names
 from ..wires import meant
@@ -57,7 +57,6 @@ examples:
 
 
 def add(commands: Any) -> None:
-    """Adds the command."""
     short = [f"{short} ({name})" for short, name in short_names().items()]
     epilog = listed("targets", targets()) + listed("short names", short) + MORE + EXAMPLES
     group = add_command(
@@ -86,7 +85,6 @@ def add(commands: Any) -> None:
 
 
 def _targets(text: str) -> list[str]:
-    """Returns the targets by their full names, with ``.strict`` where it was given."""
     # A short name is the provider's (`openai`), and may have `.strict` behind it as the full one may.
     found = []
     strict = targets(strict=True)
@@ -103,7 +101,7 @@ def _targets(text: str) -> list[str]:
     return found
 
 
-# -- show ----------------------------------------------------------------------------------------------------------
+# -- show --
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -129,7 +127,7 @@ def _name(exported: Exported) -> str:
     return exported.wire + (STRICT if exported.strict else "")
 
 
-# -- diff ----------------------------------------------------------------------------------------------------------
+# -- diff --
 
 
 def _diff(options: argparse.Namespace) -> int:
@@ -160,7 +158,7 @@ def _as_text(found: Sequence[dict[str, Any]]) -> Iterator[str]:
             yield "  no difference"
 
 
-# -- check ---------------------------------------------------------------------------------------------------------
+# -- check --
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -190,9 +188,7 @@ def _carried(tool: Tool, target: str) -> tuple[bool, str]:
 
 
 def load_tools(reference: str) -> list[Tool]:
-    """Returns the tools that a reference means; raises a `StreamToolsError` if there are none. ``package.module:name``
-    is a tool, a function, or a list of them (``module:Class.method`` as well); ``package.module`` alone all tools of
-    the module. Modules are found from the current directory, too."""
+    """Returns the tools that a reference means: a tool, a function, a method or a list of them, or all of a module."""
     name, _, path = reference.partition(":")
     module = _imported(name, reference)
     if not path:

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import sqlite3
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import anyio
 from pydantic_core import to_json
 
 from ..dispatch.results import encode_error, encode_result
-from ..dispatch.store_sqlite import SqliteStore, StoredCall
-from ..errors import StreamToolsError, ToolError
-from ..text import printable
-from .common import cells, file_actions, pad
-
-T = TypeVar("T")
+from ..durable.store_sqlite import StoredCall
+from ..errors import ToolError
+from ..ground import printable
+from .common import file_actions, print_table, with_store
 
 DESCRIPTION = """\
 Shows the calls in a SqliteStore whose end is not known, since their process
@@ -49,7 +43,6 @@ examples:
 
 
 def add(commands: Any) -> None:
-    """Adds the command."""
     help = "calls whose end is not known, and what became of them"
     action = file_actions(commands, "store", help, DESCRIPTION, EXAMPLES, file="a file of a SqliteStore")
     show = action("list", _list, "the calls that run, or whose end is not known", LIST)
@@ -79,14 +72,11 @@ def _json(text: str) -> Any:
 
 
 def _list(options: argparse.Namespace) -> None:
-    calls = _with(options.file, lambda store: store.calls(completed=options.all))
+    calls = with_store(options.file, lambda store: store.calls(completed=options.all))
     if not calls:
         print("no calls" if options.all else "no call runs, and of all others the end is known")
         return
-    rows = [("KEY", "STATE", "SINCE", "HOST", "PROCESS"), *map(_row, calls)]
-    widths = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(map(pad, row, widths)).rstrip())
+    print_table([("KEY", "STATE", "SINCE", "HOST", "PROCESS"), *map(_row, calls)])
 
 
 def _row(call: StoredCall) -> Sequence[str]:
@@ -104,7 +94,7 @@ def _age(seconds: float) -> str:
 
 
 def _release(options: argparse.Namespace) -> None:
-    _with(options.file, lambda store: store.settle(options.key, None, force=options.force))
+    with_store(options.file, lambda store: store.settle(options.key, None, force=options.force))
     print("released: it may run again")
 
 
@@ -115,16 +105,5 @@ def _complete(options: argparse.Namespace) -> None:
         result = encode_result(options.result)
     else:
         result = to_json({"error": encode_error("", ToolError(options.error))})
-    _with(options.file, lambda store: store.settle(options.key, result, force=options.force))
+    with_store(options.file, lambda store: store.settle(options.key, result, force=options.force))
     print("completed: it does not run again")
-
-
-def _with(path: Path, work: Callable[[SqliteStore], Coroutine[Any, Any, T]]) -> T:
-    # Looked at before, and with `must_exist`: opening a path that was mistyped would make a store there.
-    if not path.is_file():
-        raise StreamToolsError(f"there is no file {path}")
-    try:
-        with SqliteStore(path.absolute(), must_exist=True) as store:
-            return anyio.run(partial(work, store))
-    except sqlite3.Error as error:
-        raise StreamToolsError(f"cannot use {path}: {error}") from error

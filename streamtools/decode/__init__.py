@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..on_demand import names
+from ..ground.on_demand import names
 
 if TYPE_CHECKING:
     from .decoder import StreamDecoder, parse

@@ -1,12 +1,7 @@
 """Cuts the bytes of a response body into payloads, or explains a body that contains none.
 
-Input: a body, piece by piece; or a dict in the place of a stream. Output: the payloads of a stream.
-
-The framing is chosen by the first bytes (`streamtools.framing.choose`). The head of the body is kept until a payload
-has come out of it: only then is it certain that this is a stream, and not an error page or a whole answer.
-
-A whole answer, to a request without a stream, becomes the payloads of a stream with the same content, by the wire's own
-`Wire.whole`; so it is decoded and validated as a stream is.
+The head of the body is kept until a payload has come out of it: only then is it certain that this is a stream, and not
+an error page or a whole answer, which becomes the payloads of a stream by the wire's own `Wire.whole`.
 """
 
 from __future__ import annotations
@@ -20,8 +15,8 @@ import orjson
 
 from ..errors import RemoteProtocolError, StreamError, TruncatedStream
 from ..framing import Frame, Framing, choose
+from ..ground.text import excerpt
 from ..limits import Limits
-from ..text import excerpt
 from ..wires import Wire, answering, find
 from ..wires.reading import malformed, provider_error
 
@@ -43,31 +38,24 @@ class Body:
         self._framing: Framing | None = None
         self._head = bytearray()
         self._kept = _HEAD_BYTES
-        self.gave_up = False
-        """True if no further bytes are read as payloads."""
-        self.is_lines = False
-        """True if the body is JSON lines, or a JSON object."""
+        self.gave_up = False  # True if no further bytes are read as payloads
+        self.is_lines = False  # True if the body is JSON lines, or a JSON object
         self.is_array = False
-        """True if the body is a JSON array."""
 
     @property
     def began(self) -> bool:
-        """True once some bytes came."""
         return self._framing is not None or bool(self._head)
 
     def settle(self) -> None:
-        """Stops keeping the head, since a payload came out."""
         if self._framing is not None:
             self.feed_payloads = self._framing.feed_payloads
         self._head.clear()
 
     def give_up(self) -> None:
-        """Stops reading payloads from a body that is no stream, and keeps only its head for the error."""
         self.gave_up = True
         self.feed_payloads = self._only_head
 
     def finish(self) -> Sequence[Frame]:
-        """Ends the body; returns the pending frames, if they may be whole."""
         if self._framing is None or self.gave_up:
             return ()
         return self._framing.finish()
@@ -106,8 +94,8 @@ class Body:
         return value
 
     def what_it_is(self) -> StreamError:
-        """Returns the error for a body without a single payload: an error page, a bare JSON answer, nothing."""
-        text = bytes(self._head[:_HEAD_BYTES]).removeprefix(_BOM).lstrip(b" \t\r\n")
+        whole = bytes(self._head).removeprefix(_BOM).lstrip(b" \t\r\n")
+        text = whole[:_HEAD_BYTES]
         if not text or all(not line or line[:1] == b":" for line in text.splitlines()):
             return RemoteProtocolError("the body holds no event (was it read before?)", kind="empty_stream")
         payload = self.as_json
@@ -117,7 +105,7 @@ class Body:
             hint = "a JSON object and no event stream; was the request sent without stream=True?"
             return RemoteProtocolError(f"the body is {hint}", kind="not_event_stream")
         is_odd = self._framing is not None and self._framing.name in ("sse", "ndjson")
-        if not is_odd or _is_begun(bytes(self._head).removeprefix(_BOM).lstrip()):
+        if not is_odd or _is_begun(whole):
             return TruncatedStream("the body ended before its first payload was whole")
         what = "an HTML page" if text[:1] == b"<" else "no event stream"
         if text[:5] in (b"data:", b"event") and b"\n" not in text:
@@ -131,7 +119,6 @@ class Body:
 
 
 def _is_begun(text: bytes) -> bool:
-    """Returns whether a body without a payload is the beginning of an object, or of an event of an event stream."""
     data = text
     if text[:1] != b"{":
         *whole, last = text.splitlines()
@@ -177,7 +164,6 @@ def tolerant_json(data: bytes) -> object | None:
 
 
 def wrapped(payload: Mapping[str, Any]) -> bytes | None:
-    """Returns the model's JSON in an event of InvokeModelWithResponseStream; None for any other payload."""
     chunk = payload.get("chunk")
     data = chunk.get("bytes") if isinstance(chunk, dict) and len(payload) == 1 else None
     return data if isinstance(data, bytes) and data.lstrip()[:1] == b"{" else None  # agents' answers are plain text
@@ -200,14 +186,13 @@ def _written_size(payload: Mapping[str, Any]) -> int:
 
 
 def unknown_wire(untold: Sequence[tuple[Mapping[str, Any], object]], limits: Limits) -> StreamError:
-    """Returns the error of a stream whose payloads, of which these are the first, are of no wire that is known."""
     if not untold:
         return TruncatedStream("the stream ended before its first payload")
     shown = excerpt(", ".join(sorted(map(str, untold[0][0]))[:12]), limits.max_error_excerpt)
     return RemoteProtocolError(f"no known wire: the first payload has the keys {shown}", kind="unknown_wire")
 
 
-# -- whole answers, as streams -----------------------------------------------------------------------------------------
+# -- whole answers, as streams --
 
 
 def rewritten(payload: Mapping[str, Any], wire: Wire | None) -> list[dict[str, Any]] | None:
@@ -218,7 +203,6 @@ def rewritten(payload: Mapping[str, Any], wire: Wire | None) -> list[dict[str, A
 
 
 def payloads_of(answer: Mapping[str, Any], wire: Wire | None) -> list[dict[str, Any]] | None:
-    """Returns a whole answer of the wire, or of any, as payloads; None if this is none."""
     for asked in answering(answer) if wire is None else (wire,):
         if asked.is_answer is not None and asked.is_answer(answer):
             return asked.whole(answer) if asked.whole is not None else [answer] if isinstance(answer, dict) else None

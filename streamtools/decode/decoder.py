@@ -1,8 +1,4 @@
-"""Decodes a response body into events: framing, wire and stages in one sans-IO object.
-
-`StreamDecoder` takes the items of a source and returns events. It needs no event loop, and does not raise for anything
-that came over the wire: an error ends the stream, and its `StreamEnd` carries it.
-"""
+"""Decodes a response body into events: framing, wire and stages in one sans-IO object."""
 
 from __future__ import annotations
 
@@ -25,10 +21,10 @@ from ..events import (
     UnknownPayload,
 )
 from ..framing import Frame
+from ..ground.text import excerpt, type_name
 from ..limits import Limits
 from ..parts import OUTCOMES, ResumePoint
 from ..stages import DEFAULT, Deferred, StageList
-from ..text import excerpt, type_name
 from ..tools import AnyTools, Toolset
 from ..turn import Turn, TurnBuilder
 from ..wires import Wire, WireDecoder, detect, find
@@ -371,7 +367,6 @@ class StreamDecoder:
             self.chain.feed_all((delta,), out)
 
     def _plain_event(self, payload: dict[str, Any]) -> Event | None:
-        """Returns the event of a payload that came parsed, as `feed` makes it, if it equals the template."""
         try:
             if self._plain.template is None or payload != self._plain.template:
                 return None
@@ -444,11 +439,6 @@ class StreamDecoder:
         self._streak = 0
 
     def _ask(self, wire: WireDecoder, out: list[Event], verb: Callable[..., list[Event]], *given: Any) -> list[Event]:
-        """Returns the events of a wire's decoder; what it has emitted before it raises is passed on.
-
-        Raises:
-            StreamError: whatever the decoder raises.
-        """
         before = wire.out
         try:
             return verb(*given)
@@ -487,12 +477,10 @@ class StreamDecoder:
             self._body.settle()
 
     def _name_for(self, payload: dict[str, Any]) -> str | None:
-        """Returns the name of a payload's wire; the given wire is asked first, since it need not be registered."""
         given = self.record
         return given.name if given is not None and given.is_own(payload) else detect(payload)
 
     def _detect(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> WireDecoder | None:
-        """Returns the wire, if this payload shows it; until one does, payloads wait."""
         name = detect(payload)
         if name is None:
             if error := provider_error(payload):
@@ -528,7 +516,6 @@ class StreamDecoder:
             self._payload(payload, None, out)
 
     def _read_answer(self, out: list[Event]) -> None:
-        """Reads a body that was no stream, if it is a whole answer."""
         answer = self._body.as_json
         payloads = payloads_of(answer, self.record) if isinstance(answer, dict) else None
         try:
@@ -590,7 +577,7 @@ def _nothing(text: Any) -> None:
     """Makes no event: nothing was learned."""
 
 
-# -- a cut turn that is continued ------------------------------------------------------------------------------------
+# -- a cut turn that is continued --
 
 # Makes the payloads that say again what a cut turn has, for the stream that goes on with it.
 #
@@ -598,7 +585,6 @@ def _nothing(text: Any) -> None:
 
 
 def resumable(turn: Turn) -> Wire:
-    """Returns the wire of a turn that can be continued; raises a `ValueError` if it cannot."""
     if turn.wire is None:
         raise ValueError("the turn cannot be continued: its wire was never found")
     wire = turn.record or find(turn.wire)
@@ -611,7 +597,6 @@ def resumable(turn: Turn) -> Wire:
 
 
 def account(turn: Turn) -> Iterator[dict[str, Any]]:
-    """Yields payloads that say what the turn has."""
     path = resumable(turn).resumed_arguments
     assert path is not None, "the wire resumes"
     assert turn.resume_from is not None, "the turn can be continued"
@@ -624,8 +609,20 @@ def account(turn: Turn) -> Iterator[dict[str, Any]]:
 
 
 def settled(turn: Turn) -> dict[str, Observation]:
-    """Returns the observations of a turn that stand however it goes on, by the ids of their calls."""
     return {one.call_id: one for one in turn.observations if not OUTCOMES[one.outcome].may_run_later}
+
+
+def unsettled(turn: Turn, restored: Iterable[Event], keep: Callable[[Event], None]) -> list[Event]:
+    """Returns the events of a turn that is continued but for those of calls whose end stands; `keep` takes these."""
+    ends, left = settled(turn), list[Event]()
+    for observation in ends.values():
+        keep(observation)
+    for event in restored:
+        if getattr(event, "call_id", None) in ends:
+            keep(event)
+        else:
+            left.append(event)
+    return left
 
 
 def _with_text(payload: Mapping[str, Any], path: Sequence[str], text: str) -> dict[str, Any]:

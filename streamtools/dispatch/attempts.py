@@ -1,11 +1,8 @@
 """Runs the attempts at one call: where they run, the one step in which each begins, and the ending it leads to.
 
-Theory of operation. Every call runs on an executor, in this process if no other is given (`run_in_process`), through
-one contract. `_Attempt.begin` is the only place where "not started" becomes "begun". That step consists of, in this
-order: the call's state, its claim in the store (for the first attempt that begins), `ToolStarted` and the clock. If an
-attempt ends before that step, the call has not started; after it, the call has an end or is unknown. `Attempts.run` is
-the body of a call's task. It leaves the call's ending at `Call.ending`, or lets its cancellation out; `Transitions`
-makes the observation.
+`_Attempt.begin` is the only place where "not started" becomes "begun", in this order: the call's state, the gate of the
+run (for the first attempt that begins), `ToolStarted`, the clock. If an attempt ends before that step, the call
+has not started; after it, the call has an end or is unknown.
 """
 
 from __future__ import annotations
@@ -13,99 +10,86 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field, replace
-from functools import partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from anyio import CancelScope
-from pydantic_core import from_json
 
-from ..content import AnsweredLater
 from ..errors import (
     BeginRefused,
     LocalProtocolError,
-    ModelRetry,
     ToolError,
-    ToolFailed,
     ToolNotStarted,
     ToolOutcomeUnknown,
     ToolTimeout,
 )
 from ..events import StreamWarning
+from ..ground.own import own
+from ..ground.text import class_name, type_name
 from ..limits import Limits
+from ..observers.contracts import ambient
 from ..parts import OUTCOMES, FailedAttempt
-from ..telemetry.carrier import current_carrier
-from ..text import class_name, type_name
 from ..tools import Tool, Toolset
-from ..tools.options import Middleware, ToolCallRequest
-from ..tools.typed import as_json
-from .approval import Deny, Resolution, denied
-from .endings import ValueEndings, as_read, cancelled, failure, no_key, repeated
+from .endings import ValueEndings, cancelled, failure
 from .executor import Emit, Executor, Invocation
 from .in_process import judged, run_in_process, stepped
 from .log import log_blocked
 from .options import DispatchOptions
 from .pool import CallPool
+from .results import read_answer
 from .states import Call, Ending, Host, Input, begin_wait, late_warning, report_wait, reports_of
 
 if TYPE_CHECKING:
-    from .store import CallClaim
+    from ..seams import GateView
+    from .at_gate import AtGate
 
 LAG_S = 1.0  # after a call's deadline, until an executor that has not returned is cancelled
 
 _LONGEST_DELAY_S = 60.0
 _MOST_DOUBLINGS = 64
-_NOT_KEPT = {
-    "complete": ("result_not_kept", "keep its result"),
-    "release": ("claim_not_released", "take its claim back"),
-    "abandon": ("claim_not_abandoned", "note that its end is not known"),
-}
 
 Happened: TypeAlias = Callable[[Call, Input], None]
-"""Moves a call along the table of states: it begins, or another attempt follows."""
 
 
 @dataclass(slots=True, eq=False)
-class Attempts:
-    """Runs the calls of one turn, each in a task that the caller has started."""
-
+class CallAttempts:
     host: Host
     tools: Toolset
     limits: Limits
     pool: CallPool
     options: DispatchOptions
     happened: Happened
-    due: Callable[[Call, CancelScope, float], None]
-    """Has an attempt's scope cancelled so many seconds after `Call.due`."""
+    due: Callable[[Call, CancelScope, float], None]  # has an attempt's scope cancelled so many seconds after `Call.due`
     ask: Callable[[Call, Any], Awaitable[Any]]
-    """Asks those outside for something that a running call needs."""
-    new_scope: Callable[[], CancelScope] = CancelScope
-    """Makes a scope: the event loop's own type once that is known, since finding the loop costs as much as a scope."""
 
     async def run(self, call: Call) -> None:
-        """Runs a call that has its place, again after a failure if its tool may be retried, and notes its ending."""
         try:
             await self._attempts(call)
         except BaseException:
-            if call.claim is not None and call.ending is None:
-                await call.claim.abandon()
+            if call.entered is not None and call.ending is None:
+                await self.at_gate.lose(call, call.entered)
             raise
-        if call.claim is not None:
-            await self._settle(call, call.claim, call.ending or cancelled(call))  # cancelled between two attempts
+        if call.entered is not None:  # without an ending it was cancelled between two attempts
+            await self.at_gate.settle(call, call.entered, call.ending or cancelled(call))
 
     async def _attempts(self, call: Call) -> None:
         tool, _ = call.ready
-        if tool.operation is not None and not self._find_operation(call, tool):
-            return
+        view: GateView | None = None
+        # The answer to a call that was handed out is on record.
+        if self.options.seams.gate is not None and not call.is_outside and (tool.effect == "once" or call.needs):
+            named = self.at_gate.named(call)
+            if isinstance(named, Ending):
+                call.ending = named
+                return
+            view = named
         begun: Ending | None = None  # the ending of the latest attempt that has begun
         tries = 0
         while call.state in ("starting", "retrying"):  # else it was cancelled before its task ran
             tries += 1
-            attempt, began = _Attempt(self, call, tool), time.monotonic()
+            attempt, began = _Attempt(self, call, tool, view), time.monotonic()
             ending: Ending | None = None
             with self._scope(call) as scope:
                 ending = await attempt.run(scope)
@@ -123,146 +107,58 @@ class Attempts:
             with self._scope(call):
                 await anyio.sleep(delay_s)
 
-    def _find_operation(self, call: Call, tool: Tool[..., Any]) -> bool:
-        """Gives the call its operation, and its key; returns False if the tool's own function fails."""
-        from .operations import Operation  # few tools have one
-
-        conversation = self.host.conversation_id or ""
-        # Calls at hand that have a name have no run that goes on: their conversation is what goes on.
-        run = self.host.run_id if self.options.identity is None else conversation or self.options.identity
-        scope_id = {"run": run, "conversation": conversation, "forever": ""}[tool.scope]
-        try:
-            call.operation = Operation.of(*call.ready, call.key, scope_id)
-        except Exception as error:
-            call.ending = no_key(tool.name, error, "operation")
-            return False
-        call.key = call.operation.key
-        return True
-
     def _scope(self, call: Call) -> CancelScope:
-        """Returns a scope for work on a call: the call's own, unless its middleware has that."""
-        scope = self.new_scope()
-        self.new_scope = type(scope)
+        scope = self.host.new_scope()
         if not call.is_wrapped:
             call.scope = scope
         return scope
 
     async def ended(self, call: Call, value: Any) -> Ending:
-        """Returns the ending of a call for which this value was found without running it here."""
         return await self._values(call).ending(value)
 
-    def recorded(self, call: Call, found: Any) -> Ending:
-        """Returns the ending that the store has on record."""
-        ending = self._values(call).recorded(found)
-        if call.operation is None or not ending.recorded or call.operation.has_made(found.result):
-            return ending
-        return repeated(ending)
+    @property
+    def at_gate(self) -> AtGate:
+        from .at_gate import AtGate  # most calls may run twice
 
-    async def ran_before(self, call: Call, fingerprint: str) -> Ending | None:
-        """Returns the ending of a call that has begun before, by the store; None if it has not. A call that may not run
-        now, but has run, has the ending that it had.
-
-        Args:
-            call: the call, perhaps with arguments that are not valid any more.
-            fingerprint: of the arguments that it was suspended with, if they are not valid any more.
-
-        Raises:
-            ToolNotStarted: the store failed, or has another call under its key.
-        """
-        from .store import CallClaim, call_fingerprint  # most calls are in no store
-
-        store, tool, name, key = self.options.store, call.tool, call.call.name, call.key
-        assert store is not None, "else nothing knows"
-        if call.bound is not None and tool is not None:
-            name = tool.name
-            if tool.operation is not None and not self._find_operation(call, tool):
-                return call.ending
-            by_operation = None if call.operation is None else call.operation.fingerprint
-            fingerprint = by_operation or call_fingerprint(name, self.claimed_arguments(call))
-        claim = CallClaim(store, call.key, name, partial(self.store_failed, call))
-        seconds = self.limits.tool_timeout if tool is None or tool.timeout is None else tool.timeout
-        try:
-            found = await claim.make(fingerprint, math.inf if seconds is None else seconds)
-        except ToolOutcomeUnknown as error:
-            return failure(error)
-        if found is None:
-            await claim.release()
-        if found is None or (call.operation is not None and not call.operation.has_made(found.result)):
-            call.key, call.operation = key, None  # it has not begun; another call may have done its operation
-            return None
-        return self.recorded(call, found)
+        gate = self.options.seams.gate
+        assert gate is not None, "else nothing knows"
+        return AtGate(gate, self.host, self.limits, self.options.any_value, self._known_arguments)
 
     def _values(self, call: Call) -> ValueEndings:
         return ValueEndings(call, call.tool, self.limits, self.options.any_value)
 
     def arguments(self, call: Call) -> dict[str, Any]:
-        """Returns a call's arguments as plain values, as its tool takes them."""
-        if call.refined is not None:
-            return dict(call.refined)
-        return self._shown_arguments(call)
+        return self._shown_arguments(call) if call.refined is None else dict(own(call.refined))
 
-    def claimed_arguments(self, call: Call) -> dict[str, Any]:
-        """Returns the arguments by which the store knows a call: those that were shown, also if they were edited."""
+    def _known_arguments(self, call: Call) -> dict[str, Any]:
+        """Returns the arguments by which the gate knows a call: those that were shown, also if they were edited."""
         return self.arguments(call) if call.edited is None else self._shown_arguments(call)
 
     def _shown_arguments(self, call: Call) -> dict[str, Any]:
         assert call.call.arguments is not None, "only a ready call is run"
         return dict(self.tools.decode(call.call.name, call.call.arguments))
 
-    async def _settle(self, call: Call, claim: CallClaim, ending: Ending) -> None:
-        """Puts a call's end on record, gives its claim back if the call may run again, or abandons it if the end is not
-        known."""
-        if OUTCOMES[ending.outcome].may_have_had_effect:
-            await claim.abandon()
-        elif isinstance(ending.value, AnsweredLater):
-            await claim.complete(ending.value)
-        elif OUTCOMES[ending.outcome].frees_claim or isinstance(ending.error, _without_effect(call)):
-            await claim.release()
-        elif ending.result is None and ending.error is not None:
-            await claim.fail(ending.error)
-        elif isinstance(await claim.complete(ending.result or as_read(ending)), ToolError):
-            text = "its value is no JSON; the model's text of it is kept"
-            self.host.emit(StreamWarning("result_not_kept", f"{call.label}: {text}"))
-
-    def store_failed(self, call: Call, work: Literal["complete", "release", "abandon"], error: Exception) -> None:
-        """Warns that the store could not do its work after a claim was made."""
-        code, task = _NOT_KEPT[work]
-        text = f"the store could not {task} ({type_name(error)}); the call stays claimed"
-        self.host.emit(StreamWarning(code, f"{call.label}: {text}"))
-
-
-def _without_effect(call: Call) -> tuple[type[ToolError], ...]:
-    """Returns the errors of a call that is to run when it is made again."""
-    # A call that is wanted with other arguments is another call, but may be the same operation.
-    return (ToolNotStarted,) if call.operation is None else (ToolNotStarted, ModelRetry)
-
 
 @dataclass(slots=True, eq=False)
 class _Attempt:
-    """One attempt at a call."""
-
-    attempts: Attempts
+    attempts: CallAttempts
     call: Call
     tool: Tool[..., Any]
+    view: GateView | None  # for the gate, if its run has one that is asked about it
     executor: Executor | None = field(init=False)
     invocation: Invocation = field(init=False)
-    begun: bool = False
-    """True once the tool's code may have run."""
+    begun: bool = False  # True once the tool's code may have run
     refused: Ending | None = None
-    """Why the attempt could not begin."""
     managers: AbstractContextManager[object] | None = None
-    """The observers' context managers, around the tool's body."""
     scope: CancelScope | None = None
-    task: int | None = None
-    """The id of the task that an attempt elsewhere is run by."""
+    task: int | None = None  # the id of the task that an attempt elsewhere is run by
 
     def __post_init__(self) -> None:
         host, options, tool, call = self.attempts.host, self.attempts.options, self.tool, self.call
-        self.executor = options.executors.get(tool.name) if call.out is None else None
-        travels = self.executor is not None or options.store is not None
+        self.executor = None if call.is_outside else options.executors.get(tool.name)
         self.invocation = Invocation(
             tool=tool.name,
-            arguments=self.attempts.arguments(call) if travels else {},
+            arguments=self.attempts.arguments(call) if self.executor is not None else {},
             key=call.key,
             effect=tool.effect,
             attempt=call.attempts + 1,
@@ -276,7 +172,6 @@ class _Attempt:
         )
 
     async def run(self, scope: CancelScope) -> Ending:
-        """Runs the attempt within this scope, and returns its ending."""
         self.scope, self.task = scope, anyio.get_current_task().id if self.executor is not None else None
         limits, call = self.attempts.limits, self.call
         report = reports_of(call, self.tool.name, self.attempts.host, limits.max_waiting_progress)
@@ -285,8 +180,6 @@ class _Attempt:
         except BaseException as error:
             is_the_executors = isinstance(error, ToolNotStarted) and not error.by_tool
             found = judged(self.tool.name, error)
-            if not isinstance(found, ToolError):  # a cancellation, or an interrupt
-                raise found from None
             return self.refused or self._raised(error, found, is_the_executors=is_the_executors)
         finally:
             if self.managers is not None:
@@ -302,25 +195,20 @@ class _Attempt:
         )  # still within the scope: writing the value is part of the call's time
 
     def cut(self) -> Ending:
-        """Returns the ending of an attempt whose scope was cancelled, by its deadline or on request."""
         call = self.call
         if not self.begun or call.state in ("stopping", "observed"):
             return cancelled(call)
         return Ending("timed_out", ToolTimeout(self._seconds()), again=True)
 
     async def begin(self) -> float:
-        """Turns "not started" into "begun"; see `Begin`."""
         call, attempts = self.call, self.attempts
         if self.begun or self.refused is not None:
             raise LocalProtocolError("begin() is awaited once for each attempt at a call")
         self._check()
-        store = attempts.options.store
-        is_claimed = call.out is None and (self.tool.effect == "once" or call.gated)  # else its answer is on record
-        if store is not None and call.claim is None and is_claimed:
-            from .store import CallClaim  # most calls are in no store
-
-            noted = None if call.operation is None else call.operation.noted
-            await self._claim(CallClaim(store, call.key, self.tool.name, partial(attempts.store_failed, call), noted))
+        if self.view is not None and call.entered is None:
+            self.refused = await attempts.at_gate.enter(call, self.view, self._check)
+            if self.refused is not None:
+                raise BeginRefused("not run: the gate did not let the call in")
         self.begun = True
         call.attempts += 1
         call.started_at = call.started_at or time.monotonic()
@@ -334,32 +222,6 @@ class _Attempt:
         if self.call.state not in ("starting", "retrying"):
             self.refused = cancelled(self.call)
             raise BeginRefused("not run: the call is over")
-
-    async def _claim(self, claim: CallClaim) -> None:
-        """Claims the call in the store; refuses to begin if the store has its end, or refuses the claim."""
-        from .store import call_fingerprint
-
-        call, invocation = self.call, self.invocation
-        try:
-            fingerprint = (
-                call_fingerprint(invocation.tool, self.attempts.claimed_arguments(call))
-                if call.operation is None
-                else call.operation.fingerprint
-            )
-            begin_wait(call, "store")
-            found = await claim.make(fingerprint, self._seconds(), partial(begin_wait, call, "elsewhere"))
-            if found is not None:
-                self.refused = self.attempts.recorded(call, found)
-                raise BeginRefused("not run: the call has run before")
-        except ToolError as error:
-            self.refused = self.refused or failure(error)
-            raise
-        try:
-            self._check()
-        except BeginRefused:  # the turn ended, or the consumer left, while the claim was being made
-            await claim.release()
-            raise
-        call.claim = claim
 
     def _enter_managers(self) -> None:
         managers = self.attempts.host.around_tool(self.call.call.call_id)
@@ -375,17 +237,12 @@ class _Attempt:
         if self.executor is None:
             self.managers = held
             return
-        from ..telemetry.worker_spans import span_sink  # most calls run here
-
-        self.invocation.carrier.update(current_carrier())
-        self.invocation.take_spans = span_sink(self._lost_spans)
+        for around in ambient:
+            self.invocation.carrier.update(around.carrier())
         if anyio.get_current_task().id == self.task:
             self.managers = held
         else:  # a context must be left in the task that entered it
             held.__exit__(None, None, None)
-
-    def _lost_spans(self, text: str) -> None:
-        self.attempts.host.emit(StreamWarning("worker_spans_dropped", f"{self.call.label}: {text}"))
 
     def _start_clock(self) -> float:
         """Starts the call's clock, and returns the seconds that the executor must keep: infinite in this process, where
@@ -409,11 +266,11 @@ class _Attempt:
         if executor is not None:
             begin_wait(self.call, "executor")
             return _run_on(executor, self.invocation, self.begin, report)
-        if self.call.out is not None:
-            return self.call.out.body(self.begin)
+        if self.call.is_outside:
+            return _answered(self.call, self.begin)
         late = None if self.tool.is_async else late_warning(self.call, attempts.host)
         most = attempts.limits.max_abandoned_threads
-        return run_in_process(*self.call.ready, self.invocation, self.begin, report, attempts.pool, most, late)
+        return run_in_process(*self.call.take(), self.invocation, self.begin, report, attempts.pool, most, late)
 
     def _blocked(self, seconds: float) -> None:
         if self.executor is not None or not self.tool.is_async:  # none of the tool's code runs in this loop
@@ -429,17 +286,20 @@ class _Attempt:
         if not self.begun:
             if isinstance(error, ToolNotStarted):
                 return failure(error)
-            refused = ToolNotStarted(f"not run: the executor of {tool} raised {type_name(error)}")
-            refused.__cause__ = error
-            return failure(refused)
+            return failure(ToolNotStarted(f"not run: the executor of {tool} raised {type_name(error)}"), error)
         if isinstance(error, ToolTimeout):
             seconds = self._seconds()
             return Ending("timed_out", error if seconds == math.inf else ToolTimeout(seconds), again=True)
         if not isinstance(error, ToolError) or is_the_executors:
             lost = ToolOutcomeUnknown(f"the executor of {tool} raised {type_name(error)} after the call had begun")
-            lost.__cause__ = error
-            return failure(lost)
+            return failure(lost, error)
         return failure(found)
+
+
+async def _answered(call: Call, begin: Callable[[], Awaitable[float]]) -> Any:
+    assert call.pending is not None, "a call that is done outside is run when it was answered"
+    await begin()
+    return read_answer(call.pending.record)
 
 
 def _asking(ask: Callable[[Call, Any], Awaitable[Any]], call: Call) -> Callable[[Any], Awaitable[Any]]:
@@ -463,161 +323,3 @@ def _failed(ending: Ending, number: int, began: float, delay_s: float) -> Failed
 
 async def _run_on(executor: Executor, invocation: Invocation, begin: Any, report: Emit) -> Any:
     return await executor.run(invocation, begin, report)
-
-
-# -- middleware ------------------------------------------------------------------------------------------------------
-
-# Runs a call inside its middleware: that of the pipeline outside, that of its tool inside.
-#
-# Theory of operation. The middleware runs in the call's task, at the call's place in the order, around everything that
-# `Attempts.run` does: attempts, claim, store. So a store keeps what the tool returned, and the middleware sees a
-# recorded value like any other. All of it stands in one cancel scope, which is the call's.
-
-
-async def run_inside(attempts: Attempts, call: Call) -> None:
-    """Runs a call that has its place inside its middleware, of which there is some, and notes its ending."""
-    tool, _ = call.ready
-    middleware = (
-        attempts.options.middleware if tool.middleware is None else (*attempts.options.middleware, tool.middleware)
-    )
-    await _Wrapped(attempts, call, middleware).run()
-
-
-@dataclass(slots=True, eq=False)
-class _Wrapped:
-    attempts: Attempts
-    call: Call
-    middleware: tuple[Middleware, ...]
-    ran: Ending | None = None
-    """The ending that the call had inside its middleware."""
-    given: Any = None
-    """The value that the innermost middleware was given."""
-
-    async def run(self) -> None:
-        call, ending = self.call, None
-        call.is_wrapped = True
-        begin_wait(call, "middleware")
-        try:
-            with CancelScope() as call.scope:
-                ending = await self._ending()
-        finally:
-            call.due = math.inf
-            if call.timer is not None:
-                call.timer.stop()
-        # A tool that has run to its end has done so, even if the middleware behind it was cancelled.
-        call.ending = ending or self.ran or cancelled(call)
-
-    async def _ending(self) -> Ending:
-        tool, _ = self.call.ready
-        try:
-            value = await self._layer(0, self._request())
-        except BaseException as error:
-            if self.ran is not None and error is self.ran.error:
-                return self.ran
-            found = judged(tool.name, error)
-            if not isinstance(found, ToolError):  # a cancellation, or an interrupt
-                raise
-            return failure(found if found is error else _raised(tool.name, error))
-        return await self._ended(value)
-
-    async def _ended(self, value: Any) -> Ending:
-        """Returns the ending of a call for which its middleware returned this."""
-        ran = self.ran
-        if ran is not None and value is self.given:
-            return ran
-        if isinstance(value, Deny):
-            if not self.call.attempts:
-                return denied(Resolution(False, value.reason))
-            return Ending("failed", ToolFailed("the call was denied after it had run, by its middleware"))
-        ending = await self.attempts.ended(self.call, value)
-        ending.recorded = ran is not None and ran.recorded
-        return ending
-
-    def _request(self) -> ToolCallRequest:
-        call, host = self.call, self.attempts.host
-        tool, _ = call.ready
-        return ToolCallRequest(
-            call_id=call.call.call_id,
-            tool_name=tool.name,
-            arguments=MappingProxyType(self.attempts.arguments(call)),
-            effect=tool.effect,
-            run_id=host.run_id,
-            step=host.number,
-            idempotency_key=call.key,
-            context=self.attempts.options.context,
-            caller=call.call.caller,
-        )
-
-    async def _layer(self, at: int, request: ToolCallRequest) -> Any:
-        """Calls one middleware with the rest as its `run`; behind the last one stands the call itself."""
-        if at == len(self.middleware):
-            return await self._run_inside()
-        middleware, rest = self.middleware[at], _Rest(self, at + 1, request)
-        value = await middleware(request, rest)
-        if value is not None:
-            return value
-        if not rest.is_used:
-            name = getattr(middleware, "__name__", type(middleware).__name__)
-            raise ToolFailed(f"the middleware {name} returned nothing, and did not run the call")
-        if rest.error is not None:
-            raise rest.error
-        return rest.value
-
-    async def _run_inside(self) -> Any:
-        call = self.call
-        call.ending = None
-        begin_wait(call, "loop")
-        await self.attempts.run(call)
-        ran = self.ran = call.ending or cancelled(call)
-        if ran.error is not None:
-            raise ran.error
-        self.given = ran.value if ran.result is None else ran.result
-        return self.given
-
-    def refined(self, request: ToolCallRequest, arguments: Mapping[str, Any]) -> ToolCallRequest:
-        """Gives the call other arguments; returns it as the next middleware sees it. Raises `InvalidArguments` if they
-        do not fit the tool, a `LocalProtocolError` if they were not approved, or would conflict with other calls than
-        those that wait."""
-        call = self.call
-        tool, before = call.ready
-        if call.gated:
-            raise LocalProtocolError(f"{call.label}: it was approved with the arguments that it has; deny it instead")
-        plain: dict[str, Any] = from_json(as_json(tool.name, arguments))
-        call.bind(tool.validate(plain))
-        if call.conflict_key() != call.conflict:
-            call.bind(before)
-            raise LocalProtocolError(f"{call.label}: its other arguments have another conflict_key")
-        call.refined = plain
-        return replace(request, arguments=MappingProxyType(plain))
-
-
-def _raised(tool: str, error: BaseException) -> ToolFailed:
-    failed = ToolFailed(f"the middleware around {tool} raised {type_name(error)}")
-    failed.__cause__ = error
-    return failed
-
-
-@dataclass(slots=True, eq=False)
-class _Rest:
-    """The `RunCall` of one middleware."""
-
-    wrapped: _Wrapped
-    at: int
-    request: ToolCallRequest
-    is_used: bool = False
-    value: Any = None
-    error: BaseException | None = None
-
-    async def __call__(self, arguments: Mapping[str, Any] | None = None, /) -> Any:
-        if self.is_used:
-            raise LocalProtocolError(f"{self.wrapped.call.label}: it was run already; its tool's retries= run it again")
-        request = self.request
-        if arguments is not None:
-            request = self.wrapped.refined(request, arguments)
-        self.is_used = True
-        try:
-            self.value = await self.wrapped._layer(self.at, request)
-        except BaseException as error:
-            self.error = error
-            raise
-        return self.value

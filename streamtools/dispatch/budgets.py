@@ -1,8 +1,6 @@
 """Counts calls and tokens against the budgets of a run, and of the runs that share a `CallPool`.
 
-Input: the calls that are to run, in the order of their turn; the ends of calls; the token counts of responses. Output:
-whether a call may run, or the `BudgetExceeded` that says why not. A call takes its place in each budget before anybody
-is asked about it, and gives the place back if it ends without having begun.
+A call takes its place in each budget before anybody is asked about it, and gives it back if it has not begun.
 """
 
 from __future__ import annotations
@@ -21,17 +19,13 @@ _whole_counts = attrgetter(*(name for name, facts in COUNTS.items() if facts.par
 
 @dataclass(slots=True, eq=False)
 class Spent:
-    """Holds the calls and tokens that a run, or all runs of one `CallPool`, have used so far."""
-
-    calls: int = 0
-    """Calls that have begun, wait for their begin, or wait for an approval."""
+    calls: int = 0  # calls that have begun, wait for their begin, or wait for an approval
     tokens: int = 0
     """Tokens of the responses that have ended: input and output, with those from the provider's cache, those of
     reasoning, and those of the provider's own tools."""
 
 
 def tokens_of(usage: Usage | None) -> int | None:
-    """Returns the tokens of a response as budgets count them; None if the provider gave no counts."""
     counts = () if usage is None else [count for count in _whole_counts(usage) if count is not None]
     return sum(counts) if counts else None
 
@@ -49,7 +43,6 @@ class PoolBudget:
         self._lock = lock
 
     def take_call(self) -> BudgetExceeded | None:
-        """Counts a call; returns the error instead if there is no call left."""
         with self._lock:
             if self.calls is not None and self.spent.calls >= self.calls:
                 return BudgetExceeded("call_budget", self.calls, "pool")
@@ -57,25 +50,20 @@ class PoolBudget:
         return None
 
     def give_back_call(self) -> None:
-        """Takes back the count of a call that has not begun."""
         with self._lock:
             self.spent.calls -= 1
 
     def add_tokens(self, tokens: int) -> None:
-        """Counts the tokens of a response."""
         with self._lock:
             self.spent.tokens += tokens
 
     def tokens_exceeded(self) -> BudgetExceeded | None:
-        """Returns the error if no token is left."""
         if self.tokens is None or self.spent.tokens < self.tokens:
             return None
         return BudgetExceeded("token_budget", self.tokens, "pool")
 
 
 class Counted(Protocol):
-    """Describes a call to budgets."""
-
     counted: bool
     attempts: int
 
@@ -90,10 +78,8 @@ class Budgets:
         self._run = run
         self._pool = pool
         self.bound_tokens = limits.token_budget is not None or (pool is not None and pool.tokens is not None)
-        """True if one of the budgets is of tokens."""
 
     def admit(self, call: Counted) -> BudgetExceeded | None:
-        """Counts a call that is to run, unless it is counted; returns the error instead if a budget is spent."""
         exceeded = self.tokens_exceeded()
         if exceeded is not None or call.counted:
             return exceeded
@@ -107,7 +93,6 @@ class Budgets:
         return None
 
     def ended(self, call: Counted, outcome: Outcome) -> None:
-        """Gives the place of a call back that ends without having begun."""
         if call.counted and not call.attempts and outcome != "unknown":
             call.counted = False
             self._run.calls -= 1
@@ -124,14 +109,12 @@ class Budgets:
                 self._pool.add_tokens(tokens)
 
     def leaves_tokens(self, usage: Usage | None) -> bool:
-        """Returns whether tokens are left once those of a response are counted."""
         tokens, most, pool = tokens_of(usage) or 0, self._limits.token_budget, self._pool
         if most is not None and self._run.tokens + tokens >= most:
             return False
         return pool is None or pool.tokens is None or pool.spent.tokens + tokens < pool.tokens
 
     def tokens_exceeded(self) -> BudgetExceeded | None:
-        """Returns the error if the tokens of one of the budgets are spent."""
         if not self.bound_tokens:
             return None
         most = self._limits.token_budget

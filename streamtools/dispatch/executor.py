@@ -1,12 +1,9 @@
 """Defines the contract of every executor: run one call somewhere, begin it in one step, report exactly how it ended.
 
-Theory of operation. A call is *not started* until its executor has awaited ``begin()``, and *begun* from then on; there
-is no third state. In `begin` the dispatcher checks whether the call may still start, claims it in its store, emits
-`ToolStarted` and starts its clock. So an executor first does all that can fail or wait without effect (a place, a
-thread, a worker, finding the tool, validating the arguments), then awaits ``begin()``, and runs the tool's code next. A
-worker elsewhere takes part by a handshake: the worker reports that it is ready, the executor awaits ``begin()``, then
-tells the worker to go. A call that ends before ``begin()`` has returned has provably had no effect, whatever the
-reason; a call that ends after that has an end, or is unknown.
+A call is *not started* until its executor has awaited ``begin()``, and *begun* from then on; there is no third state.
+So an executor first does all that can fail or wait without effect (a place, a thread, a worker, finding the tool,
+validating the arguments), then awaits ``begin()``, and runs the tool's code next. A call that ends before ``begin()``
+has returned has provably had no effect; one that ends after that has an end, or is unknown.
 """
 
 from __future__ import annotations
@@ -19,8 +16,6 @@ from typing import Any, Protocol, Self, TypeAlias
 from ..parts import WaitReason
 from ..tools import Bound, Effect, ToolContext
 from ..tools.context import ELSEWHERE
-
-__all__ = ["Begin", "Emit", "Executor", "Invocation", "context_of"]
 
 Begin: TypeAlias = Callable[[], Awaitable[float]]
 """Turns "not started" into "begun". Await it exactly once, in the event loop, after all that can fail without effect
@@ -67,9 +62,6 @@ class Invocation:
     and does nothing once the call has begun. It does not travel."""
     ask: Callable[[Any], Awaitable[Any]] | None = field(default=None, repr=False, compare=False)
     """Asks those outside the run for something, once the call runs; see `ToolContext.ask`. It does not travel."""
-    take_spans: Callable[[bytes], None] | None = field(default=None, init=False, repr=False, compare=False)
-    """Takes the spans of a worker, written by `streamtools.telemetry.worker_spans`; None if nobody records them. It is
-    there once ``begin()`` has returned, and does not travel."""
     left_running: bool = field(default=False, init=False, repr=False, compare=False)
     """True if the executor gave up the tool's code, which goes on; set by the executor at the call's end."""
 
@@ -79,15 +71,11 @@ class Executor(Protocol):
 
     # An executor that hands `Invocation.context` on to its tools says so by ``carries_context = True``.
 
-    async def __aenter__(self) -> Self:
-        """Gets ready to run calls."""
-        ...
+    async def __aenter__(self) -> Self: ...
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        """Ends the calls that still run, and leaves nothing behind."""
-        ...
+    ) -> None: ...
 
     async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
         """Runs one call and returns its value. If cancelled, stops the tool's code, and lets the cancellation out.
@@ -110,7 +98,7 @@ class Executor(Protocol):
 
 
 def context_of(call: Invocation, report: Callable[[Any], None], is_cancelled: Callable[[], bool]) -> ToolContext:
-    """Returns the running tool's view of the call."""
+    """Returns the context of a call that an executor runs: `report` takes the tool's reports."""
     return ToolContext(
         call_id=call.call_id,
         tool_name=call.tool,

@@ -1,19 +1,14 @@
-"""Runs calls in this process: async tools in the caller's task, sync tools in threads. It is the simplest executor.
-
-**Async tools.** A call's code is driven step by step. A step is the code between two suspensions; one that takes long
-has kept everything else in the event loop from running, and is reported.
+"""Runs calls in this process: async tools in the caller's task, step by step, sync tools in threads.
 
 Theory of operation. Cancellation in anyio and trio is level-triggered: each further ``await`` is cancelled, too, so
 that a rollback in a tool's ``finally`` would be cut off where ``asyncio.Task.cancel()`` would let it finish. Here,
 after the first cancellation that arrives from outside, the next suspension raises a shield around the code, until the
 grace is over. On trio the shield is not raised before the nurseries that the code has open are closed: a nursery takes
-a cancellation for its own, and swallows it, if it sees none around it. A cleanup within such a nursery is cut off, as
-usual on trio.
+a cancellation for its own, and swallows it, if it sees none around it. A cleanup within such a nursery is cut off.
 
-**Sync tools.** Python cannot stop a thread. When a sync tool is cancelled or times out, its thread goes on to its end,
-but nobody takes its result; the number of threads given up in this way is bounded in each process. The threads are
-daemons of ours: a tool that never ends keeps no program alive (threads of event loops' own pools do,
-https://docs.python.org/3/library/threading.html).
+Python cannot stop a thread: one whose sync tool is cancelled or times out goes on, and nobody takes its result; their
+number is bounded in each process. The threads are daemons of ours: a tool that never ends keeps no program alive
+(threads of event loops' own pools do, https://docs.python.org/3/library/threading.html).
 """
 
 from __future__ import annotations
@@ -22,16 +17,15 @@ import math
 import os
 import sys
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import aclosing, nullcontext
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from inspect import isasyncgen, isawaitable
 from queue import Empty, SimpleQueue
 from time import perf_counter
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import anyio
 from anyio import CancelScope, CapacityLimiter
@@ -39,18 +33,14 @@ from anyio.lowlevel import checkpoint, current_token
 
 from ..content import FinalResult, ToolResult
 from ..errors import (
-    InvalidArguments,
-    LocalProtocolError,
     ToolError,
     ToolFailed,
     ToolNotStarted,
-    ToolOutcomeUnknown,
     ToolTimeout,
 )
-from ..event_loop import call_soon, cleaning_up, from_any_thread, is_cancelled
-from ..limits import checked_bound
-from ..telemetry.carrier import carried
-from ..tools import AnyTools, Bound, Tool, Toolset
+from ..observers.contracts import carried
+from ..tools import Bound, Tool
+from .event_loop import call_soon, cleaning_up, from_any_thread, is_cancelled, let_out
 from .executor import Begin, Emit, Invocation, context_of
 from .results import tool_error
 
@@ -58,8 +48,6 @@ _NOTHING = nullcontext()
 
 
 class HasThreads(Protocol):
-    """Anything that bounds how many sync tools run at once."""
-
     @property
     def threads(self) -> CapacityLimiter:
         """The places for sync tools, made in the event loop when they are first asked for."""
@@ -100,8 +88,6 @@ async def run_in_process(
 
 @dataclass(slots=True, eq=False)
 class _Body:
-    """A tool's code, between its begin and its end."""
-
     tool: Tool[..., Any]
     bound: Bound
     call: Invocation
@@ -111,7 +97,6 @@ class _Body:
     over: bool = False
 
     async def value(self) -> Any:
-        """Runs the code and returns its value; raises its errors as an executor words them."""
         try:
             with carried(self.call.carrier) if self.call.carrier else _NOTHING:
                 return await awaited(self.tool.name, await self._called(), self._report)
@@ -158,7 +143,6 @@ async def awaited(tool: str, value: Any, progress: Callable[[Any], None]) -> Any
 
 
 async def _last_word(tool: str, values: AsyncGenerator[Any, Any], progress: Callable[[Any], None]) -> Any:
-    """Runs a generator in this task up to its result, and closes it on every path."""
     async with aclosing(values):
         async for value in values:
             if isinstance(value, FinalResult):
@@ -178,32 +162,14 @@ async def _within(seconds: float, body: Coroutine[Any, Any, Any]) -> Any:
     raise ToolTimeout(seconds)
 
 
-def judged(tool: str, error: BaseException) -> BaseException:
-    """Returns the error to raise for an error of a tool's code: the same if it is a `ToolError` that has words, a
-    cancellation that was requested, or fatal, as an interrupt is; else a `ToolFailed`, which names only its type.
-
-    ``sys.exit`` and cancellations that nobody asked for, in groups too, are the tool's failures: they must end neither
-    the event loop nor the calls beside it.
-    """
-    cancelled = anyio.get_cancelled_exc_class()
-    leaves = list(_leaves(error))
-    if not all(isinstance(leaf, (Exception, SystemExit, cancelled)) for leaf in leaves):
-        return error
-    asked = [leaf for leaf in leaves if isinstance(leaf, cancelled)]
-    if asked and is_cancelled():
-        return asked[0]
+def judged(tool: str, error: BaseException) -> ToolError:
+    """Returns the error to raise for an error of a tool's code: the same if it is a `ToolError` that has words, else a
+    `ToolFailed`, which names only its type. Lets out what is none of the tool's; see `event_loop.let_out`."""
+    let_out(error)
     return tool_error(tool, error)
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _leaves(inner)
-    else:
-        yield error
-
-
-# -- async tools: a coroutine driven step by step, with a grace to clean up --------------------------------------------
+# -- async tools: a coroutine driven step by step, with a grace to clean up --
 
 
 BLOCKED_S = 0.2  # a step that takes so long is reported
@@ -231,10 +197,8 @@ class _Driven:
     grace: CancelScope
     grace_s: float
     blocked: Callable[[float], object]
-    nurseries: int
-    """The number that are open around the code."""
-    cancelled: bool = False
-    """True once a cancellation has reached the code."""
+    nurseries: int  # the number that are open around the code
+    cancelled: bool = False  # True once a cancellation has reached the code
 
     def __await__(self) -> Generator[Any, Any, Any]:
         step: Callable[[Any], Any] = self.code.send
@@ -294,7 +258,7 @@ def _open_nurseries() -> int:
         return 0
 
 
-# -- sync tools: threads, and a count of those that were given up ------------------------------------------------------
+# -- sync tools: threads, and a count of those that were given up --
 
 
 IDLE_S = 10.0  # after which a thread without work ends
@@ -316,13 +280,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def abandoned_threads() -> int:
-    """Returns how many threads of this process still run a sync tool which was given up."""
     return _abandoned
 
 
 class WorkerThread:
-    """A daemon thread that does one piece of work after the other."""
-
     def __init__(self) -> None:
         self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
         threading.Thread(target=self._serve, name="streamtools tool", daemon=True).start()
@@ -332,7 +293,6 @@ class WorkerThread:
         self._work.put(work)
 
     def put_back(self) -> None:
-        """Makes the thread idle again."""
         with _lock:
             _idle.append(self)
 
@@ -352,7 +312,6 @@ class WorkerThread:
 
 
 def take_thread() -> WorkerThread:
-    """Returns an idle thread, or a new one; raises `ToolNotStarted` if the system has none."""
     with _lock:
         if _idle:
             return _idle.pop()
@@ -366,8 +325,7 @@ class ThreadCall:
     """One call of a sync function in a thread, in which `late` is called if the function ends after it was given up."""
 
     def __init__(self, late: Callable[[], None] | None = None) -> None:
-        self.abandoned = False
-        """True once nobody waits for the call any more; its result and its progress go nowhere."""
+        self.abandoned = False  # True once nobody waits for the call any more; its result and its progress go nowhere
         self._late = late
         self._running = False
         self._result: Any = None
@@ -390,7 +348,6 @@ class ThreadCall:
         return self._result
 
     def _body(self, function: Callable[[], Any]) -> bool:
-        """Runs the function; returns whether somebody waits for its end."""
         global _abandoned
         with _lock:
             if self.abandoned:  # given up before the thread came to it
@@ -418,153 +375,3 @@ class ThreadCall:
                 _abandoned += 1
             self.abandoned = True
             return self._running
-
-
-# -- executors that end with their block -----------------------------------------------------------------------------
-
-# Runs calls in this process, in an executor with whose block they end. Without one they run in the same way
-# (`run_in_process`).
-#
-# `BlockExecutor` is the base of executors that take calls inside their block alone: it knows for each call whether it
-# has begun, and how it ends when the block is left.
-
-GRACE_S = 5.0  # for cancelled calls to end
-
-
-@dataclass(slots=True, eq=False)
-class WorkerRun:
-    """One call while it runs."""
-
-    _begin: Begin
-    scope: CancelScope = field(default_factory=CancelScope)
-    begun: bool = False
-    """True once `begin` has returned: from then on the call has an end, or its end is unknown."""
-
-    async def begin(self) -> float:
-        """Begins the call; returns the seconds that it may take. Await it once."""
-        seconds = await self._begin()
-        self.begun = True
-        return seconds
-
-    def cut(self) -> ToolError:
-        """Returns the error of a call whose executor has closed."""
-        if self.begun:
-            return ToolOutcomeUnknown("the call was begun, and its executor closed before its end")
-        return ToolNotStarted("not run: its executor closed while it waited for its turn")
-
-
-class BlockExecutor(ABC):
-    """An `Executor` that takes calls inside its block, and ends them when it is left. Used in one event loop."""
-
-    _tools: Any
-    """A mapping of each tool's name to all that the executor knows of the tool."""
-
-    def __init__(self) -> None:
-        self._state = "new"
-        self._open: set[WorkerRun] = set()
-        self._empty: anyio.Event | None = None
-
-    @property
-    def tool_names(self) -> frozenset[str]:
-        """The names of its tools."""
-        return frozenset(self._tools)
-
-    async def __aenter__(self) -> Self:
-        """Takes calls from now on."""
-        if self._state != "new":
-            raise LocalProtocolError("an executor is entered once; make another")
-        self._state = "open"
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        """Takes no more calls, cancels those that run, and waits for them."""
-        self._state = "closed"
-        for run in list(self._open):
-            run.scope.cancel()
-        if self._open:
-            self._empty = anyio.Event()
-            with anyio.move_on_after(GRACE_S, shield=True):
-                await self._empty.wait()
-
-    async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
-        """See `Executor`. Besides, a call that has not begun when the executor is left raises `ToolNotStarted`, one
-        that has begun `ToolOutcomeUnknown`."""
-        if self._state != "open":
-            state = "was not entered" if self._state == "new" else "was left"
-            raise ToolNotStarted(f"not run: the executor {state}; run calls inside `async with executor`")
-        run = WorkerRun(begin)
-        self._open.add(run)
-        try:
-            with run.scope:
-                try:
-                    return await self._body(call, self._known(call.tool), emit, run)
-                except BaseExceptionGroup as group:  # a tool's own task group made it of its cancellation
-                    if not run.scope.cancel_called:
-                        raise
-                    raise run.cut() from group
-            raise run.cut()
-        finally:
-            self._open.discard(run)
-            if self._empty is not None and not self._open:
-                self._empty.set()
-
-    def _known(self, name: str) -> Any:
-        known = self._tools.get(name)
-        if known is None:
-            raise ToolNotStarted(f"not run: the executor was not given a tool {name!r}; it has {sorted(self._tools)}")
-        return known
-
-    @abstractmethod
-    async def _body(self, call: Invocation, known: Any, emit: Emit, run: WorkerRun) -> Any:
-        """Runs a call, with what is known of its tool, and begins it by `run.begin`."""
-
-
-def bind(tool: Tool[..., Any], call: Invocation) -> Bound:
-    """Returns the call's arguments as the tool's function wants them; raises `ToolNotStarted` if they do not fit."""
-    if call.bound is not None:
-        return call.bound
-    try:
-        return tool.validate(call.arguments)
-    except InvalidArguments as error:
-        raise ToolNotStarted(f"not run: {error}") from error
-
-
-# -- the executor of this process --------------------------------------------------------------------------------------
-
-
-class LocalExecutor(BlockExecutor):
-    """Runs async tools in the caller's task, and sync tools in threads. Leaving its block ends its calls in all
-    pipelines.
-
-    Python cannot stop a thread: a sync call that is cancelled, or out of time, is given up. Its tool sees
-    ``ctx.cancelled``, and its thread counts as abandoned until the tool ends.
-
-    Args:
-        tools: the tools that may be called.
-        max_threads: how many sync calls run at once; more wait, and their waiting does not count as their time.
-        max_abandoned_threads: how many given-up threads of this process may still be busy; from that number on, sync
-            calls are refused.
-
-    Raises:
-        ToolDefinitionError: one of `tools` is no tool.
-    """
-
-    carries_context = True
-
-    def __init__(self, tools: AnyTools, *, max_threads: int = 8, max_abandoned_threads: int = 8) -> None:
-        super().__init__()
-        self._tools = Toolset(tools)
-        self._max_threads = checked_bound("max_threads", max_threads)
-        self._max_abandoned = checked_bound("max_abandoned_threads", max_abandoned_threads)
-
-    threads: CapacityLimiter
-    """The places for sync calls."""
-
-    async def __aenter__(self) -> Self:
-        """Takes calls from now on."""
-        await super().__aenter__()
-        self.threads = CapacityLimiter(self._max_threads)
-        return self
-
-    async def _body(self, call: Invocation, known: Tool[..., Any], emit: Emit, run: WorkerRun) -> Any:
-        return await run_in_process(known, bind(known, call), call, run.begin, emit, self, self._max_abandoned)

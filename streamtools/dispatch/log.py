@@ -1,22 +1,16 @@
-"""Logs what a developer has to know of and would not look for, where developers look: the logger ``streamtools``.
+"""Logs a tool's exceptions and oddities of tools and wires to the logger ``streamtools``, an oddity once a process.
 
-Input: an observation, or what is odd about a tool or a wire. Output: a log record; of an oddity, one a process.
-
-A tool's exception is an observation, and the model reads its type alone, so that a program goes on although a tool
-of its is broken. The log record has the type and the frames. The exception's text and the values of the frames may
-be secret: they are logged only where the environment variable ``STREAMTOOLS_DEBUG`` is set to ``1``.
+An exception's text may be secret: it is logged only where the environment variable ``STREAMTOOLS_DEBUG`` is ``1``.
 """
 
 from __future__ import annotations
 
 import logging
-import traceback
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ToolError
 from ..events import Observation
-from ..text import class_name, is_debugging, one_line, type_name
+from ..ground.text import class_name, is_debugging, one_line, stand_in, type_name
 
 if TYPE_CHECKING:
     from ..wires import Wire
@@ -27,37 +21,34 @@ _logged: set[tuple[str, str]] = set()
 _logger = logging.getLogger("streamtools")
 
 
-def log_failure(seen: Observation, words_of: Callable[[BaseException], BaseException | None]) -> None:
-    """Logs the exception that made a call fail, if it was one that the tool's author did not raise for the model.
-
-    `words_of` returns it as a log may have it.
-    """
+def log_failure(seen: Observation, host: Any) -> None:
+    """Logs the exception that made a call of a `states.Host` fail, unless the tool's author raised it for the model."""
     error = None if seen.error is None else seen.error.__cause__
     if error is None or isinstance(error, ToolError) or not _logger.isEnabledFor(logging.ERROR):
         return
-    form = "%s: %s: %s (call %s)"
-    tool, call_id = (one_line(text, _MAX_ID_CHARS) for text in (seen.tool_name, seen.call_id))
-    facts = (tool, seen.outcome, class_name(error), call_id)
-    if is_debugging():
-        _logger.error(form, *facts, exc_info=words_of(error))
-    else:
-        frames = "".join(traceback.format_tb(error.__traceback__)).rstrip()
-        _logger.error(f"{form}\n%s", *facts, frames or "(no frames: it was raised elsewhere)")
+    texts = {"tool_name": seen.tool_name, "call_id": seen.call_id, "run_id": host.run_id,
+             "conversation_id": host.conversation_id}  # fmt: skip
+    facts = {name: text and one_line(text, _MAX_ID_CHARS) for name, text in texts.items()}
+    facts |= {"outcome": seen.outcome, "error_type": class_name(error), "step": host.number}
+    shown = host.words(error) if is_debugging() else stand_in(error)
+    form = "%(tool_name)s: %(outcome)s: %(error_type)s (call %(call_id)s)"
+    raised = None if shown is None else (type(shown), shown, shown.__traceback__)
+    record = _logger.makeRecord(_logger.name, logging.ERROR, __file__, 0, form, (facts,), raised)
+    for name, fact in facts.items():  # `extra=` would raise where the program's own records have such an attribute
+        vars(record).setdefault(name, fact)
+    _logger.handle(record)
 
 
 def log_blocked(tool: str, problem: str) -> None:
-    """Logs that a tool kept the event loop from running."""
     _log_once("blocked", tool, problem)
 
 
 def log_unwritable(tool: str, value: object) -> None:
-    """Logs that the model reads a note in place of a result, which cannot be written as JSON."""
     why = f"a result of type {type_name(value)} cannot be written as JSON; the model reads a note in its place"
     _log_once("unwritable", tool, why)
 
 
 def log_uncounted(wire: Wire, model: str | None) -> None:
-    """Logs that a whole response came without token counts, if its provider gives them on request."""
     asked_by = wire.usage.request
     if asked_by and model is not None and wire.usage.on_request(model):
         _log_once("uncounted", wire.name, f"the response has no usage; request it with {asked_by}")

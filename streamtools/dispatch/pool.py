@@ -1,14 +1,7 @@
 """Gives calls their places: decides which may run now, by limits, conflicts, barriers and fairness, and starts them.
 
 A `CallPool` holds the places of one pipeline's calls, or of several pipelines that share them. Its `Scheduler` decides,
-without a clock, a task or a lock:
-
-    scheduler = Scheduler(max_running=16)
-    scheduler.add(job)          places a job, in the order of the calls, as soon as its call is known
-    scheduler.release(job)      lets a job run when its turn comes; returns the jobs that start now
-    scheduler.finish(job)       drops a job that is over or will never run; returns the jobs that start now
-
-Rules, each by itself enough to make a job wait:
+without a clock, a task or a lock. Rules, each by itself enough to make a job wait:
 
 * **Limits.** At most `max_running` jobs run, and at most `Job.tool_limit` of one tool.
 * **Conflicts.** Jobs with one `key` run one at a time; readers (`shared`) of a key run side by side. Jobs of one owner
@@ -18,13 +11,13 @@ Rules, each by itself enough to make a job wait:
 * **Fairness.** Owners take turns; of one owner the oldest job that may run goes first. A job that waits for its tool or
   its key holds up nobody else.
 
-Theory of operation. A job *enters* its key's line when it is released and no older job of its owner, with which it
-conflicts, is still outside. It is *admitted* when those before it in that line are over; released and admitted, it is
-*ready*. Ready jobs stand in lines, one for each owner and group; a group is a tool that has a limit, or all tools that
-have none. Each group keeps its lines in a heap by the turn of their owner. An owner that arrives, or has been served,
-gets the last turn; this makes entries of the heap stale, and they are corrected when they come to its top. So an event
-costs the number of limited tools times the logarithm of the number of owners, however many jobs wait. A barrier is
-rare, and looks once at all ready jobs: those older than itself go before it, by age.
+Theory of operation. A job *enters* its key's line when it is released and no older conflicting job of its owner is
+still outside. It is *admitted* when those before it in that line are over; released and admitted, it is *ready*. Ready
+jobs stand in lines, one for each owner and group; a group is a tool that has a limit, or all tools that have none. Each
+group keeps its lines in a heap by the turn of their owner. An owner that arrives, or has been served, gets the last
+turn; this makes entries of the heap stale, and they are corrected when they come to its top. So an event costs the
+number of limited tools times the logarithm of the number of owners, however many jobs wait. A barrier is rare, and
+looks once at all ready jobs: those older than itself go before it, by age.
 
 No job starves: an owner waits for those before it, each once; a barrier waits for older jobs, which are finite in
 number; and a job that is not released holds up its own key and nothing else.
@@ -46,10 +39,10 @@ from typing import Literal, TypeAlias
 from anyio import CapacityLimiter
 from anyio.lowlevel import EventLoopToken, current_token
 
-from ..event_loop import is_called_in_a_task, is_in_loop, is_running
 from ..limits import Limits, checked_bound
 from ..parts import WaitReason
 from .budgets import PoolBudget, Spent
+from .event_loop import is_called_in_a_task, is_in_loop, is_running
 
 
 class CallPool:
@@ -188,7 +181,7 @@ class CallPool:
             self.finish(job)
 
 
-# -- the decision which jobs may run -----------------------------------------------------------------------------------
+# -- the decision which jobs may run --
 
 
 _age = attrgetter("number")
@@ -196,23 +189,15 @@ _age = attrgetter("number")
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One call as the scheduler sees it."""
-
     tool: str
-    owner: Hashable = None
-    """The owner of the call: owners take turns."""
-    key: Hashable | None = None
-    """The thing that the call works on; None conflicts with nothing."""
-    shared: bool = False
-    """True if the call only reads the thing that `key` names."""
+    owner: Hashable = None  # the owner of the call: owners take turns
+    key: Hashable | None = None  # the thing that the call works on; None conflicts with nothing
+    shared: bool = False  # True if the call only reads the thing that `key` names
     exclusive: bool = False
-    tool_limit: int | None = None
-    """How many jobs of this tool may run at once."""
-    number: int = field(default=-1, init=False)
-    """The job's age: the smaller, the older."""
+    tool_limit: int | None = None  # how many jobs of this tool may run at once
+    number: int = field(default=-1, init=False)  # the job's age: the smaller, the older
     state: Literal["new", "held", "waiting", "running", "over"] = field(default="new", init=False)
-    entered: bool = field(default=False, init=False)
-    """True once the job stands in its key's line, or is past it."""
+    entered: bool = field(default=False, init=False)  # True once the job stands in its key's line, or is past it
     admitted: bool = field(default=False, init=False)
     """True once no job before this one in its key's line stands in its way."""
 
@@ -227,8 +212,6 @@ def _group_of(job: Job) -> _Group:
 
 @dataclass(slots=True, eq=False)
 class _Owner:
-    """An owner of jobs that are ready."""
-
     name: Hashable
     turn: int
     lines: dict[_Group, _Line] = field(default_factory=dict)
@@ -244,8 +227,6 @@ class _Line:
 
 
 class _Heap:
-    """The lines of one group, by their owners' turns."""
-
     __slots__ = ("_entries", "_numbers", "lines")
 
     def __init__(self) -> None:
@@ -276,14 +257,11 @@ class _Heap:
 
 @dataclass(slots=True, eq=False)
 class _Key:
-    """The jobs that work on one thing, in their order."""
-
     admitted: int = 0
     writing: bool = False  # the admitted job is no reader
     waiting: deque[Job] = field(default_factory=deque)
 
     def admit(self) -> list[Job]:
-        """Admits the jobs whose turn at the key has come, and returns them."""
         found: list[Job] = []
         while self.waiting and not self.writing and (self.waiting[0].shared or not self.admitted):
             job = self.waiting.popleft()
@@ -295,14 +273,10 @@ class _Key:
 
 
 class Scheduler:
-    """Decides which calls may run now, at most `max_running` at once; starts none."""
-
     def __init__(self, max_running: int) -> None:
         self.max_running = max_running
         self.running = 0
-        """How many jobs run."""
-        self.alive = 0
-        """How many jobs were added and are not over."""
+        self.alive = 0  # how many jobs were added and are not over
         self._numbers = count()
         self._turns = count()
         self._alone: Job | None = None  # the exclusive job that runs
@@ -315,7 +289,6 @@ class Scheduler:
         self._older: dict[_Group, list[tuple[int, Job]]] = {}  # while there is a barrier: ready jobs by age
 
     def add(self, job: Job) -> None:
-        """Gives a job its place in the order; `release` lets the job run."""
         job.number, job.state = next(self._numbers), "held"
         self.alive += 1
         if job.key is None:
@@ -338,7 +311,6 @@ class Scheduler:
         return self._start()
 
     def holds_up(self, job: Job) -> WaitReason:
-        """Returns what a job that was released waits for: what stands first in its way."""
         if not job.admitted:
             return "key"
         if job.exclusive or self._alone is not None or self._barriers:
@@ -385,7 +357,6 @@ class Scheduler:
         self._admit(name, key)
 
     def _leave(self, job: Job, name: Hashable) -> None:
-        """Removes a job from its key's line, or from before it, and admits the next."""
         if not job.entered:
             self._outside[job.owner, name].remove(job)
             self._enter(job.owner, name)
@@ -427,7 +398,6 @@ class Scheduler:
             heapq.heappush(self._older.setdefault(group, []), (job.number, job))
 
     def _take(self, job: Job) -> None:
-        """Removes a job from the ready ones."""
         if job.exclusive:
             self._barriers.remove(job)
             if self._barriers:

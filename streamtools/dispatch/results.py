@@ -1,12 +1,7 @@
 """Writes a tool's value or failure: as text for the model, bounded while it is written, and as JSON bytes.
 
-**As text.** A value that is small by its size in Python is written at once. Any other is written in pieces, up to the
-limit and no further: a result that never ends costs no more than one of the limit's size. Writing in pieces takes time,
-so it is done in a thread (see `Attempts`).
-
-**As bytes**, and back: for workers in other processes, and for stores. A value of a type that JSON lacks comes back as
-JSON renders it: a model or dataclass as a dict, bytes as base64 text, a tuple as a list. A text comes back as a model
-would read it: half a surrogate pair is a question mark.
+A text that is not small is written in a thread, in pieces, up to the limit and no further, so that a result that never
+ends costs no more than the limit. A value of a type that JSON lacks comes back from bytes as JSON renders it.
 """
 
 from __future__ import annotations
@@ -22,32 +17,17 @@ from pydantic_core import from_json, to_json
 from .. import errors
 from ..content import AnsweredLater, Block, Media, Opaque, Text, ToolResult
 from ..errors import BeginRefused, InvalidResult, ToolError, ToolFailed, ToolNotStarted, ToolSuspended, ToolTimeout
+from ..ground.text import type_name
 from ..limits import Limits
-from ..text import type_name
-from ..tools import LARGE_CHARS, Tool
+from ..tools import Tool
 from .log import log_unwritable
-
-__all__ = [
-    "AsRead",
-    "any_content",
-    "bounded",
-    "checked_content",
-    "decode_error",
-    "decode_result",
-    "encode_error",
-    "encode_result",
-    "error_content",
-    "is_small",
-    "no_content",
-    "tool_error",
-    "value_content",
-]
 
 _SMALL_CHARS = 64 << 10  # written in some 50 µs
 _SMALL_NODES = 2_000
 _PIECE_CHARS = 64 << 10
 _PIECE_BYTES = 48 << 10  # as base64 as many characters; a multiple of 3, so that none but the last is padded
 _MEASURED_CHARS = 4 << 20
+_MOST_ANSWER_BYTES = 32 << 20  # of JSON: more than any result may have that a model reads
 _MAX_DEPTH = 200  # as deep as pydantic writes
 _BLOCKS: Mapping[str, Any] = {"text": Text, "media": Media, "opaque": Opaque}
 _NAMES = {kind: name for name, kind in _BLOCKS.items()}
@@ -83,12 +63,8 @@ def _has_fields(value: Any) -> bool:
 
 
 def value_content(value: Any, max_bytes: int, *, known_small: bool = False) -> tuple[str, bool]:
-    """Returns a tool's value as text, and whether it was cut: strings as they are, all else as JSON. Text beyond
-    `max_bytes` of UTF-8 is cut, with a note; no more than that is ever written.
-
-    Raises:
-        ToolFailed: the value cannot be written as JSON.
-    """
+    """Returns a tool's value as text, and whether it was cut: strings as they are, all else as JSON. No more than
+    `max_bytes` of UTF-8 is ever written. Raises `ToolFailed` if it cannot be written as JSON."""
     if isinstance(value, str):
         return _text_content(value, max_bytes)
     small = known_small or is_small(value)
@@ -97,7 +73,6 @@ def value_content(value: Any, max_bytes: int, *, known_small: bool = False) -> t
 
 
 def any_content(value: Any, max_bytes: int, tool: str) -> str:
-    """Returns any object as text: as `value_content` does, or a note that it cannot be written, which is logged."""
     try:
         return value_content(value, max_bytes)[0]
     except ToolFailed:
@@ -106,7 +81,6 @@ def any_content(value: Any, max_bytes: int, tool: str) -> str:
 
 
 def no_content(value: Any) -> str:
-    """Returns the text that stands for a value which cannot be written as JSON."""
     return f"[a value of type {type(value).__name__}, which cannot be written as JSON]"
 
 
@@ -117,27 +91,22 @@ def _json_content(written: bytes, max_bytes: int, size: int | None) -> tuple[str
 
 
 def checked_content(tool: Tool[..., Any], value: Any, limits: Limits, *, quick: bool) -> tuple[str, bool]:
-    """Returns a value as `value_content` does, if it fits the output schema that its tool declares. It is written once,
-    so that what is judged is what the model reads.
-
-    Raises:
-        InvalidResult: it does not fit, or is larger than `max_result_media_bytes`.
-        TakesLong: it was to be quick, and is not.
-        ToolFailed: the value cannot be written as JSON.
+    """Returns a value as `value_content` does, if it fits the tool's output schema. It is written once, so that what is
+    judged is what the model reads. Raises `InvalidResult`, `TakesLong` if it was to be quick and is not, `ToolFailed`.
     """
     if isinstance(value, str):
-        _check_result(tool, value, is_large=len(value) > LARGE_CHARS, quick=quick)
+        _check_result(tool, value, chars=len(value), quick=quick)
         return _text_content(value, limits.max_result_bytes)
     most = limits.max_result_media_bytes
     written = _written(value, most)
     if len(written) > most:
         raise _unfit(tool, f"is larger than max_result_media_bytes={most}, so that nothing can check it")
-    _check_result(tool, from_json(written), is_large=len(written) > LARGE_CHARS, quick=quick)
+    _check_result(tool, from_json(written), chars=len(written), quick=quick)
     return _json_content(written, limits.max_result_bytes, len(written))
 
 
-def _check_result(tool: Tool[..., Any], value: Any, *, is_large: bool, quick: bool) -> None:
-    if lines := tool.check_result(value, is_large=is_large, quick=quick):
+def _check_result(tool: Tool[..., Any], value: Any, *, chars: int, quick: bool) -> None:
+    if lines := tool.check_result(value, chars=chars, quick=quick):
         if value is None:
             raise _unfit(tool, "is missing, though the tool declares an output schema")
         raise _unfit(tool, f"does not fit the tool's output schema: {'; '.join(lines)}")
@@ -168,12 +137,10 @@ def _text_content(value: str, max_bytes: int) -> tuple[str, bool]:
 
 
 def _written(value: Any, max_bytes: int | None) -> bytes:
-    """Returns a value as JSON: at once, or in pieces until there are more than `max_bytes`; raises `ToolFailed` if it
-    cannot be written so."""
     try:
         return _json(value) if max_bytes is None else _in_pieces(value, max_bytes)
-    except Exception as error:  # the value's own code runs here: serialisers, properties, generators
-        raise _unwritable(value) from error
+    except BaseException as error:  # the value's own code runs here: serialisers, properties, generators
+        raise _unwritable(value) from errors.contained(error)
 
 
 def _in_pieces(value: Any, max_bytes: int) -> bytes:
@@ -186,7 +153,6 @@ def _in_pieces(value: Any, max_bytes: int) -> bytes:
 
 
 def _pieces(value: Any, depth: int) -> Iterator[bytes]:
-    """Yields a value's JSON in pieces, as `to_json` writes it."""
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deeply, or in itself")
     kind = type(value)
@@ -229,12 +195,8 @@ def _json(value: Any) -> bytes:
 
 
 def bounded(result: ToolResult, limits: Limits) -> tuple[ToolResult, str, bool]:
-    """Returns a tool's own result within the limits, all of it as one text, and whether it was cut. In the text, a
-    placeholder stands for anything that is no text.
-
-    Text is cut at the limit, with one note. An image or file is kept whole or left out. An error begins with
-    ``Error:``, like every other failure, since not every wire has a flag for it.
-    """
+    """Returns a tool's own result within the limits, all of it as one text, and whether it was cut. An image or file is
+    kept whole or left out. An error begins with ``Error:``, since not every wire has a flag for it."""
     if result.is_error:
         result = replace(result, blocks=_as_error(result.blocks))
     left, media_left, cut = limits.max_result_bytes, limits.max_result_media_bytes, False
@@ -271,12 +233,11 @@ def _as_error(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
 
 
 def error_content(error: ToolError, max_bytes: int) -> str:
-    """Returns a failure as text. A tool that wants to tell the model more raises a `ToolError` of its own wording."""
     words = _words(error)
     return value_content(f"Error: {f'the tool raised {type_name(error)}' if words is None else words}", max_bytes)[0]
 
 
-# -- as bytes, and back ------------------------------------------------------------------------------------------------
+# -- as bytes, and back --
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,15 +246,9 @@ class AsRead:
 
     value: Any = field(repr=False)
     content: str = field(repr=False)
-    """The text that the model has read."""
 
 
 def encode_result(value: Any) -> bytes:
-    """Returns a tool's value as bytes.
-
-    Raises:
-        ToolFailed: JSON cannot express the value.
-    """
     fields_by_name: dict[str, Any]
     if isinstance(value, ToolResult):
         parts = {one.name: getattr(value, one.name) for one in fields(ToolResult)}
@@ -308,8 +263,8 @@ def encode_result(value: Any) -> bytes:
         fields_by_name = {"value": _sayable(value) if isinstance(value, str) else value}
     try:
         return _json(fields_by_name)
-    except Exception as error:  # the value's own code runs here: serialisers, properties, generators
-        raise _unwritable(value.value if isinstance(value, AsRead) else value) from error
+    except BaseException as error:  # the value's own code runs here: serialisers, properties, generators
+        raise _unwritable(value.value if isinstance(value, AsRead) else value) from errors.contained(error)
 
 
 def _fields(block: Block) -> dict[str, Any]:
@@ -322,11 +277,6 @@ def _sayable(text: str) -> str:
 
 
 def decode_result(data: bytes) -> Any:
-    """Returns the value that `encode_result` has written.
-
-    Raises:
-        ValueError: `encode_result` has not written this.
-    """
     read = from_json(data)
     if "rests" in read:
         return AnsweredLater(rests=read["rests"])
@@ -335,6 +285,30 @@ def decode_result(data: bytes) -> Any:
     result = read["result"]
     blocks: list[Block] = [_BLOCKS[name](**given) for name, given in result.pop("blocks")]
     return ToolResult(blocks=blocks, **result)
+
+
+def written_answer(result: Any, *, is_error: bool) -> bytes:
+    """Returns the result of a call that was done outside as bytes, so that one from another process is treated alike.
+    Raises a `TypeError` if it is no JSON, a `ValueError` if it is too large."""
+    try:
+        if isinstance(result, AnsweredLater):
+            raise ToolFailed("it is no result")
+        written = encode_result(result)
+    except ToolFailed as error:
+        raise TypeError(f"answer: expected text, JSON or a ToolResult, got a {type(result).__name__}") from error
+    if len(written) > _MOST_ANSWER_BYTES:
+        most = _MOST_ANSWER_BYTES
+        raise ValueError(f"answer: expected a result of at most {most} bytes of JSON, got {len(written)}")
+    return b"1" + written if is_error else b"0" + written
+
+
+def read_answer(record: bytes) -> Any:
+    value = decode_result(record[1:])
+    if record[:1] == b"0":
+        return value
+    if isinstance(value, ToolResult):
+        return replace(value, is_error=True)
+    return ToolResult(blocks=[Text(value_content(value, _MOST_ANSWER_BYTES)[0])], is_error=True)
 
 
 def tool_error(tool: str, error: BaseException) -> ToolError:
@@ -353,7 +327,6 @@ def _is_of_another_call(error: ToolError) -> bool:
 
 
 def encode_error(tool: str, error: BaseException) -> dict[str, str]:
-    """Returns a failure as the model may read it: the text of a `ToolError`, of anything else only the type."""
     ours = isinstance(error, ToolError)
     words = _words(error) if ours else None
     kind, text = type_name(error), f"the tool {tool} raised {type_name(error)}"
@@ -364,7 +337,8 @@ def _words(error: BaseException) -> str | None:
     """Returns an error's text; None if a subclass of the user's fails to give one."""
     try:
         return str(error)
-    except (Exception, SystemExit):
+    except BaseException as raised:
+        errors.contained(raised)
         return None
 
 

@@ -1,7 +1,7 @@
-"""Calls back at times of the event loop: one task for all streams of a loop, which sleeps until the next time is due.
+"""Calls back at times of the event loop: one timer of the loop's own for all streams, for the time that is due next.
 
-A timer for each chunk would cost as much as decoding it, and a task for each stream 5 kB. The task lives in the task
-group of one of the pipelines; when that pipeline is left, another one takes the task over.
+asyncio calls back by itself, outside any task; a task is made for that only when a time is due. On trio a task sleeps,
+in the task group of one of the pipelines; when that pipeline is left, another one takes the task over.
 """
 
 from __future__ import annotations
@@ -9,28 +9,24 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
-from anyio.lowlevel import RunVar
+from anyio.lowlevel import RunVar, current_token
 
 _SPARE = 256  # entries of stopped timers that are kept, beyond the number of the others
 
 
 class Timer:
-    """One callback, due at a time of the event loop."""
-
     __slots__ = ("_timers", "callback", "of_owner")
 
     def __init__(self, timers: Timers, callback: Callable[[], None], of_owner: set[Timer]) -> None:
         self._timers = timers
-        self.of_owner = of_owner
-        """The timers of its owner that run; it is among them."""
-        self.callback: Callable[[], None] | None = callback
-        """None when it was called, or is not to be called any more."""
+        self.of_owner = of_owner  # the timers of its owner that run; it is among them
+        self.callback: Callable[[], None] | None = callback  # none when it was called, or is not to be called any more
 
     def stop(self) -> None:
-        """Stops the timer: its callback is not called any more."""
         if self.callback is not None:
             self.callback = None
             self.of_owner.discard(self)
@@ -38,21 +34,25 @@ class Timer:
 
 
 class Timers:
-    """The timers of one event loop."""
-
     def __init__(self) -> None:
-        self._groups: dict[object, TaskGroup] = {}  # of the pipelines whose block is open
+        token: Any = current_token().native_token
+        self._loop: Any = token if hasattr(token, "call_at") else None  # asyncio's
         self._entries: list[tuple[float, int, Timer]] = []
         self._number = 0
         self._stopped = 0  # entries of stopped timers that have not come to the top yet
+        # On asyncio:
+        self._handle: Any = None  # of the loop's own timer
+        self._calling: Any = None  # the task that calls back
+        # On trio:
+        self._groups: dict[object, TaskGroup] = {}  # of the pipelines whose block is open
         self._runs = False
         self._starting: object = None  # the owner of the group in which the task is to begin
         self._changed = anyio.Event()
-        self._wakes_at = -math.inf  # when the task looks next; until it has begun, any time is early enough
+        # When it looks next; until trio's task has begun, any time is early enough.
+        self._wakes_at = -math.inf if self._loop is None else math.inf
 
     @staticmethod
     def current() -> Timers:
-        """Returns the timers of the running event loop."""
         timers = _TIMERS.get(None)
         if timers is None:
             timers = Timers()
@@ -61,9 +61,10 @@ class Timers:
 
     def join(self, owner: object, group: TaskGroup) -> None:
         """Lets the task live in this group, until the owner leaves."""
-        self._groups[owner] = group
-        if self._entries:
-            self._start()
+        if self._loop is None:
+            self._groups[owner] = group
+            if self._entries:
+                self._start()
 
     def leave(self, owner: object) -> None:
         """Starts no more tasks in the owner's group, since its block is being left."""
@@ -73,13 +74,17 @@ class Timers:
             self._start()
 
     def at(self, due: float, callback: Callable[[], None], of_owner: set[Timer]) -> Timer:
-        """Calls back at a time of the event loop, or later, and returns the timer. `callback` must not raise or wait.
-        The timer is in `of_owner`, for the owner to stop, until it is over: each callback holds all that the owner
-        holds."""
+        """Calls back at a time of the event loop, or later. `callback` must not raise or wait. The timer is in
+        `of_owner`, for the owner to stop, until it is over: each callback holds all that the owner holds.
+        """
         timer = Timer(self, callback, of_owner)
         of_owner.add(timer)
         self._number += 1
         heapq.heappush(self._entries, (due, self._number, timer))
+        if self._loop is not None:
+            if due < self._wakes_at:
+                self._set(due)
+            return timer
         if due < self._wakes_at:
             self._changed.set()
         if not self._runs:
@@ -93,6 +98,41 @@ class Timers:
             self._entries = [entry for entry in self._entries if entry[2].callback is not None]
             heapq.heapify(self._entries)
             self._stopped = 0
+
+    # -- on asyncio --
+
+    def _set(self, due: float) -> None:
+        before, self._handle = self._handle, self._loop.call_at(due, self._wake)
+        self._wakes_at = due
+        if before is not None:
+            before.cancel()
+
+    def _wake(self) -> None:
+        self._wakes_at = math.inf
+        try:
+            while self._entries and self._entries[0][2].callback is None:
+                heapq.heappop(self._entries)
+                self._stopped -= 1
+            if self._entries and self._entries[0][0] <= self._loop.time():
+                self._calling = self._loop.create_task(self._call_back_in_task())
+                return
+        except BaseException:  # an interrupt: else nothing would be called back any more
+            self._set_next()
+            raise
+        self._set_next()
+
+    async def _call_back_in_task(self) -> None:
+        try:
+            self._call_back()
+        finally:
+            self._calling = None
+            self._set_next()
+
+    def _set_next(self) -> None:
+        if self._entries and self._entries[0][0] < self._wakes_at:
+            self._set(self._entries[0][0])
+
+    # -- on trio --
 
     def _start(self) -> None:
         owner = next(iter(self._groups), None)
@@ -123,7 +163,6 @@ class Timers:
                 self._start()
 
     def _call_back(self) -> bool:
-        """Makes all callbacks that are due; returns whether any timer is left."""
         now = anyio.current_time()
         while self._entries and (self._entries[0][2].callback is None or self._entries[0][0] <= now):
             timer = heapq.heappop(self._entries)[2]

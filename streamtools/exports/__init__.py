@@ -14,42 +14,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..ground.on_demand import names
 from ..stages.output import ExportedOutput
 from ..tools import Exported
 from ..tools.entries import targets
 from ..wires.formats import RequestLimits
-from .exporting import (
-    Change,
-    Exports,
-    ToolDefinition,
-    diff,
-    export,
-    export_all,
-    export_output,
-    keyword_table,
-    output_table,
-    parts,
-    payload,
-    schema,
-    table,
-)
+from .exporting import Exports, ToolDefinition, export, export_all, export_output, payload, schema
+
+if TYPE_CHECKING:
+    from ..interop.compared import Change, diff, keyword_table, output_table, parts, table
+else:
+    __getattr__ = names(__name__, {".interop.compared": "Change diff keyword_table output_table parts table"})
 
 __all__ = [
-    "Change",
-    "Exported",
-    "ExportedOutput",
-    "Exports",
-    "RequestLimits",
-    "ToolDefinition",
-    "diff",
-    "export",
-    "export_all",
-    "export_output",
-    "keyword_table",
-    "output_table",
-    "parts",
-    "payload",
-    "schema",
-    "table",
-    "targets",
-]
+    "Change", "Exported", "ExportedOutput", "Exports", "RequestLimits", "ToolDefinition", "diff", "export",
+    "export_all", "export_output", "keyword_table", "output_table", "parts", "payload", "schema", "table", "targets",
+]  # fmt: skip

@@ -1,35 +1,27 @@
-"""Exports one tool, or the type of an answer, for one wire, with the way back for the model's arguments.
-
-`export` returns a tool's entry in a request, `export_all` those of all its tools, `export_output` the fields that ask
-for structured output. `schema` makes a tool's definition, from which the entry for any wire can be made. `diff`
-compares two exports; `table`, `output_table` and `keyword_table` compare the wires, in Markdown.
-"""
+"""Exports one tool, or the type of an answer, for one wire, with the way back for the model's arguments."""
 
 from __future__ import annotations
 
 import copy
 import inspect
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, Literal, overload
 
-from pydantic_core import to_json
 from typing_extensions import is_typeddict
 
 from ..content import RequestHints
 from ..errors import ExportError, ToolDefinitionError
 from ..schema.bounds import counts, schema_problem
-from ..schema.dialects import COLUMNS, KEYWORDS, Action
 from ..schema.names import PLAIN_NAMES
-from ..schema.translation.document import pointer
 from ..schema.translation.plan import Inverse
 from ..schema.translation.translate import canonical, make
 from ..stages.output import ExportedOutput, answer_reader
 from ..tools import AnyTools, Exported, Tool
 from ..tools import tool as as_tool
-from ..tools.entries import STRICT, Constraints, EntryOptions, find, payload_of, tool_formats, translated
+from ..tools.entries import STRICT, Constraints, EntryOptions, find, payload_of, translated
 from ..tools.typed import docstring_of
 from ..wires import Wire, known
 from ..wires.formats import RequestLimits, StructuredOutput, ToolFormat
@@ -79,7 +71,6 @@ def _check_strict(strict: bool) -> None:
 
 
 def tool_of(given: Any) -> Tool[..., Any]:
-    """Returns a tool, also for a function; raises a `ToolDefinitionError` if it is neither."""
     if isinstance(given, Tool):
         return given
     if isinstance(given, Exported):
@@ -101,31 +92,7 @@ def payload(tool: Tool[..., Any] | Callable[..., Any], wire: Wire | str, *, stri
     return payload_of(tool_of(tool), wire, EntryOptions(strict=strict))
 
 
-def parts(one: Exported) -> dict[str, Any]:
-    """Returns the parts of an export under the same names for every wire, to compare them.
-
-    The names are ``name``, ``description``, ``parameters``, ``output``, ``strict``, ``grammar``, ``title`` and
-    ``annotations``; those that a payload does not contain are left out.
-    """
-    format, _ = find(one.wire, False)
-    forms = (form for form in (format.freeform, format.function) if form is not None)
-    entry = one.payload if format.namespace is None else format.namespace.entry_in(one.payload)
-    described = next(described for form in forms if (described := form.read(entry)) is not None)
-    found = {
-        "name": described.name,
-        "description": described.description,
-        "parameters": described.schema,
-        "output": described.output_schema,
-        "strict": described.strict,
-        "grammar": None if described.grammar is None else asdict(described.grammar),
-        "title": described.title,
-        "annotations": described.annotations,
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
 def exported(tool: Tool[..., Any], format: ToolFormat, options: EntryOptions) -> Exported:
-    """Exports a tool in a format that is known."""
     made = translated(tool, format, options)
     return Exported(
         tool=tool,
@@ -201,8 +168,6 @@ def schema(of: Tool[..., Any] | Callable[..., Any] | type[Any]) -> ToolDefinitio
 
 
 def _returned(model: Any) -> Callable[..., Any]:
-    """Returns a function that takes an instance of a model, and returns it."""
-
     def returned(value: Any) -> Any:
         return value
 
@@ -211,64 +176,7 @@ def _returned(model: Any) -> Callable[..., Any]:
     return returned
 
 
-# -- the wires compared, in Markdown -----------------------------------------------------------------------------------
-
-_WORDS = {
-    Action.KEEP: "kept",
-    Action.DROP: "dropped",
-    Action.NOTE: "in the description",
-    Action.REWRITE: "rewritten",
-    Action.INLINE: "inlined",
-    Action.REFUSE: "refused",
-}
-
-
-def table() -> str:
-    """Returns a table of the wires: where each has the schema and strictness, and which names it accepts."""
-    head = ("Wire", "Schema in", "Strict", "Tool names", "Result schema", "Freeform tools")
-    rows = [
-        (
-            f"`{format.name}`",
-            f"`{'.'.join(format.schema_at)}`",
-            "no" if format.strict is None else format.strict.location,
-            "any" if format.names is None else f"`{format.names.pattern}`",
-            "no" if format.function.output_at is None else f"`{format.function.output_at}`",
-            "custom" if format.freeform is not None else "a function with `input`",
-        )
-        for format in tool_formats()
-    ]
-    return _markdown(head, rows)
-
-
-def output_table() -> str:
-    """Returns a table of the fields that ask for an answer by a schema, wire by wire.
-
-    A last column says whether the model may be shown the schema without being held to it.
-    """
-    rows = [
-        (f"`{wire.name}`", wire.structured.strict.location, "no" if wire.structured.loose is None else "yes")
-        for wire in known()
-        if wire.structured is not None
-    ]
-    return _markdown(("Wire", "Asked for by", "`strict=False`"), rows)
-
-
-def keyword_table() -> str:
-    """Returns a table of the action for each keyword of JSON Schema in each dialect."""
-    head = ("Keyword", *(f"`{column}`" for column in COLUMNS))
-    rows = [
-        (keyword if keyword.startswith("(") else f"`{keyword}`", *(_WORDS[row[column]] for column in COLUMNS))
-        for keyword, row in KEYWORDS.items()
-    ]
-    return _markdown(head, rows)
-
-
-def _markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
-
-
-# -- the type of an answer ---------------------------------------------------------------------------------------------
+# -- the type of an answer --
 
 
 def export_output(
@@ -332,7 +240,7 @@ def _form(wire: Wire | str) -> tuple[str, StructuredOutput]:
     return name, form
 
 
-# -- the tools of one request ----------------------------------------------------------------------------------------
+# -- the tools of one request --
 
 # Names, budgets and, for some providers, strictness are matters of the request as a whole, so tools are added one after
 # the other: the first to come keeps its name, and spends what is left of a budget. The order is the caller's, since a
@@ -403,11 +311,7 @@ class Exports(Sequence[Exported]):
 
 
 def export_all(
-    tools: AnyTools,
-    wire: Wire | str,
-    *,
-    strict: Strictness = False,
-    limits: RequestLimits | None = None,
+    tools: AnyTools, wire: Wire | str, *, strict: Strictness = False, limits: RequestLimits | None = None
 ) -> Exports:
     """Returns the tools of a request in a provider's own shapes, in the order given. Computed once for the same tools.
 
@@ -459,7 +363,6 @@ def _export_all(
 
 
 def _all_or_none(tools: Sequence[Tool[..., Any]], format: ToolFormat, limits: RequestLimits) -> _Batch:
-    """Returns a strict batch if all tools can be strict, else one in which none is."""
     batch = _Batch(format, limits)
     batch.add_where_possible(tools)
     if batch.fallbacks:
@@ -472,15 +375,12 @@ def _all_or_none(tools: Sequence[Tool[..., Any]], format: ToolFormat, limits: Re
 
 
 class _Batch:
-    """Exports a request's tools one after the other, and counts what they use of its limits."""
-
     def __init__(self, format: ToolFormat, limits: RequestLimits) -> None:
         self.format = format
         self.limits = limits
         self.items: list[Exported] = []
         self.fallbacks: dict[str, str] = {}
         self.names: dict[str, str] = {}
-        """The tools' own names by those that the model calls."""
         self.used = dict.fromkeys((one.name for one in fields(RequestLimits)), 0)
 
     def add(self, tool: Tool[..., Any], *, strict: bool) -> None:
@@ -514,7 +414,6 @@ class _Batch:
                 self.add(one, strict=False)
 
     def _use(self, one: Exported) -> None:
-        """Counts a strict tool; raises an `ExportError` if it exceeds a limit."""
         groups = self.format.namespace
         schema: Any = one.payload if groups is None else groups.entry_in(one.payload)
         if "custom" in (one.tool.kind, schema.get("type")) and self.format.freeform is not None:
@@ -536,104 +435,3 @@ class _Batch:
                 )
         for what, count in more.items():
             self.used[what] += count
-
-
-# -- differences between two JSON values -------------------------------------------------------------------------------
-
-
-MAX_SHOWN = 120
-"""Characters of one value in a line of `Change`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """Describes one difference between two JSON values; ``str`` of it is a line for people."""
-
-    path: str
-    """JSON pointer of the place; ``""`` is the whole."""
-    kind: Literal["added", "removed", "changed"]
-    before: Any = None
-    """None if it was added."""
-    after: Any = None
-    """None if it was removed."""
-
-    def __str__(self) -> str:
-        place = self.path or "/"
-        if self.kind == "added":
-            return f"+ {place}: {_excerpt(_text(self.after))}"
-        if self.kind == "removed":
-            return f"- {place}: {_excerpt(_text(self.before))}"
-        return "~ {}: {} -> {}".format(place, *_both_shown(self.before, self.after))
-
-
-def diff(before: Any, after: Any) -> list[Change]:
-    """Returns the differences between two JSON values, in the order of the first; linear in their sizes.
-
-    The values may be a schema and the one it was yesterday, or the `parts` of one tool on two wires. Objects are
-    compared by key, whatever the order. Lists of plain values (``required``, ``enum``) are compared as sets of their
-    members, other lists by position.
-    """
-    return list(_changes(before, after, ""))
-
-
-def _changes(before: Any, after: Any, path: str) -> Iterator[Change]:
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        yield from _of_objects(before, after, path)
-    elif isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
-        yield from _of_lists(before, after, path)
-    elif type(before) is not type(after) or before != after:  # 1, 1.0 and True are equal in Python, and not in a schema
-        yield Change(path=path, kind="changed", before=before, after=after)
-
-
-def _of_objects(before: Mapping[str, Any], after: Mapping[str, Any], path: str) -> Iterator[Change]:
-    for key, value in before.items():
-        place = pointer(path, str(key))
-        if key in after:
-            yield from _changes(value, after[key], place)
-        else:
-            yield Change(path=place, kind="removed", before=value)
-    for key, value in after.items():
-        if key not in before:
-            yield Change(path=pointer(path, str(key)), kind="added", after=value)
-
-
-def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[Change]:
-    if not any(isinstance(value, (Mapping, list, tuple)) for value in (*before, *after)):
-        # The order of `required`, `enum` and `type` means nothing in JSON Schema.
-        olds, news = ({(type(value), value): None for value in values} for values in (before, after))
-        for key in olds:
-            if key not in news:
-                yield Change(path=path, kind="removed", before=key[1])
-        for key in news:
-            if key not in olds:
-                yield Change(path=path, kind="added", after=key[1])
-        return
-    for position in range(max(len(before), len(after))):
-        place = f"{path}/{position}"
-        if position >= len(after):
-            yield Change(path=place, kind="removed", before=before[position])
-        elif position >= len(before):
-            yield Change(path=place, kind="added", after=after[position])
-        else:
-            yield from _changes(before[position], after[position], place)
-
-
-def _both_shown(before: Any, after: Any) -> tuple[str, str]:
-    """Returns two values as text; of long ones the part that has their first difference."""
-    old, new = _text(before), _text(after)
-    if max(len(old), len(new)) <= MAX_SHOWN:
-        return old, new
-    # Descriptions often differ at their ends only: two excerpts of their beginnings would read alike.
-    same = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    start = max(0, same - MAX_SHOWN // 4)
-    return _excerpt(old, start), _excerpt(new, start)
-
-
-def _excerpt(text: str, start: int = 0) -> str:
-    end = start + MAX_SHOWN
-    cut = f"{'...' if start else ''}{text[start:end]}{'...' if end < len(text) else ''}"
-    return cut if cut == text else f"{cut} ({len(text)} characters)"
-
-
-def _text(value: Any) -> str:
-    return to_json(value, fallback=repr).decode()

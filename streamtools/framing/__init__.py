@@ -1,19 +1,11 @@
-"""Cuts a response body into payloads, in each of the ways that providers use.
-
-    sse               `data: {...}` lines with a blank line after each event      most of them
-    json_bodies       one JSON object a line                                      Ollama, Cohere v1
-                      `[{...},` and so on, over any number of lines               Gemini without `alt=sse`
-    aws_eventstream   binary messages with headers and checksums                  Bedrock
-
-`choose` distinguishes them by the first byte of the body.
-"""
+"""Cuts a response body into payloads, in each of the ways that providers use; `choose` tells them by the first byte."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ..on_demand import names
+from ..ground.on_demand import names
 
 if TYPE_CHECKING:
     from .aws_eventstream import AWSEventStreamDecoder
@@ -38,8 +30,7 @@ _BLANK_BYTES = 1024  # of white space before the first other byte; a body with m
 class Framing(Protocol):
     """The interface of all framings."""
 
-    name: str
-    """The framing's name, as the table above has it."""
+    name: str  # the framing's name, as the table above has it
 
     def feed_payloads(self, chunk: bytes, /) -> Sequence[bytes | Frame]:
         """Takes bytes; returns the data of the payloads that they complete, a frame for one with more than data."""

@@ -52,18 +52,9 @@ _TRUE, _FALSE, _BYTES, _STRING = 0, 1, 6, 7
 class AWSEventStreamDecoder:
     """Decodes an AWS event stream fed in chunks of any size.
 
-    Call `feed_payloads` with each chunk and `finish` at the end of the body.
-
-    Args:
-        max_event_bytes: bound for one message.
-
-    Raises:
-        LimitExceeded: a message declares a larger size.
-        RemoteProtocolError: a checksum, a length or a header is wrong.
-        TruncatedStream: from `finish`: the body ended inside a message.
-
-    The first two are raised by the next call, so that the whole messages before the bad one come out first. The decoder
-    cannot be used after that.
+    `LimitExceeded` (a message larger than `max_event_bytes`) and `RemoteProtocolError` (a wrong checksum, length or
+    header) are raised by the next call, so that the whole messages before the bad one come out first; `finish` raises
+    `TruncatedStream` inside a message. The decoder cannot be used after that.
     """
 
     name = "aws_eventstream"
@@ -78,7 +69,6 @@ class AWSEventStreamDecoder:
         self._finished = False
 
     def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
-        """Takes the next bytes of the body; returns the payloads of the messages that they complete."""
         if self._finished:
             raise LocalProtocolError("AWSEventStreamDecoder.feed_payloads() after finish()")
         if self._error is not None:
@@ -125,7 +115,6 @@ class AWSEventStreamDecoder:
         return []
 
     def _messages(self, chunk: bytes, out: list[bytes | Frame]) -> int:
-        """Reads the messages that `chunk` begins with; returns their size in bytes."""
         at, end, limit = 0, len(chunk), self._max
         self._needed = _PRELUDE.size
         while end - at >= _PRELUDE.size:
@@ -170,7 +159,6 @@ class AWSEventStreamDecoder:
             raise self._malformed(at, f"it has {total} bytes, its headers {headers_size}, which cannot be")
 
     def _refuse(self, chunk: bytes, at: int) -> NoReturn:
-        """Raises the error of a whole message that is wrong."""
         # Each check is made once more, in the order of the message, to name the one that failed.
         self._check_lengths(chunk, at)
         total, headers_size, _ = _PRELUDE.unpack_from(chunk, at)
@@ -199,7 +187,7 @@ class AWSEventStreamDecoder:
         return f"the message at byte {self._offset + at} of the event stream"
 
 
-# -- headers -----------------------------------------------------------------------------------------------------------
+# -- headers --
 
 
 @lru_cache(_MEMORY)
@@ -232,7 +220,6 @@ def _meaning(headers: dict[str, bool | int | bytes | str]) -> tuple[bytes, bytes
 
 
 def read_headers(data: bytes) -> dict[str, bool | int | bytes | str]:
-    """Returns the headers of one message by name; raises a ValueError, which names the fault."""
     headers: dict[str, bool | int | bytes | str] = {}
     at = 0
     while at < len(data):
@@ -261,7 +248,6 @@ def read_headers(data: bytes) -> dict[str, bool | int | bytes | str]:
 
 
 def _inner(payload: bytes) -> bytes:
-    """Returns the model's JSON from the event that wraps it; the event itself if it wraps something else."""
     # InvokeModelWithResponseStream sends `{"bytes": "<base64 of the model's JSON>"}`, perhaps with a `p` of padding.
     # The answers of Bedrock's agents are called "chunk", too: their bytes are plain text, or stand beside an
     # `attribution`, and are left as they are.

@@ -1,11 +1,8 @@
-"""Cuts a body of JSON without events into payloads: JSON lines, and one growing array.
+"""Cuts a body of JSON without events into payloads, whose reader has to check whether they are JSON.
 
 **Lines** (https://github.com/ndjson/ndjson-spec): one payload a line. They end in LF or CRLF; blank ones are skipped.
 
 **An array** (RFC 8259, §5): one payload for each of its values, which are objects or arrays.
-
-The payloads are the same in whichever chunks the body comes, and cost time linear in its bytes. Their reader has to
-check whether they are JSON.
 """
 
 from __future__ import annotations
@@ -24,16 +21,8 @@ _SAMPLE_STEP = 61
 
 
 class NDJSONDecoder:
-    """Decodes JSON lines fed in chunks of any size.
-
-    Call `feed_payloads` with each chunk and `finish` at the end of the body.
-
-    Args:
-        max_event_bytes: bound for one line.
-
-    Raises:
-        LimitExceeded: from the call after the one with too many bytes, which are not kept: the whole lines before them
-            come out first. The decoder cannot be used after that.
+    """Decodes JSON lines fed in chunks of any size. `LimitExceeded` is raised from the call after the one with a line
+    above `max_event_bytes`, so that the whole lines before come out first; the decoder cannot be used after that.
     """
 
     name = "ndjson"
@@ -47,7 +36,6 @@ class NDJSONDecoder:
         self._finished = False
 
     def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
-        """Takes the next bytes of the body; returns the lines that they complete."""
         # Mostly a chunk is one object on one line: this path takes half of the general time. A line keeps its end here,
         # and the CR of a CRLF below: both are white space to every JSON parser.
         if self._between and chunk[:1] == b"{" and 0 < chunk.find(b"\n") == len(chunk) - 1 <= self._max:
@@ -86,7 +74,6 @@ class NDJSONDecoder:
         return payloads
 
     def finish(self) -> list[Frame]:
-        """Ends the body; returns the last line if its end is missing."""
         if self._finished:
             return []
         self._finished, self._between = True, False
@@ -102,7 +89,7 @@ class NDJSONDecoder:
         self._line.clear()
 
 
-# -- one growing array -------------------------------------------------------------------------------------------------
+# -- one growing array --
 
 
 # `[{...}`, then `,` and the next value, at last `]` (RFC 8259, §5). Gemini answers in this form without `alt=sse`:
@@ -122,23 +109,15 @@ _IN_STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*){0,256}', re.DOTALL)
 
 
 class JSONArrayDecoder:
-    """Decodes a JSON array fed in chunks of any size: each of its values is a payload.
-
-    Call `feed_payloads` with each chunk and `finish` at the end of the body.
-
-    Args:
-        max_event_bytes: bound for one value.
-
-    Raises:
-        LimitExceeded, RemoteProtocolError: from the call after the one with a value above the bound, or with something
-            between two values: the whole values before come out first. The decoder cannot be used after that.
+    """Decodes a JSON array fed in chunks of any size: each of its values is a payload. `LimitExceeded` (a value above
+    `max_event_bytes`) and `RemoteProtocolError` (something between two values) are raised from the next call, so that
+    the whole values before come out first; the decoder cannot be used after that.
     """
 
     name = "json_array"
 
     def __init__(self, *, max_event_bytes: int = _DEFAULT_MAX_EVENT_BYTES) -> None:
-        self.ended = False
-        """True once the closing bracket was seen."""
+        self.ended = False  # True once the closing bracket was seen
         self._max = max_event_bytes
         self._next = b"["  # the characters that may come between values
         self._depth = 0  # open brackets of the value; 0 between values
@@ -150,7 +129,6 @@ class JSONArrayDecoder:
         self._finished = False
 
     def feed_payloads(self, chunk: bytes) -> list[bytes]:
-        """Takes the next bytes of the body; returns the values that they complete."""
         if self._finished:
             raise LocalProtocolError("JSONArrayDecoder.feed_payloads() after finish()")
         if self._error is not None:
@@ -217,7 +195,6 @@ class JSONArrayDecoder:
         return at
 
     def _inside(self, chunk: bytes, at: int) -> int:
-        """Passes over a part of the value; returns the end of the value or of the chunk."""
         end, depth = len(chunk), self._depth
         if self._in_string:
             at = self._string(chunk, at)
@@ -236,7 +213,6 @@ class JSONArrayDecoder:
         return at
 
     def _string(self, chunk: bytes, at: int) -> int:
-        """Passes over the rest of a string; returns the end of the string or of the chunk."""
         end = len(chunk)
         if self._escaped:
             self._escaped = False

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-MANY = 256
-"""Number of pieces from which on `fold` pays off: they take some 14 kB at the worst."""
+MANY = 256  # number of pieces from which on `fold` pays off: they take some 14 kB at the worst
 
 
 def fold(pieces: list[Any], glue: bytes = b"") -> None:

@@ -15,14 +15,12 @@ from ..errors import LimitExceeded, LocalProtocolError
 from ..limits import Limits
 from .pieces import MANY, fold
 
-__all__ = ["Frame", "SSEDecoder"]
-
 _LF, _CR = b"\n\r"
 _BOM = b"\xef\xbb\xbf"
 _PLAIN_PREFIX = re.compile(rb"(event: (?!error\n)[^\r\n]*\n)?data: ")
 _DEFAULT_MAX_EVENT_BYTES = Limits().max_event_bytes
 
-# -- floods of lines without meaning -----------------------------------------------------------------------------------
+# -- floods of lines without meaning --
 
 # A peer can send 64 MB of line ends or of comments with two bytes, which cost 5 to 24 s of CPU when each is a step. A
 # chunk that is mostly line ends is therefore thinned before it is cut into lines.
@@ -37,30 +35,20 @@ _SAMPLE_STEP = 61  # prime, so that no line length hides its ends
 
 @dataclass(slots=True)
 class Frame:
-    """One event of an event stream."""
-
-    data: bytes
-    """The data lines joined by newlines, as UTF-8 that may be invalid: decode with ``errors="replace"``."""
+    data: bytes  # the data lines joined by newlines, as UTF-8 that may be invalid: decode with `errors="replace"`
     event: str = "message"
-    id: str = ""
-    """The last event id that the stream has set, ``""`` before any."""
+    id: str = ""  # the last event id that the stream has set, `""` before any
 
 
 class SSEDecoder:
     """Decodes an event stream fed in chunks of any size.
 
-    Call `feed` with each chunk and `finish` at the end of the body; each returns the frames that it completes.
-
-    Args:
-        max_event_bytes: bound for one line and for one event's joined data.
-        lenient: dispatch a block whose blank line is missing at the end of the body (hand-written servers), take
-            an ``error`` field for an event of that name (llama.cpp before ggml-org/llama.cpp#16109), and a bare JSON
-            object between the events, from a line that begins with ``{`` to one with ``}`` at its end or start, for the
-            data of an event called "unframed" (Gemini's errors, vercel/ai#5217).
-
-    Raises:
-        LimitExceeded: from the call after the one with too many bytes, which are not kept: the whole frames before them
-            come out first. The decoder cannot be used after that.
+    With `lenient`, dispatches a block whose blank line is missing at the end of the body (hand-written servers), takes
+    an ``error`` field for an event of that name (llama.cpp before ggml-org/llama.cpp#16109), and a bare JSON object
+    between the events, from a line that begins with ``{`` to one with ``}`` at its end or start, for the data of an
+    event called "unframed" (Gemini's errors, vercel/ai#5217). `LimitExceeded` is raised from the call after the one
+    with more than `max_event_bytes`, so that the whole frames before come out first; the decoder cannot be used after
+    that.
     """
 
     name = "sse"
@@ -84,7 +72,6 @@ class SSEDecoder:
         self._finished = False
 
     def feed(self, chunk: bytes) -> list[Frame]:
-        """Takes the next bytes of the body; returns the frames that they complete."""
         frames: list[Any] = []
         self._feed(chunk, frames, named=True)
         return frames
@@ -273,7 +260,6 @@ class SSEDecoder:
         self._bare_size = 0
 
     def _field(self, line: bytes) -> None:
-        """Takes any field but data; ignores comments, unknown fields and `retry`."""
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"event":

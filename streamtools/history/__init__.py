@@ -10,10 +10,20 @@ All of it is sans-IO and deterministic. The messages are the provider's own, as 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..ground.on_demand import names
 from ..wires.history_rules import Violation
-from .convert import Converted, convert
-from .lint import lint
-from .repair import repair
-from .results import with_results
+
+if TYPE_CHECKING:
+    from .converting import Converted, convert
+    from .linting import lint
+    from .repairing import repair
+    from .results import with_results
+else:
+    __getattr__ = names(
+        __name__,
+        {"converting": "Converted convert", "linting": "lint", "repairing": "repair", "results": "with_results"},
+    )
 
 __all__ = ["Converted", "Violation", "convert", "lint", "repair", "with_results"]

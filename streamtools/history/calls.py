@@ -12,15 +12,15 @@ from pydantic_core import to_json
 from ..content import Text, ToolResult
 from ..errors import ExportError
 from ..events import Observation
+from ..ground.own import own
+from ..ground.text import excerpt
 from ..parts import OUTCOMES, Outcome, ToolCall
 from ..stages.arguments import arguments_of
-from ..text import excerpt
 from ..wires import Answer, Wire, find, known, meant, names
 from ..wires.history_rules import HistoryRules
 from ..wires.transcript import CallNames, CallResult, Entry, Prompt, Reply, Returned, id_as_read, text_of
 
-_MAX_DEPTH = 8
-"""The depth to which an SDK's objects may be nested in a message: an image's source in a result is at 5."""
+_MAX_DEPTH = 8  # the depth to which an SDK's objects may be nested in a message: an image's source in a result is at 5
 _MAX_SHOWN = 80  # characters
 
 
@@ -34,10 +34,8 @@ class Messages:
         self.given = given
         self.wire = wire
         self.plain: list[Any] = [plain_of(message, wire.rules) for message in given]
-        """The messages as dicts; a message that cannot be one stays as it is, and is read as nothing."""
         self.entries: list[Entry] = wire.entries(self.plain)
         self.members: dict[tuple[int, int], list[Entry]] = {}
-        """All entries that were read from the same messages, in order."""
         for entry in self.entries:
             if entry.origin is not None:
                 self.members.setdefault(entry.origin, []).append(entry)
@@ -52,15 +50,13 @@ class Messages:
 
     @property
     def unread(self) -> list[int]:
-        """The places of items that are not messages of this wire."""
         covered = {place for entry in self.entries if entry.origin for place in range(*entry.origin)}
         return [place for place in range(len(self.plain)) if place not in covered]
 
 
 def refuse_another_wires(read: Messages) -> None:
-    """Raises an `ExportError`, which names the other wire, for a history that seems to be of another wire."""
     # Only where nothing of it reads on its own wire: repairing or converting it would leave nothing, without an error.
-    if not read.plain or any(not is_empty(entry) for entry in read.entries):
+    if not read.plain or any(not entry.is_empty for entry in read.entries):
         return
     for other in known():
         if other.name != read.wire.name and any(_has_content(entry) for entry in other.entries(read.plain)):
@@ -68,7 +64,6 @@ def refuse_another_wires(read: Messages) -> None:
 
 
 def _has_content(entry: Entry) -> bool:
-    """Returns whether an entry has a text or a call, which messages of a wrong wire seem to lack."""
     if isinstance(entry, Prompt):
         return any(isinstance(block, Text) and block.text for block in entry.blocks)
     return isinstance(entry, Reply) and any(part.kind == "call" or part.text for part in entry.answer.parts)
@@ -88,7 +83,6 @@ def mended(messages: list[Any], rules: HistoryRules) -> list[Any]:
 
 
 def wire_named(wanted: Wire | str, model: str | None = None) -> Wire:
-    """Returns the wire, or the one of that name, with the rules for the model."""
     try:
         wire = find(wanted)
     except ValueError as error:
@@ -99,7 +93,6 @@ def wire_named(wanted: Wire | str, model: str | None = None) -> Wire:
 
 
 def are_same(ones: Sequence[Any], others: Sequence[Any]) -> bool:
-    """Returns whether two lists have the very same objects as items."""
     return len(ones) == len(others) and all(one is other for one, other in zip(ones, others, strict=True))
 
 
@@ -108,15 +101,7 @@ def shown(name: str) -> str:
     return f"'{excerpt(name, _MAX_SHOWN)}'"
 
 
-def is_empty(entry: Entry) -> bool:
-    """Returns whether an entry has no content at all."""
-    if isinstance(entry, Prompt):
-        return not entry.blocks
-    return not entry.answer.parts if isinstance(entry, Reply) else not entry.results
-
-
 def role_of(message: Any, rules: HistoryRules) -> str | None:
-    """Returns a message's role, in the provider's word; None if it has none."""
     key = rules.role_key
     role = message.get(key) if isinstance(message, Mapping) else getattr(message, key, None)
     return role if isinstance(role, str) else None
@@ -141,7 +126,6 @@ def _plain(value: Any, depth: int, kinds: tuple[str, ...]) -> Any:
 
 
 def _dumped(value: Any, kinds: tuple[str, ...]) -> Any:
-    """Returns an SDK's object as a plain value; anything else stays what it is, or becomes None."""
     dump = getattr(value, "model_dump", None)
     if not callable(dump):
         return value
@@ -162,16 +146,14 @@ def _with_kinds(dumped: Any, value: Any, kinds: tuple[str, ...]) -> Any:
     return dumped
 
 
-# -- the form of a call in a history: its result, its arguments, its id ------------------------------------------------
+# -- the form of a call in a history: its result, its arguments, its id --
 
 _OUTCOMES: Mapping[str, Outcome] = {"truncated": "truncated", "invalid": "invalid", "ready": "skipped"}
-"""The outcome that a call without an observation would have had, by its status."""
 # Problems of calls whose text is whole; with any other problem, the kept text may be a part that looks like a whole.
 _WHOLE_TEXT = frozenset({"invalid_arguments", "missing_name", "name_too_long"})
 
 
 def given(call_id: str, value: Any, tool_name: str = "") -> Observation:
-    """Returns the observation of a call that somebody else ran, made of its result; an `Observation` as it is."""
     if isinstance(value, Observation):
         return value
     if isinstance(value, ToolResult):
@@ -204,17 +186,14 @@ def result_of(call: ToolCall, seen: Observation | None, wire: str) -> CallResult
 
 
 def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:
-    """Returns a call's arguments for the next request: always a JSON object, as text and as value.
-
-    Arguments that are an object stay verbatim; those that were only normalised are written anew; those that were cut or
-    are not an object become ``{}``.
-    """
+    """Always a JSON object: arguments that are one stay verbatim; those that were only normalised are written anew;
+    those that were cut or are none become ``{}``."""
     if call.kind == "custom":  # raw text, which an API without such tools has as an argument of a function
         value: dict[str, Any] = {"input": "" if call.status == "truncated" else call.arguments_text}
         return to_json(value).decode(), value
     if call.arguments is not None:
         # The model's own text where it may be: prompt caches match by bytes.
-        return (to_json(call.arguments).decode() if call.normalizations else call.arguments_text), call.arguments
+        return (to_json(call.arguments).decode() if call.normalizations else call.arguments_text), own(call.arguments)
     # Invalid arguments go back as the model wrote them, so that it sees what its error result is about.
     if call.problem in _WHOLE_TEXT and (found := object_in(call.arguments_text)) is not None:
         return found
@@ -222,7 +201,6 @@ def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:
 
 
 def object_in(text: str) -> tuple[str, dict[str, Any]] | None:
-    """Returns the JSON object that a text contains, alone or in a wrapping, with its text; None if there is none."""
     found = arguments_of(text)
     if isinstance(found, str):
         return None
@@ -231,14 +209,12 @@ def object_in(text: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def with_valid_ids(answer: Answer, target: Wire | str) -> Answer:
-    """Returns `answer` with ids that `target` accepts; the same object if all are acceptable already."""
     # A provider accepts the ids that it gave itself, whatever its documented pattern says.
     given = {id_ for id_, call in answer.calls.items() if answer.own_wire and not call.call_id_synthesized}
     return renamed(answer, valid_ids(answer.calls, target, keep=given))
 
 
 def renamed(answer: Answer, ids: Mapping[str, str]) -> Answer:
-    """Returns `answer` with other `ids`, in its calls and its results alike; the same object if nothing changes."""
     if all(ids.get(old, old) == old for old in answer.calls):
         return answer
     return replace(
@@ -288,61 +264,47 @@ def stand_ins(call_id: str, target: Wire | str, known: Container[str]) -> list[s
         is_first = False
 
 
-# -- calls and results, paired -----------------------------------------------------------------------------------------
+# -- calls and results, paired --
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Given:
-    """Holds a result and the entry that has it."""
-
     result: CallResult
     source: Returned
 
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """Holds an answer of the model and the results of its calls."""
-
     reply: Reply
-    given: dict[str, Given] = field(default_factory=dict)
-    """The results that the history has, by id of the call."""
-    live: bool = False
-    """True if the exchange is the last and has open calls: they may still be running."""
+    given: dict[str, Given] = field(default_factory=dict)  # the results that the history has, by id of the call
+    live: bool = False  # True if the exchange is the last and has open calls: they may still be running
 
     @property
     def calls(self) -> list[ToolCall]:
-        """The calls that need a result, in call order."""
         return self.reply.answer.our_calls
 
     @property
     def open_calls(self) -> list[ToolCall]:
-        """The calls that still need a result."""
         return [call for call in self.calls if call.call_id not in self.given]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stray:
-    """Holds a result that answers no call."""
-
     result: CallResult
     source: Returned
-    is_duplicate: bool
-    """True if a call with its id has a result already."""
+    is_duplicate: bool  # True if a call with its id has a result already
 
 
 @dataclass(slots=True, eq=False)
 class Paired:
-    """Holds a history whose results stand with their calls."""
-
     steps: list[Prompt | Exchange]
     strays: list[Stray]
 
 
 def pair(entries: Iterable[Entry], rules: HistoryRules) -> Paired:
-    """Gives each result to its call, and leaves empty entries out. Costs time linear in the history."""
     pairing = _Pairing(rules)
     for entry in entries:
-        if is_empty(entry):
+        if entry.is_empty:
             continue
         if isinstance(entry, Prompt):
             pairing.steps.append(entry)
@@ -411,7 +373,6 @@ class _Pairing:
         return self._next("no id", "", name) if self._ids_optional else None
 
     def _next(self, *key: str) -> tuple[Exchange, str] | None:
-        """Returns the first open call of the latest answer that the key fits."""
         queue = self._open.get((key[0], key[1], key[2]))
         while self._latest is not None and queue:
             call_id = queue.popleft()

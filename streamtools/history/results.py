@@ -1,9 +1,4 @@
-"""Puts other results into a history, for calls that ended after it was written.
-
-Input: messages and observations. Output: the same messages, in which these calls have these results; all else stays
-the same object, in its place. Theory of operation: `observed_calls` finds the call of each observation, `ResultWriter`
-writes its result, and `Draft` notes it for the slot of the old result, then goes through the history once.
-"""
+"""Puts other results into a history, for calls that ended after it was written; all else stays the same object."""
 
 from __future__ import annotations
 
@@ -33,7 +28,7 @@ from .calls import (
     stand_ins,
     wire_named,
 )
-from .repair import joined
+from .repairing import joined
 
 Message: TypeAlias = dict[str, Any]
 _Line: TypeAlias = frozenset[tuple[str, str]]
@@ -88,8 +83,6 @@ def with_results(
 
 
 class _Answered:
-    """Puts other results of one answer's calls into a draft."""
-
     def __init__(self, read: Messages, draft: Draft, exchange: Exchange, observed: Observed) -> None:
         self._plain = read.plain
         self._list_name = read.wire.rules.list_name
@@ -101,11 +94,9 @@ class _Answered:
         self._slots = {call_id: draft.slot(given.result) for call_id, given in exchange.given.items()}
         self._check_slots()
         assert exchange.reply.origin is not None, "it was read from messages"
-        self._end = exchange.reply.origin[1]
-        """The place behind the answer."""
+        self._end = exchange.reply.origin[1]  # the place behind the answer
 
     def _check_slots(self) -> None:
-        """Refuses results in another shape than that of their calls."""
         # One wire reads Cohere's histories of both API versions. Results of v1 are items of a list, those of v2 are
         # messages: where a history mixes them, a result cannot be replaced in its place.
         list_field = self._writer.list_field
@@ -116,7 +107,6 @@ class _Answered:
                 raise ValueError(f"{self._list_name}[{place}] holds {what}")
 
     def put(self) -> None:
-        """Puts the results of these calls into the draft."""
         missing = {call_id: None for call_id in self._written if call_id not in self._slots}  # in call order
         for call_id in self._written.keys() - missing.keys():
             self._draft.replacement(self._slots[call_id], self._writer.list_field).instead = self._native(call_id)
@@ -129,7 +119,6 @@ class _Answered:
         return message if list_field is None else message[list_field][0]
 
     def _insert(self, missing: Collection[str]) -> None:
-        """Inserts results where there were none, in call order."""
         list_field, adjacent = self._writer.list_field, self._adjacent()
         standing = [adjacent[call.call_id] for call in self._calls if call.call_id in adjacent]
         if not standing:  # a result that stands elsewhere does not help: moving it is for `repair`
@@ -147,7 +136,6 @@ class _Answered:
                 into.append(self._native(call.call_id))
 
     def _adjacent(self) -> dict[str, Slot]:
-        """Returns the slots of results directly behind the answer, by call."""
         places = {slot.place for slot in self._slots.values()}
         end = self._end
         while end in places:
@@ -155,7 +143,6 @@ class _Answered:
         return {call_id: slot for call_id, slot in self._slots.items() if self._end <= slot.place < end}
 
     def _put_media(self, *, has_inserted: bool) -> None:
-        """Puts the media that stand behind all results, if the wire wants them there."""
         media = self._writer.media_message()
         if media is None:
             return
@@ -183,7 +170,7 @@ class _Answered:
             self._draft.add(at, between)
 
 
-# -- the shape of a result, as the wire writes it ----------------------------------------------------------------------
+# -- the shape of a result, as the wire writes it --
 
 # A result is written as for a turn, by the wire's `render`, and stands where the old one stood: as a message of its
 # own, or as a block in a message of several results. Nothing here knows a wire: the shape of its results shows in the
@@ -191,8 +178,6 @@ class _Answered:
 
 
 class ResultWriter:
-    """Writes results of the calls of one answer of a history."""
-
     def __init__(self, exchange: Exchange, wire: Wire) -> None:
         self._exchange = exchange
         self._wire = wire
@@ -203,7 +188,6 @@ class ResultWriter:
         """The field of a message's results, if it may have several; None if each result is a message."""
 
     def write(self, call: ToolCall, seen: Observation) -> Written:
-        """Returns an observation as the result of its call."""
         message, *behind = self._messages(call, result_of(call, seen, self._wire.name))
         return Written(message, _held(behind[-1]) if behind else [])
 
@@ -218,7 +202,6 @@ class ResultWriter:
         return MediaMessage(front=front, message=message, lines=lines, rules=self._wire.rules)
 
     def _messages(self, call: ToolCall, *results: CallResult) -> list[Message]:
-        """Returns the messages of one call's results, without those of the answer."""
         # Rendered for an answer with this call alone, under the id that stands in the history: so nothing depends on
         # the names by which `read` keeps calls of one id apart, and the cost of a result not on the other calls.
         own = id_as_read(call.call_id)
@@ -233,30 +216,20 @@ class ResultWriter:
 
 
 class Written(NamedTuple):
-    """Holds a result in its wire's shape."""
-
     message: Message
-    """The result as a message of its own."""
-    media: list[Any]
-    """The parts of the result that stand behind all results."""
+    media: list[Any]  # the parts of the result that stand behind all results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaMessage:
-    """Splits and joins the message behind all results of an answer, where a wire accepts media only there.
-
-    It is the user's: Chat Completions and Mistral allow text alone in a message of a result. It has a line for each
-    call with media, and the media below that line.
+    """The message behind all results of an answer, where a wire accepts media only there: Chat Completions and Mistral
+    allow text alone in a message of a result. It has a line for each call with media, and the media below.
     """
 
-    front: list[Message]
-    """The messages between the results and that message."""
-    message: Message = field(repr=False)
-    """That message, as it would be for one call with a picture."""
+    front: list[Message]  # the messages between the results and that message
+    message: Message = field(repr=False)  # that message, as it would be for one call with a picture
     lines: Mapping[_Line | None, str]
-    """The lines, each with the id of its call."""
     rules: HistoryRules = field(repr=False)
-    """The wire's rules, which name the field of a message's role."""
 
     def content(self, messages: Sequence[Any]) -> list[Any] | None:
         """Returns that message's content, if `messages` begin with it and the messages in front of it, else None."""
@@ -267,11 +240,9 @@ class MediaMessage:
         return held if isinstance(held, list) and held and _line(held[0]) in self.lines else None
 
     def has_role(self, message: Any) -> bool:
-        """Returns whether a message has the role of that message."""
         return role_of(message, self.rules) == role_of(self.message, self.rules)
 
     def split(self, content: Sequence[Any]) -> tuple[dict[str, list[Any]], list[Any]]:
-        """Splits the content into the parts of each call, with its line, and the parts of no call."""
         # A text below a picture is the user's own, or a program's. Media belong to the line above them.
         of_calls: dict[str, list[Any]] = {}
         rest: list[Any] = []
@@ -286,7 +257,6 @@ class MediaMessage:
         return of_calls, rest
 
     def holding(self, content: list[Any], message: Message | None = None) -> Message:
-        """Returns that message, or another one in its place, with this content."""
         return {**(message or self.message), _list_field(self.message): content}
 
 
@@ -314,30 +284,26 @@ def _kind(part: Any) -> object:
     return part.get("type") or next(iter(part), None) if isinstance(part, dict) else None
 
 
-# -- the call of an observation ----------------------------------------------------------------------------------------
+# -- the call of an observation --
 
 # A turn's ids are unique, a history's need not be: an id that the provider refuses is replaced by another
 # (`stand_ins`), an id that it gives anew in each turn appears several times, and some wires have no ids. So an
 # observation's call is the latest with its id; a call of the observation's tool is preferred, if there is one.
 
-Observed = Mapping[str, Observation]
-"""Observations by their call's name as read (`ToolCall.call_id` in an `Exchange`)."""
+Observed = Mapping[str, Observation]  # observations by their call's name as read (`ToolCall.call_id` in an `Exchange`)
 
 # As the stage `accumulate` generates them: only such calls may have no id in the history.
 _MADE_UP = re.compile(r"call_[0-9a-f]{24}")
 
 
 class _Place(NamedTuple):
-    """Locates a call of a history."""
-
-    answer: int
-    """The number of its answer, counted from the first."""
+    answer: int  # the number of its answer, counted from the first
     exchange: Exchange
     call: ToolCall
 
 
 def observed_calls(observations: Iterable[Observation], paired: Paired, wire: Wire) -> dict[Exchange, Observed]:
-    """Returns the observations by answers and calls, in linear time; raises a ValueError for one without a call."""
+    """Costs linear time; raises a ValueError for an observation without a call."""
     calls = _Calls(paired, wire)
     found: dict[Exchange, dict[str, Observation]] = {}
     nameless: list[Observation] = []
@@ -366,8 +332,6 @@ def _add(
 
 
 class _Calls:
-    """Finds calls of a history by their ids, or by tool and place."""
-
     def __init__(self, paired: Paired, wire: Wire) -> None:
         self._exchanges = [step for step in paired.steps if isinstance(step, Exchange)]
         self._wire = wire
@@ -380,7 +344,6 @@ class _Calls:
                     self._latest.setdefault(own, {})[call.name] = _Place(number, exchange, call)
 
     def by_id(self, observation: Observation) -> _Place | None:
-        """Returns the call that has the observation's id, or None."""
         # In the history the id may be another, which the provider accepts.
         names = stand_ins(observation.call_id, self._wire, self._latest)
         places = [(place, number) for number, name in enumerate(names) for place in self._latest[name].values()]
@@ -414,37 +377,27 @@ class _Calls:
         return call.name == observation.tool_name or not self._wire.rules.names.accepts(observation.tool_name)
 
 
-# -- the slots of results, and what is put there -----------------------------------------------------------------------
+# -- the slots of results, and what is put there --
 
 
 class Slot(NamedTuple):
-    """Locates a result."""
-
-    place: int
-    """The place of the result's message."""
-    number: int
-    """The result's number within the message, from 0."""
+    place: int  # the place of the result's message
+    number: int  # the result's number within the message, from 0
 
 
 @dataclass(slots=True)
 class Replacement:
-    """Holds the new content of a slot: messages, or blocks of one."""
-
     before: list[Any] = field(default_factory=list)
-    instead: Any = None
-    """The new result; None if the old one stays."""
+    instead: Any = None  # the new result; None if the old one stays
     after: list[Any] = field(default_factory=list)
 
     def content(self, standing: Any, plain: Any) -> list[Any]:
-        """Returns the slot's new content, given its present content, and that as a plain value."""
         # An equal result stays the caller's own object, so that a history that needs nothing is returned itself.
         stays = self.instead is None or is_same(self.instead, plain)
         return [*self.before, standing if stays else self.instead, *self.after]
 
 
 class Draft:
-    """Collects the changes to one history, and makes them in one pass."""
-
     def __init__(self, read: Messages) -> None:
         self._read = read
         self._replacements: dict[int, dict[int, Replacement]] = defaultdict(lambda: defaultdict(Replacement))
@@ -459,15 +412,12 @@ class Draft:
             self._counts[place] = len(results)
 
     def slot(self, result: CallResult) -> Slot:
-        """Returns the slot of a result of this history."""
         return self._slots[id(result)]
 
     def count(self, place: int) -> int:
-        """Returns the number of results in the message at a place."""
         return self._counts[place]
 
     def replacement(self, slot: Slot, list_field: str | None) -> Replacement:
-        """Returns a slot's replacement, to be filled in: of blocks in the `list_field`, else of messages."""
         self._list_fields[slot.place] = list_field
         return self._replacements[slot.place][slot.number]
 
@@ -476,11 +426,9 @@ class Draft:
         self._ahead.setdefault(place, []).extend(messages)
 
     def put(self, place: int, messages: list[Any]) -> None:
-        """Puts messages in the place of one that has no results."""
         self._instead[place] = messages
 
     def messages(self) -> list[Any]:
-        """Returns the messages with all changes; the very objects wherever nothing is changed."""
         found: list[Any] = []
         for place in range(len(self._read.given) + 1):
             now = self._now(place)
@@ -505,7 +453,6 @@ class Draft:
         return [message if are_same(blocks, held) else {**plain, list_field: blocks}]
 
     def _with_numbers(self, plain: dict[str, Any], list_field: str) -> Iterator[tuple[Any, int | None]]:
-        """Yields the blocks of a message, with their numbers if they are results."""
         # A block is a result if the wire reads it as one, so blocks of unknown kinds stay where they are.
         number = 0
         for block in plain[list_field]:

@@ -1,10 +1,9 @@
 """Sends a run as an ASGI response: writes server-sent events, and notices while tools run that the client has gone.
 
-Input: a pipeline or a run, not yet entered. Output: its events, in the form for a client (`encode_event`) or in that of
-your own function. The block is left when the writing ends for any reason, which cancels and awaits the calls and closes
-the source. A request that repeats another one begins nothing.
+The block is left when the writing ends for any reason, which cancels and awaits the calls and closes the source. A
+request that repeats another one begins nothing.
 
-Specifications: https://asgi.readthedocs.io/en/latest/specs/www.html
+https://asgi.readthedocs.io/en/latest/specs/www.html
 https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """
 
@@ -12,29 +11,30 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
-from anyio import CancelScope, create_task_group
+from anyio import create_task_group
 
 from ..errors import LocalProtocolError, StreamError
 from ..events import Event, StepEnd
-from ..pipelines.agent_loop import AgentLoop
-from ..pipelines.entry import Pipeline
-from ..pipelines.held import HeldBack
+from ..front import Pipeline
+from ..pipelines import AgentLoop
 from ..pipelines.hosted import OpenPipeline
-from ..web.encoding import HEADERS, Encode, Encoder, RunEnd, encoded, framed
+from ..web.encoding import HEADERS, Encode, Encoder, RunEnd, encoded, framed, told_of
+from ..web.held import HeldBack
 from ..web.own import encode_event
-from ..web.watch import StreamWatch
+from ..web.watch import ClientStream, GoneError, Receive, Send
 
 __all__ = ["Encode", "EventStreamResponse", "Run", "RunEnd", "encode_event"]
 
 
-# -- the response ------------------------------------------------------------------------------------------------------
+# -- the response --
 
 
 # FastAPI takes nothing but an object of Starlette's class for a response, and would write any other as JSON.
@@ -47,20 +47,9 @@ else:
         _Response = object
 
 
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-
 Run: TypeAlias = Pipeline | OpenPipeline | AgentLoop
 """One response, opened or not, or a run of many."""
-OnDisconnect: TypeAlias = Literal["cancel", "continue"]
 
-
-_HEARTBEAT = b": \n\n"
-"""A comment: no event for the client, but a sign of life for proxies in between."""
-
-_BEGUN = b"id: begun\n\n"
-"""Gives a browser a `Last-Event-ID` from the start, without an event: without data none is dispatched."""
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # https://www.rfc-editor.org/rfc/rfc9110#name-tokens
 _AFTER_S = 30.0  # seconds allowed for `after`, which is shielded and so needs a bound
@@ -93,9 +82,6 @@ class EventStreamResponse(_Response):
         after: is awaited with the run when nothing goes on any more, also when the client has gone: store the history
             here (``run.messages``, or ``run.turn.messages()`` of a pipeline). ``run_end`` is sent when it has returned,
             and not if it raises. It is cancelled after 30 seconds.
-        on_disconnect: ``cancel``: when the client goes, the calls are cancelled and the source is closed. ``continue``:
-            the run goes on to its end, and nothing more is sent. Then an `encode` of yours has to give its first frame
-            an id soon: a client that has none when it goes begins a second run by asking again.
         status_code: the status of the response.
         headers: more headers, or others in place of the three that keep proxies from holding events back.
         heartbeat: seconds of silence after which a comment is sent. None: never.
@@ -115,7 +101,6 @@ class EventStreamResponse(_Response):
         *,
         encode: Encode = encode_event,
         after: Callable[[Any], Awaitable[object]] | None = None,
-        on_disconnect: OnDisconnect = "cancel",
         status_code: int = 200,
         headers: Mapping[str, str] | None = None,
         heartbeat: float | None = 15.0,
@@ -130,12 +115,9 @@ class EventStreamResponse(_Response):
         for name, function in (("encode", encode), ("after", after)):
             if not (function is None or callable(function)):
                 raise TypeError(f"{name}: expected a function, got {type(function).__name__}")
-        if on_disconnect not in get_args(OnDisconnect):
-            raise ValueError(f"unknown on_disconnect {on_disconnect!r}; known: {', '.join(get_args(OnDisconnect))}")
         self._run = run
         self._encode = encode
         self._after = after
-        self._goes_on = on_disconnect == "continue"
         self.status_code = status_code
         self._encoder = encode if isinstance(encode, Encoder) else None
         self.raw_headers = _checked({**(self._encoder.headers if self._encoder else {}), **(headers or {})})
@@ -145,32 +127,31 @@ class EventStreamResponse(_Response):
         if not dict(self.raw_headers)[b"content-type"].startswith(b"text/event-stream"):
             self._heartbeat_s = math.inf  # in any other text, a comment would be a part of it
         self._send_timeout_s = _seconds("send_timeout", send_timeout)
-        self._copies = run.trajectory.copies(for_pages=True)
+        guard = run.trajectory.guard
+        self._shown = None if guard is None else guard.page(run.trajectory)
         if can_retract is None:
             can_retract = bool(getattr(encode, "can_retract", encode is encode_event))
         self._held = None if can_retract else HeldBack()
         self._called = False
-        self._is_gone = False  # the client; nothing more is sent
         self._outcome: str | None = None  # of the step that has ended
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answers the request."""
         if scope["type"] != "http":
             raise LocalProtocolError(f"EventStreamResponse answers requests of type http, not {scope['type']}")
         if self._called:
             raise LocalProtocolError("an EventStreamResponse answers one request; make a new one for the next")
         self._called = True
+        client = ClientStream(receive, send, self._heartbeat_s, self._send_timeout_s)
         # A browser's `EventSource` repeats its request when the response ends or breaks, with the id of the last event.
         # Such a request begins nothing: a second run would make every payment again. Polyfills send the header empty.
         if any(name == b"last-event-id" and value.strip() for name, value in scope.get("headers", ())):
-            await self._answer_again(send)
+            await self._answer_again(client)
         else:
-            await self._answer_once(receive, send)
+            await self._answer_once(client)
         if self.background is not None:
             await self.background()
 
-    async def _answer_again(self, send: Send) -> None:
-        """Lets go of the run, and has the client stop asking."""
+    async def _answer_again(self, client: ClientStream) -> None:
         # The run is not stored either: that would overwrite the history that has the answer.
         if isinstance(self._run, Pipeline):
             await self._run.discard()
@@ -180,28 +161,25 @@ class EventStreamResponse(_Response):
         try:
             # 204 is the status that ends the repeating:
             # https://html.spec.whatwg.org/multipage/server-sent-events.html#concept-event-stream-reconnect
-            await self._send(send, {"type": "http.response.start", "status": 204, "headers": headers})
-            await self._send_body(send, b"", more=False)
-        except _NotSentError as unsent:
-            if unsent.fault is not None:
-                raise unsent.fault from None
+            await client.start(204, headers)
+            await client.write(b"", more=False)
+        except GoneError as gone:
+            if gone.fault is not None:
+                raise gone.fault from None
 
-    async def _answer_once(self, receive: Receive, send: Send) -> None:
-        """Enters the run, and sends its events."""
+    async def _answer_once(self, client: ClientStream) -> None:
         entered, run = False, self._run
         end: RunEnd | None = None
         failure: Exception | None = None
         block: AbstractAsyncContextManager[Run] = aclosing(run) if isinstance(run, OpenPipeline) else run
         # Entered here, so that its scopes live in the frame of the task that serves the request: in a generator that a
-        # framework drops at its `yield`, they would be left open, or in another task (PEP 789). One task waits for the
-        # client to go while this one writes: only `http.disconnect` shows it where nothing is sent.
+        # framework drops at its `yield`, they would be left open, or in another task (PEP 789).
         try:
             async with block as events, create_task_group() as tasks:
                 entered = True
-                watch = StreamWatch(self._heartbeat_s, self._send_timeout_s)
-                tasks.start_soon(self._until_disconnect, receive, tasks.cancel_scope)
-                tasks.start_soon(watch.keep)
-                end, failure = await self._answer(events, send, watch)  # not raised here: the group would wrap it
+                tasks.start_soon(client.until_gone, tasks.cancel_scope)
+                tasks.start_soon(client.keep)
+                end, failure = await self._answer(events, client)  # not raised here: the group would wrap it
                 tasks.cancel_scope.cancel()
         finally:
             if entered and self._after is not None:
@@ -209,41 +187,33 @@ class EventStreamResponse(_Response):
                     await self._after(run)
         # Only now: a client that has seen the end may ask again at once, and has to find what `after` has stored.
         if end is not None:
-            failure = await self._finish(end, failure, send)
+            failure = await self._finish(end, failure, client)
         if failure is not None and not isinstance(failure, StreamError):
             raise failure
 
-    async def _answer(self, events: Run, send: Send, watch: StreamWatch) -> tuple[RunEnd | None, Exception | None]:
-        """Sends the response up to the run's end; returns that end, unless the client has gone, and the run's error, if
-        any. A client that has gone is not an error."""
+    async def _answer(self, events: Run, client: ClientStream) -> tuple[RunEnd | None, Exception | None]:
+        """Returns the run's end, unless the client has gone, which is no error, and the run's error, if any."""
         failure: Exception | None = None
         try:
-            head = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-            await self._send(send, head)
-            # A client that goes before the first event would ask again without an id, as if for the first time, while
-            # its run goes on. A run that is cancelled with its client needs no id. With an `encode` of the caller's,
-            # neither the protocol nor its clients are known, which may fail on an event without data.
-            if self._goes_on and self._encode is encode_event:
-                await self._send_body(send, _BEGUN)
+            await client.start(self.status_code, self.raw_headers)
             if self._encoder is not None and (begun := b"".join(map(framed, self._encoder.begin()))):
-                await self._send_body(send, begun)
-            await self._write(events, send, watch)
-        except _NotSentError as unsent:
-            return None, unsent.fault
+                await client.write(begun)
+            await client.pump(partial(self._next, events))
+        except GoneError as gone:
+            return None, gone.fault
         except Exception as error:
             failure = error
         return self._end_of(events, failure), failure
 
-    async def _finish(self, end: RunEnd, failure: Exception | None, send: Send) -> Exception | None:
-        """Sends the run's end; returns the error that ended the run, or kept the end from being sent."""
+    async def _finish(self, end: RunEnd, failure: Exception | None, client: ClientStream) -> Exception | None:
         try:
-            await self._send_end(send, end)
-            await self._send_body(send, b"", more=False)
-        except _NotSentError as unsent:
-            return failure or unsent.fault
+            await self._send_end(client, end)
+            await client.write(b"", more=False)
+        except GoneError as gone:
+            return failure or gone.fault
         return failure
 
-    async def _send_end(self, send: Send, end: RunEnd) -> None:
+    async def _send_end(self, client: ClientStream, end: RunEnd) -> None:
         """Sends the run's end, in our words if `encode` fails at a run that failed."""
         # The client has to know of the end. It would wait for ever, or ask again, without one.
         try:
@@ -253,95 +223,34 @@ class EventStreamResponse(_Response):
                 raise
             body = encoded(end, encode_event)
         if body:
-            await self._send_body(send, body)
+            await client.write(body)
 
     def _end_of(self, events: Run, failure: Exception | None) -> RunEnd:
         if failure is not None:
-            return RunEnd(outcome="error", error=_error_of(events) or failure)
+            error = _error_of(events) or failure
+            return RunEnd(outcome="error", error=error, retry_after=told_of(error)[1])
         if (suspended := events.suspended) is not None:
             call_ids = tuple(call.call_id for call in suspended.calls)
             return RunEnd(outcome="suspended", suspended=suspended, call_ids=call_ids)
         return RunEnd(outcome=(events.outcome if isinstance(events, AgentLoop) else self._outcome) or "complete")
 
-    async def _write(self, events: Run, send: Send, watch: StreamWatch) -> None:
-        body = b""
-        watch.waits()
-        while True:
-            with watch.scope() as scope:
-                while not scope.cancel_called:
-                    if body:
-                        await self._send_in_time(send, body, watch)
-                        body = b""
-                    event = await anext(events, None)
-                    if event is None:
-                        return
-                    if isinstance(event, StepEnd):
-                        self._outcome = event.outcome
-                    body = self._body_of(event)
-            if watch.is_sending:
-                self._lose(TimeoutError("the client makes no room"))
-                watch.waits()
-                body = b""
-            # For proxies, which close a connection that is silent. Events that are not sent are silence, too.
-            elif not body:
-                body = _HEARTBEAT
-
-    async def _send_in_time(self, send: Send, body: bytes, watch: StreamWatch) -> None:
-        if not self._is_gone:
-            watch.sends()
-            try:
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-            except Exception as error:
-                self._lose(error)
-        watch.waits()
+    async def _next(self, events: Run) -> bytes | None:
+        event = await anext(events, None)
+        if event is None:
+            return None
+        if isinstance(event, StepEnd):
+            self._outcome = event.outcome
+        return self._body_of(event)
 
     def _body_of(self, event: Event | RunEnd) -> bytes:
-        """Returns the bytes to send for an event; none if nothing is to be sent."""
         if isinstance(event, RunEnd):
-            if self._copies is not None:
-                event = replace(event, error=self._copies.values.of(event.error))
+            if self._shown is not None:
+                event = replace(event, error=self._shown.fact("end_run", event.outcome, event.error)[1])
             shown: Iterable[Event | RunEnd] = (*(() if self._held is None else self._held.finish()), event)
         else:
-            copies = (event,) if self._copies is None else self._copies.of(event)
+            copies = (event,) if self._shown is None else self._shown.event(event)
             shown = copies if self._held is None else chain.from_iterable(map(self._held.feed, copies))
         return b"".join(encoded(one, self._encode) for one in shown)
-
-    async def _send_body(self, send: Send, body: bytes, *, more: bool = True) -> None:
-        await self._send(send, {"type": "http.response.body", "body": body, "more_body": more})
-
-    async def _send(self, send: Send, message: Message) -> None:
-        """Sends a message when the client has room; if it has gone, sends nothing, or raises a `_NotSentError`."""
-        if self._is_gone:
-            return
-        try:
-            with anyio.fail_after(self._send_timeout_s):
-                await send(message)
-        except Exception as error:
-            self._lose(error)
-
-    def _lose(self, error: Exception) -> None:
-        """Sends nothing more, or raises a `_NotSentError` where the run ends with its client."""
-        if not self._goes_on:
-            raise _NotSentError(error) from error
-        self._is_gone = True
-
-    async def _until_disconnect(self, receive: Receive, writing: CancelScope) -> None:
-        """Waits until the client has gone, then stops the writing, or only the sending."""
-        while (await receive())["type"] != "http.disconnect":
-            continue
-        # A run that is to outlive its client is written on, to nobody: reading it is what keeps it going.
-        self._is_gone = True
-        if not self._goes_on:
-            writing.cancel()
-
-
-class _NotSentError(Exception):
-    """Raised when nothing more can be sent."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__()
-        # By the ASGI specification an OSError of `send` means that the client has gone; our TimeoutError is one, too.
-        self.fault = None if isinstance(error, OSError) else error
 
 
 def _error_of(events: Run) -> Exception | None:

@@ -1,16 +1,10 @@
 """Keeps the runs of calls that were started before a framework asked for them, until it does.
 
-Input: the events of tapped responses, and the calls of functions that `EarlyRuns.wrapped` made. Output: each such call
-gets the result of the run whose tool and arguments are its own, or, where there is none, calls the function itself, and
-is counted as missed with the reason.
-
-Nothing is handed from one conversation to another. A call belongs to the request that its context variables lead to:
-the latest of its own task or thread, or of the one from which these were copied. It gets runs of that request's
-response alone, and only if the context variables are still those of the request. A `scope` replaces them; `shared`
-gives up both.
-
-A framework passes a call's arguments as JSON, half coerced, or as typed values. So the tool validates them as it has
-validated those of the stream, and the results are compared (`Asked`).
+A call gets the result of the run whose tool and validated arguments are its own, or calls the function itself, and is
+counted as missed. Nothing is handed from one conversation to another: a call belongs to the request that its context
+variables lead to, the latest of its own task or thread or of the one from which these were copied, and gets runs of
+that request's response alone, if the context variables are still those of the request. A `scope` replaces them;
+`shared` gives up both.
 """
 
 from __future__ import annotations
@@ -33,17 +27,14 @@ from weakref import WeakValueDictionary
 import anyio
 from anyio.lowlevel import EventLoopToken, current_token
 
-from ..errors import LocalProtocolError
-from ..event_loop import call_soon
+from ..dispatch.event_loop import call_soon
+from ..errors import LocalProtocolError, ToolDefinitionError
 from ..events import Event, Observation, StreamEnd, ToolCallValidated
 from ..limits import Limits
 from ..observers import EarlyEnd, Observer
 from ..tools import Tool, Toolset
-from ..tools.callables import refuse
 from .lineage import Request
 from .same_arguments import Signature
-
-__all__ = ["MISSES", "EarlyRun", "EarlyRuns", "EarlySummary", "ResponseRuns", "until_done"]
 
 _KEPT_S = 300.0  # a framework that asks a person first may take minutes; a value that was looked up ages
 _BEHIND_S = 1.0  # how long a call waits until what the framework has read is decoded: validation may take 0.5 s
@@ -53,7 +44,6 @@ _MOST_RUNS = 1024  # of all responses of a tap together: eight responses with as
 _logger = logging.getLogger("streamtools")
 
 Note: TypeAlias = Callable[[str, BaseException | None], None]
-"""Takes note of a failure of ours: its code, and the exception if there was one."""
 
 MISSES: Mapping[str, str] = {
     "no_run": "no call of this tool was waiting: its response did not stream, or was not tapped",
@@ -66,21 +56,14 @@ MISSES: Mapping[str, str] = {
     "not_over": "it was made in the thread of the event loop, which cannot wait for the run",
     "no_result": "the run has ended without a result: it was cancelled, or took longer than its timeout",
 }
-"""The reasons for which a function was called though its call may have been started before, with their words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlySummary:
-    """Counts what has become of the calls that a tap has started, and of those that the framework has made."""
-
-    claimed: int
-    """Calls that were answered from an early run."""
-    missed: Mapping[str, int]
-    """Calls that ran again, by the reason: a code of `MISSES`."""
-    never_asked: int
-    """Early runs that no call has asked for, and no call can any more."""
-    waiting: int
-    """Early runs that a call may still ask for."""
+    claimed: int  # calls that were answered from an early run
+    missed: Mapping[str, int]  # calls that ran again, by the reason: a code of `MISSES`
+    never_asked: int  # early runs that no call has asked for, and no call can any more
+    waiting: int  # early runs that a call may still ask for
     seconds_won: float
     """How long the runs that were claimed had run when the framework asked. Of runs that go on side by side each counts
     in full."""
@@ -95,25 +78,18 @@ class EarlySummary:
 
 @dataclass(slots=True, eq=False)
 class EarlyRun:
-    """One run of a call, started or about to start."""
-
     call_id: str
     tool_name: str
-    sent: Mapping[str, Any]
-    """The arguments as the model sent them."""
+    sent: Mapping[str, Any]  # the arguments as the model sent them
     response: ResponseRuns
     added_at: float
     started_at: float | None = None
-    """When the function was called; None before."""
     ended_at: float | None = None
-    """When it returned or raised; None before."""
     valid: Mapping[str, Any] | None = None
     """The arguments as the function gets them, by parameter name; None until a call may be for this run."""
     is_over: Future[None] = field(default_factory=Future)
     returned: tuple[Any, ...] = ()
-    """The function's value, once it has one."""
     raised: Exception | None = None
-    """The function's exception, once it has raised one."""
 
     @contextmanager
     def noting(self) -> Iterator[Callable[[Any], Any]]:
@@ -137,28 +113,23 @@ class EarlyRun:
 
     @property
     def has_end(self) -> bool:
-        """True if the function has ended by itself."""
         return bool(self.returned) or self.raised is not None
 
     def unwrap(self) -> Any:
-        """Returns the function's value, or raises its exception; only if it `has_end`."""
         if self.raised is not None:
             raise self.raised
         return self.returned[0]
 
     def cancel(self) -> None:
-        """Cancels the run, if it goes on; from any thread."""
         if not self.is_over.done():
             call_soon(self.response.token, functools.partial(self.response.cancel, self.call_id))
 
     def won_s(self, at: float) -> float:
-        """Returns how long the function had run at a time."""
         if self.started_at is None:
             return 0.0
         return max(0.0, (at if self.ended_at is None else min(at, self.ended_at)) - self.started_at)
 
     def end(self, fate: Literal["claimed", "never_asked"], at: float, won_s: float = 0.0) -> EarlyEnd:
-        """Returns what has become of the call, for observers."""
         began = self.added_at if self.started_at is None else self.started_at
         return EarlyEnd(
             tool_name=self.tool_name, call_id=self.call_id, fate=fate, began=began, ended=at, seconds_won=won_s
@@ -166,7 +137,6 @@ class EarlyRun:
 
 
 _running: ContextVar[EarlyRun | None] = ContextVar("streamtools_early_run", default=None)
-"""The run that the code is part of."""
 
 
 class EarlyRuns:
@@ -185,11 +155,8 @@ class EarlyRuns:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.tools = Toolset()
-        """The tools, for a pipeline that starts their calls."""
         self.note = note
-        """Takes note of a failure of ours."""
-        self.clock = clock
-        """Monotonic seconds."""
+        self.clock = clock  # monotonic seconds
         self._scope = scope
         self._shared = shared
         self._limits = limits
@@ -204,7 +171,6 @@ class EarlyRuns:
         self._won_s = 0.0
 
     def wrapped(self, tool: Tool[..., Any]) -> Callable[..., Any]:
-        """Registers a tool, one that may start early; returns the function to give to the framework instead."""
         _check(tool)
         if self._functions.get(tool.name) != tool.fn:
             self.tools = Toolset([*(known for known in self.tools.values() if known is not None), _recorded(tool)])
@@ -216,7 +182,6 @@ class EarlyRuns:
         return wrapper
 
     def summary(self) -> EarlySummary:
-        """Returns the counts so far."""
         self._forget_these(self._aged())
         with self._lock:
             return EarlySummary(
@@ -242,7 +207,6 @@ class EarlyRuns:
             return scope, next(self._numbers)
 
     def add(self, run: EarlyRun) -> None:
-        """Keeps a run until it is claimed or forgotten."""
         with self._lock:
             self._in_order[run] = None
             surplus = itertools.islice(self._in_order, max(0, len(self._in_order) - _MOST_RUNS))
@@ -275,7 +239,6 @@ class EarlyRuns:
         return any(request is not None and request.is_behind() for request in asked)
 
     def _found(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> EarlyRun | str:
-        """Returns the run of a call, or the reason for which there is none."""
         self._forget_these(self._aged())
         runs = [run for run in list(self._in_order) if run.tool_name == tool.name]
         near = self._of_this_response(runs) if runs else "no_run"
@@ -291,7 +254,6 @@ class EarlyRuns:
         return "other_arguments"
 
     def _of_this_response(self, runs: list[EarlyRun]) -> list[EarlyRun] | str:
-        """Returns those of some runs that a call which is made now may get, or the reason for which it gets none."""
         if self._shared:
             return sorted(runs, key=lambda run: -run.response.number)
         request = Request.of_this_context()
@@ -309,7 +271,6 @@ class EarlyRuns:
         return own if request.changed() is None else "context_changed"
 
     def _taken(self, run: EarlyRun) -> bool:
-        """Takes a run from those that wait; returns False if another call was faster."""
         with self._lock:
             if run not in self._in_order:
                 return False
@@ -317,7 +278,6 @@ class EarlyRuns:
         return True
 
     def claimed(self, run: EarlyRun, at: float) -> None:
-        """Counts a call that is answered from a run, which it has asked for at a time."""
         won = run.won_s(at)
         with self._lock:
             self._claimed += 1
@@ -325,7 +285,6 @@ class EarlyRuns:
         run.response.see_early(run.end("claimed", max(at, run.ended_at or at), won))
 
     def miss(self, tool: Tool[..., Any], why: str) -> None:
-        """Counts a call that runs anew; logs the first for each reason."""
         with self._lock:
             self._missed[why] += 1
             is_first = self._missed[why] == 1
@@ -340,7 +299,6 @@ class EarlyRuns:
             )
 
     def forget(self, run: EarlyRun) -> None:
-        """Cancels a run and drops its result, unless it was claimed."""
         if self._taken(run):
             with self._lock:
                 self._never_asked += 1
@@ -348,7 +306,6 @@ class EarlyRuns:
             run.response.see_early(run.end("never_asked", self.clock()))
 
     def forget_all(self, response: ResponseRuns | None = None) -> None:
-        """Forgets every run that was not claimed; of one response, if one is given."""
         self._forget_these(run for run in list(self._in_order) if response in (None, run.response))
 
     def _forget_these(self, runs: Iterable[EarlyRun]) -> None:
@@ -364,33 +321,24 @@ class ResponseRuns:
     """The runs of one response: an observer of its pipeline, whose event loop is `token`."""
 
     event_types = (ToolCallValidated, Observation, StreamEnd)
-    """The events at the begin and at the end of a run, and at that of the stream."""
 
     sees_originals = True  # it starts the calls
 
     def __init__(self, kept: EarlyRuns, token: EventLoopToken) -> None:
         self.token = token
-        """The event loop of the pipeline."""
         self.thread = threading.get_ident()
-        """The thread of that event loop."""
-        self.cancel_call: Callable[[str], object] = _nothing
-        """Cancels a call of the pipeline; to be set."""
+        self.cancel_call: Callable[[str], object] = _nothing  # cancels a call of the pipeline; to be set
         self.request = Request.of_this_context()
-        """The request that it answers."""
-        self.is_latest = True
-        """No response of its scope has begun after it."""
+        self.is_latest = True  # no response of its scope has begun after it
         self.scope, self.number = kept.begin(self)
         self.clock = kept.clock
-        """Monotonic seconds."""
-        self.observers: list[Observer] = []
-        """The observers of the pipeline; to be set."""
+        self.observers: list[Observer] = []  # the observers of the pipeline; to be set
         if self.request is not None:
             self.request.see_early = self.see_early
         self._kept = kept
         self._runs: dict[str, EarlyRun] = {}
 
     def on_event(self, event: Event) -> None:
-        """Keeps the run of a call that may start now, or ends it; forgets those of a response that was cut."""
         # A framework makes such a response anew, if at all, and asks for the calls of the new one.
         if isinstance(event, ToolCallValidated):
             self._add(event)
@@ -400,7 +348,6 @@ class ResponseRuns:
             self._kept.forget_all(self)
 
     def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
-        """Names the run to the code that is run."""
         run = self._runs.get(call_id)
         return None if run is None else _named(run)
 
@@ -416,7 +363,6 @@ class ResponseRuns:
                     self._kept.note("observer_failed", error)
 
     def cancel(self, call_id: str) -> None:
-        """Cancels a call, if the pipeline still has it."""
         try:
             self.cancel_call(call_id)
         except LocalProtocolError:  # the block was left, which has cancelled it
@@ -445,17 +391,15 @@ def _nothing(call_id: str) -> None:
 
 
 async def until_done(future: Future[None]) -> None:
-    """Waits for a future of any thread or event loop."""
     done, token = anyio.Event(), current_token()
     future.add_done_callback(lambda _: call_soon(token, done.set))
     await done.wait()
 
 
-# -- the functions for the framework, and those for the pipeline -------------------------------------------------------
+# -- the functions for the framework, and those for the pipeline --
 
 
 def _check(tool: Tool[..., Any]) -> None:
-    """Refuses a tool whose calls only the framework may start."""
     # A guardrail, a hook or an approval of the framework comes too late for a run that has begun; so only what has no
     # effect may begin before them.
     if tool.effect != "pure":
@@ -472,7 +416,7 @@ def _check(tool: Tool[..., Any]) -> None:
         why = "it is an async generator, whose progress the framework would not see; write a function that returns"
     else:
         return
-    raise refuse(tool.name, why)
+    raise ToolDefinitionError(f"tool {tool.name!r}: {why}", tool=tool.name)
 
 
 def _awaiting(tool: Tool[..., Any], runs: EarlyRuns) -> Callable[..., Any]:
@@ -537,8 +481,6 @@ def _waited(run: EarlyRun, tool: Tool[..., Any], runs: EarlyRuns) -> bool:
 
 
 def _recorded(tool: Tool[..., Any]) -> Tool[..., Any]:
-    """Returns the tool for the pipeline, which notes how each run of its function ends."""
-
     async def run_async(*args: Any, **kwargs: Any) -> Any:
         with _noted() as note:
             return note(await tool.fn(*args, **kwargs))

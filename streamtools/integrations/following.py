@@ -1,9 +1,7 @@
 """Follows a response beside its client: a pipeline reads a copy of it, traces it, and starts the calls that may start.
 
-Input: the chunks of a body, from the task or thread that reads it (`BodyCopy.feed`). Output: events for observers and a
-callback, and runs for `EarlyRuns`. To its client, feeding a chunk takes about a microsecond, awaits nothing and raises
-nothing; at most ``max_bytes`` wait. `Follower.follow` raises nothing but a cancellation. A body that shows no wire
-leads to no events at all.
+To its client, feeding a chunk (`BodyCopy.feed`, from any task or thread) takes about a microsecond, awaits nothing and
+raises nothing; at most ``max_bytes`` wait. A body that shows no wire leads to no events at all.
 """
 
 from __future__ import annotations
@@ -21,16 +19,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 from anyio.lowlevel import EventLoopToken, current_token
 
+from ..decode import StreamDecoder
 from ..decode.body import payloads_of, read_json
-from ..decode.decoder import StreamDecoder
+from ..dispatch.event_loop import call_soon, ring
 from ..errors import StreamError, TruncatedStream
-from ..event_loop import call_soon, ring
 from ..events import Event
+from ..front import pipeline
 from ..limits import Limits
 from ..observers import Observer
-from ..pipelines.entry import pipeline
-from ..sources import open_source
-from ..sources.source import Source
+from ..sources import Source, open_source
 from ..telemetry import default_observers
 from ..tools import Toolset
 from ..wires import Wire
@@ -39,33 +36,22 @@ from .early_runs import EarlyRuns, Note, ResponseRuns
 if TYPE_CHECKING:
     from ..privacy import Privacy
 
-__all__ = ["BodyCopy", "Follower", "OnEvent", "loop_of_its_own", "spawn_there"]
-
 
 OnEvent: TypeAlias = Callable[[Event], object]
-"""Takes an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follower:
-    """Reads the copies of one tap."""
-
     runs: EarlyRuns
-    """Has the tools, and takes the runs."""
     wire: Wire | str | None
-    """The wire of all bodies, if it is known."""
     limits: Limits
     observers: Callable[[], Iterable[Observer]] | None
     """Makes the observers of a response, beside those of the application."""
     privacy: Privacy | None
-    """The policy for what the observers see."""
     on_event: OnEvent | None
-    """Takes each event."""
     note: Note
-    """Takes note of a failure of ours."""
 
     async def follow(self, copy: BodyCopy) -> None:
-        """Reads a copy to its end, and waits for the runs that were started."""
         try:
             await self._follow(copy)
         except StreamError:
@@ -92,7 +78,6 @@ class Follower:
             await source.aclose()
 
     async def _answer(self, items: AsyncIterator[Any]) -> dict[str, Any] | None:
-        """Returns a body that is a model's whole answer; None if it is anything else, or was left."""
         pieces, size = [], 0
         try:
             async for item in items:
@@ -106,7 +91,6 @@ class Follower:
         return answer if isinstance(answer, dict) and payloads_of(answer, None) is not None else None
 
     async def _found(self, items: AsyncIterator[Any]) -> tuple[list[Any], Wire | str | None]:
-        """Returns the first items of a body and the wire that they show; None if this is not a stream of a model."""
         # Before a pipeline exists: any response of the client may have the content type of a stream, and one that is
         # not a model's is to have neither spans nor a warning.
         held: list[Any] = []
@@ -131,8 +115,7 @@ class Follower:
             tools=Toolset() if copy.is_whole else self.runs.tools,
             wire=wire,
             start="pure",
-            # When the stream is cut, runs that the framework has claimed are awaited; `ResponseRuns` cancels the
-            # others.
+            # When the stream is cut, runs that the framework has claimed are awaited: `ResponseRuns` cancels others.
             on_source_error="drain",
             # The framework reads as slowly as it likes, and the copy is no faster.
             limits=replace(self.limits, idle_timeout=None, first_chunk_timeout=None),
@@ -147,10 +130,7 @@ class Follower:
             runs.settle()
 
 
-class _Callback:
-    """An observer that passes each event to a function, until the function raises."""
-
-    event_types = None
+class _Callback(Observer):
     sees_originals = True  # as one who iterates
 
     def __init__(self, call: OnEvent, note: Note) -> None:
@@ -166,13 +146,8 @@ class _Callback:
             self._call = None
             self._note("on_event_failed", error)
 
-    def around_tool(self, call_id: str) -> None:
-        return None
-
 
 class _Joined:
-    """Some items, then those of an iterator; closes the source of both."""
-
     def __init__(self, held: list[Any], items: AsyncIterator[Any], source: Source) -> None:
         self._held = deque(held)
         self._items = items
@@ -200,8 +175,7 @@ class BodyCopy:
     the request was sent, on ``time.monotonic``; `on_drop` is called if the reader lags behind, and the copy is
     dropped."""
 
-    is_stream_consumed = False
-    """As the attribute of a response: nobody has read the body."""
+    is_stream_consumed = False  # as the attribute of a response: nobody has read the body
 
     def __init__(
         self,
@@ -215,17 +189,11 @@ class BodyCopy:
         on_drop: Callable[[], None],
     ) -> None:
         self.headers: Mapping[str, str] = {"content-encoding": content_encoding}
-        """The headers that declare the copy's content codings."""
-        self.token = token
-        """The event loop of the copy's reader."""
-        self.is_whole = is_whole
-        """The body may be a whole answer, and is no stream."""
+        self.token = token  # the event loop of the copy's reader
+        self.is_whole = is_whole  # the body may be a whole answer, and is no stream
         self.asked_at = asked_at
-        """The time at which the request was sent."""
-        self.done: Future[None] = Future()
-        """Done when the reader has ended, and all that it started."""
-        self.caught_up = threading.Event()
-        """Set when the body has ended, and the reader has read all of it or has left."""
+        self.done: Future[None] = Future()  # done when the reader has ended, and all that it started
+        self.caught_up = threading.Event()  # set when the body has ended, and the reader has read all of it or has left
         self._ring: Callable[[anyio.Event], None] = ring if same_loop else self._ring_there
         self._on_drop = on_drop
         self._chunks: deque[bytes] = deque()
@@ -246,7 +214,6 @@ class BodyCopy:
     # -- where the body is read --
 
     def feed(self, chunk: bytes) -> None:
-        """Takes the next chunk of the body."""
         if self._ended or self._left:
             return
         # The client must not wait for its copy, so what cannot be kept is dropped as a whole: a copy with a hole would
@@ -260,7 +227,6 @@ class BodyCopy:
             self._wake(self._ring)
 
     def end(self) -> None:
-        """Ends the copy with the body."""
         self._end(None)
 
     def cut(self) -> None:
@@ -298,11 +264,9 @@ class BodyCopy:
     # A copy looks like a response of httpx, so that `sources` decodes its content codings as those of any other.
 
     def aiter_raw(self) -> BodyCopy:
-        """Returns the chunks as they came over the wire, as the method of a response does."""
         return self
 
     def aiter_bytes(self) -> BodyCopy:
-        """Returns the chunks of a body without a coding, as the method of a response does."""
         return self
 
     def __aiter__(self) -> BodyCopy:
@@ -329,17 +293,15 @@ class BodyCopy:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Leaves the copy, as a reader of a response does."""
         self.close()
 
     def close(self) -> None:
-        """Leaves the copy: what is fed from now on is ignored."""
         self._left = True
         self._chunks.clear()
         self.caught_up.set()
 
 
-# -- an event loop for code that has none ------------------------------------------------------------------------------
+# -- an event loop for code that has none --
 #
 # There is one for the process, in a thread of its own, made when it is first asked for. Its thread is a daemon, so that
 # it keeps no program alive; the end of a program waits for a moment until its tasks are done.
@@ -352,7 +314,6 @@ _tasks: dict[Any, Future[None]] = {}  # asyncio itself holds its tasks weakly
 
 
 def loop_of_its_own() -> EventLoopToken:
-    """Returns the event loop, asyncio's, that runs in a thread of its own."""
     with _lock:
         if not _running:
             begun: Future[EventLoopToken] = Future()

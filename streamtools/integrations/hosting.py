@@ -1,20 +1,14 @@
 """Runs the calls of one adapter: in one pool, in the model's order, in the caller's event loop or in one of its own.
 
-Input: a call at a time, as a framework makes them, from coroutines (`CallHost.run`) or from threads without an event
-loop (`CallHost.run_sync`). Output: the Observation of each.
+Theory of operation. Each call is a run of its own, so that what is about other calls is kept by what they share:
 
-Theory of operation. A framework runs the calls of an answer side by side: as tasks of its own loop, or in threads. Each
-call is a run of its own here, so that what is about other calls is kept by what they share:
-
-* **The pool**, which holds in all event loops at once. So ``exclusive``, ``conflict_key`` and limits are the same
-  however the framework was started, and where it was started in several ways at the same time.
+* **The pool**, which holds in all event loops at once, so that ``exclusive``, ``conflict_key`` and limits are the same
+  however the framework was started.
 * **The line** of an answer, by which its calls enter the pool in the model's order. Tasks arrive in that order; threads
   race, so that a call from a thread says its number, and waits a moment for those before it. A call that the framework
   has kept back never arrives, hence no more than a moment.
-* **The loop**, for threads: one for all calls at the same time, in a daemon thread that ends with the last of them.
-  Approvers and middleware that are async run in it, and a tool's body that is sync in a thread of the loop's. The
-  caller's context variables come along. A thread in which an event loop runs may call as well: that loop stands still
-  meanwhile, as it does for any call that blocks.
+* **The loop**, for threads: one for all calls at the same time, in a daemon thread that ends with the last of them. The
+  caller's context variables come along. A thread in which an event loop runs may call as well: that loop stands still.
 
 A forked child begins anew, since a fork takes no threads along.
 """
@@ -33,41 +27,33 @@ import anyio
 from anyio.from_thread import BlockingPortalProvider
 from anyio.lowlevel import EventLoopToken, current_token
 
-from ..dispatch import Approver, CallPool
-from ..dispatch.options import check_operations, has_policy
-from ..dispatch.store import IdempotencyStore
-from ..errors import LocalProtocolError
-from ..event_loop import call_soon
+from ..dispatch import Approver, CallPool, IdempotencyStore
+from ..dispatch.event_loop import call_soon
+from ..errors import LocalProtocolError, ToolNotStarted
 from ..events import Observation, StreamEnd
+from ..front import StepKeywords, run_calls
+from ..front.checked import check_operations
+from ..front.given_calls import AnyCall
+from ..front.rules import has_policy
 from ..limits import Limits
 from ..observers import Observer
-from ..pipelines.entry import StepKeywords
-from ..pipelines.given_calls import AnyCall
-from ..pipelines.modelless import run_calls
-from ..pipelines.trajectory import Trajectory
-from ..tools import Tool, Toolset
+from ..pipelines import Trajectory
+from ..tools import Effect, Tool, Toolset
 from .identity import AnswerName
 
-__all__ = ["CallHost", "MakeObservers", "CallPlace", "check_budgets", "check_policies"]
-
 MakeObservers: TypeAlias = Callable[[], Iterable[Observer]]
-"""Makes the observers of a run."""
 
 _MOMENT_S = 0.25  # until threads that were started one after the other have all arrived, on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
 class CallPlace:
-    """The place of a call among those of its answer."""
-
-    answer: Hashable
-    """Names the answer while its calls run."""
+    answer: Hashable  # names the answer while its calls run
     number: int | None = None
     """The number of the call in it, from 0; None: the order in which the calls arrive is the model's."""
 
 
 def check_policies(adapter: str, options: StepKeywords, tools: Toolset) -> None:
-    """Refuses policies, which need what the model has read."""
     if has_policy(options.get("policy"), tools):
         raise TypeError(
             f"{adapter}: policy= cannot hold, since the framework alone knows what the model has read; "
@@ -86,6 +72,13 @@ def check_budgets(adapter: str, options: StepKeywords) -> None:
             )
 
 
+def tool_of(known: Toolset, name: str, run: Any, *, effect: Effect = "once") -> Tool[..., Any]:
+    """Returns the tool of a call whose body is `run`: the known one, or one that takes any arguments."""
+    if (tool := known.get(name)) is not None:
+        return tool.running(run)
+    return Tool.from_schema(run, {"type": "object"}, name=name, description="", pass_as="mapping", effect=effect)
+
+
 class CallHost:
     """Runs the calls of one adapter, whose `known` tools have options of ours; for the others see `run_calls`. Raises a
     TypeError if an option cannot hold where each call is a run of its own, or for a tool's operation without a
@@ -100,7 +93,8 @@ class CallHost:
         observers: MakeObservers | None,
         options: StepKeywords,
     ) -> None:
-        if options.get("on_tool_error", "continue") != "continue":
+        on_tool_error = options.get("on_tool_error", "continue")
+        if on_tool_error not in ("continue", "raise"):
             raise TypeError(
                 f'{adapter}: on_tool_error="cancel" cannot hold, since the framework runs each call of an answer by '
                 "itself; agent_loop(...) and CallsExecutor hold it"
@@ -108,6 +102,7 @@ class CallHost:
         check_policies(adapter, options, known)
         check_budgets(adapter, options)
         check_operations(known, store, "known when a call is made")
+        self.ends_runs = on_tool_error == "raise"  # by an exception of a tool
         self.store = store
         self.approver = options.get("approve")
         self._observers = observers
@@ -121,6 +116,12 @@ class CallHost:
         self._portals = BlockingPortalProvider()
         self._lines: dict[Hashable, _Line] = {}
         self._lock = threading.Lock()
+
+    def raises(self, seen: Observation) -> bool:
+        """Returns whether the exception by which a call ended is raised; else the model reads of it. A call that has
+        had no effect is forgotten by a store, so that what the model was told of it could become untrue."""
+        is_forgotten = self.store is not None and isinstance(seen.error, ToolNotStarted)
+        return seen.outcome == "failed" and seen.attempts > 0 and (self.ends_runs or is_forgotten)
 
     async def run(
         self,
@@ -155,7 +156,6 @@ class CallHost:
         place: CallPlace | None,
         approve: Approver | None = None,
     ) -> Observation:
-        """Runs one call in the event loop of this host, and waits for it; see `run`. For any thread."""
         self._check_process()
         work: Callable[[], Coroutine[Any, Any, Observation]] = partial(
             self.run, call, tool, identity=identity, place=place, approve=approve
@@ -178,7 +178,7 @@ class CallHost:
         entered: Callable[[], None],
         approve: Approver | None,
     ) -> Observation:
-        options: StepKeywords = {**self._options, "pool": self._pool, "privacy": None}
+        options: StepKeywords = {**self._options, "pool": self._pool, "privacy": None, "on_tool_error": "continue"}
         if approve is not None:
             options["approve"] = approve
         answer, conversation = (None, None) if identity is None else identity
@@ -212,19 +212,14 @@ class CallHost:
 
 
 class _Line:
-    """The calls of one answer, as they enter the pool."""
-
     def __init__(self) -> None:
         self.calls = 0
-        """The number of calls that are here."""
         self.arrived = 0
-        """The number of calls that have arrived."""
         self._lock = threading.Lock()
         self._entered: set[int] = set()
         self._waiting: list[tuple[EventLoopToken, anyio.Event]] = []
 
     def enter(self, number: int) -> None:
-        """Lets those behind this call enter."""
         with self._lock:
             if number in self._entered:
                 return
@@ -234,13 +229,11 @@ class _Line:
             call_soon(loop, changed.set)
 
     async def wait(self, number: int) -> None:
-        """Waits until all calls before this one have entered, for a moment."""
         with anyio.move_on_after(_MOMENT_S):
             while (changed := self._change_before(number)) is not None:
                 await changed.wait()
 
     def _change_before(self, number: int) -> anyio.Event | None:
-        """Returns what is set when a call enters; None if all before this one have."""
         with self._lock:
             if self._entered.issuperset(range(number)):
                 return None

@@ -25,16 +25,15 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 import anyio
 from anyio.lowlevel import checkpoint, current_token
 
-from ..event_loop import spawn
+from ..dispatch.event_loop import spawn
+from ..errors import ToolDefinitionError
 from ..limits import Limits
 from ..observers import Observer
-from ..pipelines.trajectory import Trajectory
 from ..sources.kinds import TAPPED
 from ..sources.threads import thread_context
 from ..tools import Tool, tool
-from ..tools.callables import refuse
-from ..tools.frameworks import read_framework_tool
 from ..tools.options import ToolKeywords
+from ..tools.tool import read_framework_tool
 from ..wires import Wire, find
 from .early_runs import EarlyRuns, EarlySummary, until_done
 from .following import BodyCopy, Follower, OnEvent, loop_of_its_own, spawn_there
@@ -70,7 +69,6 @@ _STREAMS = frozenset(
         "application/vnd.amazon.eventstream",
     }
 )
-"""The content types of streams. Gemini's list of objects (without ``alt=sse``) has that of a whole answer."""
 
 _WHOLE = "application/json"
 
@@ -150,7 +148,7 @@ class Tap(_Transport):
         self._privacy = privacy
         self._copies: set[BodyCopy] = set()
 
-    # -- tools -----------------------------------------------------------------------------------------------------
+    # -- tools --
 
     @overload
     def tool(self, fn: Callable[P, R], /, **options: Unpack[ToolKeywords]) -> Callable[P, R]: ...
@@ -179,7 +177,7 @@ class Tap(_Transport):
             return partial(self.tool, **options)
         if (theirs := read_framework_tool(fn)) is not None:
             why = f"is a tool of {theirs.framework}; pass its function, and make the framework's tool of the new one"
-            raise refuse(theirs.name, why)
+            raise ToolDefinitionError(f"tool {theirs.name!r}: {why}", tool=theirs.name)
         return self._runs.wrapped(fn if isinstance(fn, Tool) and not options else tool(fn, **options))
 
     def summary(self) -> EarlySummary:
@@ -187,7 +185,7 @@ class Tap(_Transport):
         nobody has asked for, and the seconds won."""
         return self._runs.summary()
 
-    # -- as a transport --------------------------------------------------------------------------------------------
+    # -- as a transport --
 
     async def handle_async_request(self, request: Any) -> Any:
         """Sends a request; returns its response, tapped if it is a model's stream.
@@ -240,12 +238,11 @@ class Tap(_Transport):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- copies ----------------------------------------------------------------------------------------------------
+    # -- copies --
 
     def _tap(
         self, request: Any, response: Any, asked_at: float, own_context: Callable[[], Context], *, is_async: bool
     ) -> None:
-        """Gives a model's response a body that passes the same chunks on, and their copy to a reader."""
         # The client has its response whatever fails here. A `BaseException` is not ours, and passes.
         try:
             kind = _content_type(response)
@@ -287,12 +284,14 @@ class Tap(_Transport):
         if self.warnings[code] == 1:
             reason = "" if error is None else f": {type(error).__module__}.{type(error).__qualname__}"
             shown = error if os.environ.get("STREAMTOOLS_DEBUG") == "1" else None
-            if shown is not None and (copies := Trajectory(privacy=self._privacy, default_observers=False).copies()):
-                shown = copies.values.of(shown)
+            if shown is not None and self._privacy is not None and self._privacy.redact is not None:
+                from ..privacy.values import Values  # few programs have a policy
+
+                shown = Values(self._privacy.redact).words(shown)
             _logger.warning("tap: %s%s; the response itself is not affected", code, reason, exc_info=shown)
 
 
-# -- responses and their bodies ----------------------------------------------------------------------------------------
+# -- responses and their bodies --
 
 
 def _content_type(response: Any) -> str | None:
@@ -303,9 +302,7 @@ def _content_type(response: Any) -> str | None:
 
 
 def _attach(copy: BodyCopy, response: Any, *, is_async: bool) -> None:
-    """Has the copy fed with the body of a response."""
-    # A body that has been read is in memory, decoded. A class derived from a library's `Response` may be of another
-    # package.
+    # A body that has been read is in memory, decoded. A class derived from a `Response` may be of another package.
     if response.is_stream_consumed:
         copy.headers = {}
         copy.feed(response.content)
@@ -321,7 +318,6 @@ def _package(kind: type) -> str:
 
 
 def _check_fits(wanted: str, transport: Any, method: str) -> None:
-    """Refuses a transport of another library than the client's, or without the method for its requests."""
     given = _package(type(transport))
     if not hasattr(transport, method):
         kinds = ("asynchronous", "AsyncHTTPTransport") if "async" in method else ("synchronous", "HTTPTransport")
@@ -334,8 +330,6 @@ def _check_fits(wanted: str, transport: Any, method: str) -> None:
 
 
 class _Body:
-    """A response's body, which gives its chunks to a copy, too."""
-
     def __init__(self, body: Any, copy: BodyCopy) -> None:
         self._body = body
         self._copy = copy
@@ -404,9 +398,7 @@ class _SyncBody(_Body):
 
 @cache
 def _bodies(library: str) -> tuple[type[_AsyncBody], type[_SyncBody]]:
-    """Returns our bodies as bodies of a library."""
-    # The clients check the class of a body. httpx and httpx2 have one each, and which is imported depends on the
-    # program.
+    # The clients check the class of a body. httpx and httpx2 have one each; the program imports one of them, or both.
     imported = sys.modules[library]
     return (
         type("TappedAsyncBody", (_AsyncBody, imported.AsyncByteStream), {}),

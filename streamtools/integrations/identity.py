@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["AnswerName", "Identity", "answer_name", "check_identity", "given_name"]
-
 Identity: TypeAlias = str | Callable[[Any], str]
 """Names the run or conversation that calls belong to, the same after a crash: a text, or a function of what the
 framework says about a call."""
@@ -16,7 +14,6 @@ _MOST_CHARS = 400  # a call's id comes behind it, and a store takes keys of 1,02
 
 
 def check_identity(adapter: str, identity: Identity | None) -> None:
-    """Raises a TypeError for a value that names no run: neither a text that is not empty nor a function."""
     if identity is not None and not callable(identity) and (not isinstance(identity, str) or not identity):
         raise TypeError(
             f"{adapter}: identity is a text that is not empty, or a function that returns one, not "
@@ -25,8 +22,6 @@ def check_identity(adapter: str, identity: Identity | None) -> None:
 
 
 def given_name(adapter: str, identity: Identity, about: Any) -> str:
-    """Returns the name that the adapter's user gives the run or conversation of a call: `identity` itself, or the text
-    that it returns, as a function, for what the framework says `about` the call."""
     name = identity(about) if callable(identity) else identity
     if not isinstance(name, str) or not name:
         raise TypeError(f"{adapter}: identity= has to return a text that is not empty, not {type(name).__name__}")
@@ -34,8 +29,6 @@ def given_name(adapter: str, identity: Identity, about: Any) -> str:
 
 
 class AnswerName(NamedTuple):
-    """Names an answer of the model, and the conversation that it is a part of."""
-
     answer: str
     conversation: str
 

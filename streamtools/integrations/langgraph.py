@@ -28,15 +28,15 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.prebuilt import ToolNode
 
-from ..dispatch.decisions import decides
+from ..dispatch import IdempotencyStore
 from ..dispatch.endings import is_repetition, notes_of
-from ..dispatch.store import IdempotencyStore
+from ..durable.desk import decides
 from ..errors import ApprovalPending, CallStillRunning, ToolError, ToolSuspended
 from ..events import Observation
-from ..pipelines.entry import StepKeywords
-from ..text import type_name
-from ..tools import AnyTools, Tool, Toolset
-from .hosting import CallHost, CallPlace, MakeObservers
+from ..front import StepKeywords
+from ..ground import type_name
+from ..tools import AnyTools, Toolset
+from .hosting import CallHost, CallPlace, MakeObservers, tool_of
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 from .langgraph_interrupts import InterruptApproval, Siblings
 
@@ -59,7 +59,8 @@ class RunCalls:
         identity: stands for the thread: a text, or a function of LangGraph's `ToolCallRequest`. The place of the
             model's message in the state then stands for the message's id.
         observers: makes the observers of each call's run; by default spans are drawn if OpenTelemetry is configured.
-        options: as for `run_calls`, but for ``on_tool_error="cancel"``. All calls share a pool.
+        options: as for `run_calls`, but for ``on_tool_error="cancel"``. With ``"raise"`` an exception of a tool ends
+            the graph's run, or is for a `RetryPolicy`. All calls share a pool.
 
     Raises:
         TypeError: `identity` is of another type, or an option cannot hold. Each call raises one if there is a store
@@ -82,9 +83,10 @@ class RunCalls:
         self._host = CallHost("RunCalls", self._known, store=store, observers=observers, options=options)
 
     async def __call__(self, request: Any, execute: Any) -> Any:
-        """Runs one call; returns LangGraph's message or command for it, or raises the exception that LangGraph lets
-        through. Of a call that was not run, denied say, it returns a message with the reason."""
-        one = _Call(request, is_kept=self._host.store is not None)
+        """Returns LangGraph's message or command, or raises what is for the graph, as an interrupt. Of a call that
+        failed, or was not run, it returns a message with the reason.
+        """
+        one = _Call(request, self._host)
         found = _message_of(request)
         identity = self._answer(request, *found)
 
@@ -104,7 +106,8 @@ class RunCalls:
             if asking is not None:
                 await asking.read()
             approve = None if asking is None else asking.approve
-            seen = await self._host.run(one.call, self._made(one, run), identity=identity, place=place, approve=approve)
+            tool = tool_of(self._known, one.call["name"], run)
+            seen = await self._host.run(one.call, tool, identity=identity, place=place, approve=approve)
         is_open = isinstance(seen.error, ApprovalPending)
         if is_open or seen.outcome == "suspended":
             await self._siblings.wait(place.answer)
@@ -114,7 +117,7 @@ class RunCalls:
 
     def sync(self, request: Any, execute: Any) -> Any:
         """Runs one call in a program without an event loop, in LangGraph's thread; see `__call__`."""
-        one = _Call(request, is_kept=self._host.store is not None)
+        one = _Call(request, self._host)
         found = _message_of(request)
         identity = self._answer(request, *found)
 
@@ -131,13 +134,13 @@ class RunCalls:
         if asking is not None:
             asking.read_sync()
         approve = None if asking is None else asking.approve
-        seen = self._host.run_sync(one.call, self._made(one, run), identity=identity, place=place, approve=approve)
+        tool = tool_of(self._known, one.call["name"], run)
+        seen = self._host.run_sync(one.call, tool, identity=identity, place=place, approve=approve)
         if asking is not None:
             asking.leave_sync(is_open=isinstance(seen.error, ApprovalPending))
         return one.answer(seen)
 
     def _asking(self, request: Any, name: AnswerName | None) -> InterruptApproval | None:
-        """Returns how a call's approval is asked for in its graph; None if it cannot or need not be."""
         call, config = request.tool_call, request.runtime.config["configurable"]
         known = self._known.get(call["name"])
         is_gated = known is not None and known.needs_approval is not False
@@ -145,13 +148,6 @@ class RunCalls:
             return None
         assert name is not None, "there is a store"
         return InterruptApproval(config, call["args"], name, self._host.approver)
-
-    def _made(self, one: _Call, run: Any) -> Tool[..., Any]:
-        name = one.call["name"]
-        known = self._known.get(name)
-        if known is not None:
-            return known.running(run)
-        return Tool.from_schema(run, {"type": "object"}, name=name, description="", pass_as="mapping")
 
     def _answer(self, request: Any, message: AIMessage | None, place: int | None) -> AnswerName | None:
         """Returns a name for the model's answer that a call stands in; None if there is no store to know it by. Raises
@@ -179,7 +175,7 @@ class CallsNode(ToolNode):  # type: ignore[misc,unused-ignore]
         tools: as for `ToolNode`.
         with_options: see `RunCalls`.
         store, identity, observers, options: see `RunCalls`; the options as a dict: ``{"approve": ask}``.
-        more: as for `ToolNode`.
+        more: as for `ToolNode`; ``on_tool_error="raise"`` is in the place of ``handle_tool_errors=False``.
     """
 
     def __init__(
@@ -193,29 +189,30 @@ class CallsNode(ToolNode):  # type: ignore[misc,unused-ignore]
         options: StepKeywords | None = None,
         **more: Any,
     ) -> None:
+        if more.get("handle_tool_errors") is False and (options or {}).get("on_tool_error") != "raise":
+            raise TypeError('CallsNode: write options={"on_tool_error": "raise"} for handle_tool_errors=False')
         calls = RunCalls(with_options, store=store, identity=identity, observers=observers, **(options or {}))
         super().__init__(tools, awrap_tool_call=calls, wrap_tool_call=calls.sync, **more)
 
 
 class _Call:
-    """One call, and how LangGraph's own run of it ended. `is_kept`: a store keeps its value, which has to be JSON."""
+    """One call, and how LangGraph's own run of it ended. A store keeps its value, which has to be JSON then."""
 
-    def __init__(self, request: Any, *, is_kept: bool) -> None:
+    def __init__(self, request: Any, host: CallHost) -> None:
         self.call = request.tool_call
         self._request = request
-        self._is_kept = is_kept
+        self._host = host
+        self._is_kept = host.store is not None
         self._done: Any = None  # the value of LangGraph's
         self._record: Any = None  # as the store has it
         self._worded: ToolMessage | None = None  # LangGraph has worded the error for the model
         self._interrupted: GraphBubbleUp | None = None
 
     def with_arguments(self, arguments: dict[str, Any]) -> Any:
-        """Returns LangGraph's request for another attempt."""
         self._done = self._record = self._worded = self._interrupted = None
         return self._request.override(tool_call={**self.call, "args": arguments})
 
     def judged(self, done: Any) -> Any:
-        """Returns the value of a run; raises what LangGraph has made a message of."""
         # Raised, it counts as the failure of a call, with its retries and its span; `answer` gives the message back.
         if isinstance(done, ToolMessage) and done.status == "error":
             self._worded = done
@@ -235,15 +232,16 @@ class _Call:
         raise ToolSuspended(f"the tool raised {type_name(error)}") from None
 
     def answer(self, seen: Observation) -> Any:
-        """Returns or raises the end of the call, as LangGraph has it."""
         if seen.outcome == "ok":
             return self._raised_or(self._value(seen))
         if seen.outcome == "suspended" and self._interrupted is not None:
             raise self._interrupted
         if isinstance(seen.error, CallStillRunning):
             raise seen.error  # as a message it would be put on record over the answer of the run that goes on
-        if seen.outcome == "failed" and seen.attempts:
-            return seen.unwrap() if self._worded is None else self._worded
+        if seen.outcome == "failed" and seen.attempts and self._worded is not None:
+            return self._worded
+        if self._host.raises(seen):
+            seen.unwrap()
         return self._message(seen.model_content, status="error")
 
     def _value(self, seen: Observation) -> Any:
@@ -272,11 +270,10 @@ class _Call:
         return ToolMessage(text, tool_call_id=self.call["id"], name=self.call["name"], **more)
 
 
-# -- the message that a call stands in ---------------------------------------------------------------------------------
+# -- the message that a call stands in --
 
 
 def _message_of(request: Any) -> tuple[AIMessage | None, int | None]:
-    """Returns the latest message of the state with this call, and its place in it; None if there is none."""
     call = request.tool_call
     for messages in _lists(request.state):
         for place in range(len(messages) - 1, -1, -1):
@@ -303,7 +300,6 @@ def _task_of(request: Any) -> tuple[Any, ...]:
 
 
 def _lists(state: Any) -> Iterable[list[Any]]:
-    """Returns the lists of a state, which may be a dict, an object, or the messages themselves."""
     fields = [state] if isinstance(state, list) else (state if isinstance(state, Mapping) else vars(state)).values()
     return [one for one in fields if isinstance(one, list)]
 
@@ -312,14 +308,13 @@ def _is_same(call: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return bool(call["id"] == other["id"] and call["name"] == other["name"])
 
 
-# -- the value of a call in a store ------------------------------------------------------------------------------------
+# -- the value of a call in a store --
 
 _KEPT = "streamtools_langgraph"
 _serde = JsonPlusSerializer()
 
 
 def _record_of(done: Any) -> dict[str, Any] | None:
-    """Returns the value of a run as JSON; None if LangGraph cannot write it."""
     try:
         if isinstance(done, ToolMessage):
             return {_KEPT: "message", "message": done.model_dump(mode="json")}

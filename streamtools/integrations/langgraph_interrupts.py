@@ -1,18 +1,15 @@
 """Asks a person about a call by an interrupt of its graph, and reads the answer with which the graph is resumed.
 
-Input: a call of a tool node, the checkpoint that its task began with, what the graph is resumed with. Output: a
-`Decision` about the call that was shown; the interrupt that shows a call.
-
 Theory of operation. LangGraph resumes a task from its beginning, and gives its interrupts the answers by their number:
-neither says which arguments a person has read. So the id of an interrupt here is a hash of the call's name in the
-store and of its fingerprint, and an answer counts
+neither says which arguments a person has read. So the id of an interrupt here is a hash of the call's name in the store
+and of its fingerprint, and an answer counts
 
 * by that id: ``Command(resume={interrupt.id: True})``;
 * without one, ``Command(resume=True)``, if the checkpoint says that this interrupt is what the task was left with.
 
-Any other answer decides nothing, and the call is shown again: its arguments were edited, say. An answer takes no number
-among those of the task, so that interrupts in a tool's body keep theirs. LangGraph keeps an answer without an id in the
-checkpoint, where the next interrupt of the task would find it again; it is taken out there.
+Any other answer decides nothing, and the call is shown again. An answer takes no number among those of the task, so
+that interrupts in a tool's body keep theirs. LangGraph keeps an answer without an id in the checkpoint, where the next
+interrupt of the task would find it again; it is taken out there.
 
 The first interrupt ends an awaited node, whatever its other calls do. So it leaves the node when those have ended, or
 wait as well (`Siblings`); in threads LangGraph waits for them itself.
@@ -33,7 +30,8 @@ from langgraph.checkpoint.serde.types import INTERRUPT, RESUME
 from langgraph.errors import GraphInterrupt
 from langgraph.types import Interrupt
 
-from ..dispatch.approval import Approver, Decision, Verdict, verdict_of
+from ..dispatch import Approver, Decision, Verdict
+from ..dispatch.approval import verdict_of
 from ..events import ApprovalRequested
 from .identity import AnswerName
 
@@ -59,15 +57,12 @@ class InterruptApproval:
         self._error: TypeError | None = None
 
     async def read(self) -> None:
-        """Reads what the task was left with."""
         self._take_in(await self._config["__pregel_checkpointer"].aget_tuple(self._place(self._namespace())))
 
     def read_sync(self) -> None:
-        """Does what `read` does, in a thread."""
         self._take_in(self._config["__pregel_checkpointer"].get_tuple(self._place(self._namespace())))
 
     async def approve(self, event: ApprovalRequested) -> Verdict:
-        """Returns the decision that the graph was resumed with; None if there is none about this call."""
         if (verdict := await verdict_of(self._first, event)) is not None:
             return verdict
         self._asked = event
@@ -84,7 +79,6 @@ class InterruptApproval:
         self._raise(is_open)
 
     def leave_sync(self, *, is_open: bool) -> None:
-        """Does what `leave` does, in a thread."""
         if self._is_spent(is_open):
             self._config["__pregel_checkpointer"].put_writes(self._place(""), [(RESUME, None)], _NO_TASK)
         self._raise(is_open)
@@ -137,15 +131,12 @@ class InterruptApproval:
 
 
 class Siblings:
-    """Counts the calls of each node that run now, in the event loops of their graphs."""
-
     def __init__(self) -> None:
         self._running: dict[Hashable, int] = {}  # by event loop and node
         self._ended: dict[Hashable, list[anyio.Event]] = {}
 
     @contextmanager
     def running(self, node: Hashable) -> Iterator[None]:
-        """Counts a call of a node while the block runs."""
         node = (current_token(), node)
         self._running[node] = self._running.get(node, 0) + 1
         try:
@@ -158,7 +149,6 @@ class Siblings:
                     ended.set()
 
     async def wait(self, node: Hashable) -> None:
-        """Waits until no call of a node runs."""
         node = (current_token(), node)
         while node in self._running:
             ended = anyio.Event()

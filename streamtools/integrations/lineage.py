@@ -1,13 +1,9 @@
-"""Finds the request that running code is of, by its context variables.
+"""Finds the request that running code is of, by its context variables: the latest one of its own context, or of the
+context that its own was copied from; and whether a context variable has changed since.
 
-Input: the moments at which a client makes requests, each in the context of the code that makes it. Output: the request
-of a call of a tool, wherever it is made: the latest one of its own context, or of the context that its own was copied
-from; and whether a context variable has changed since.
-
-Tasks copy the context of the code that starts them, and so do `asyncio.to_thread` and anyio's threads. What they set is
-theirs alone. So a request that a framework makes in a task apart from its tools is of nobody else, and so is one of a
-plain thread. One context may serve several users, one after the other (a worker with a queue, a pool of threads): their
-requests differ in the variables that say for whom the code runs.
+Tasks copy the context of the code that starts them, and so do `asyncio.to_thread` and anyio's threads. One context may
+serve several users, one after the other (a worker with a queue, a pool of threads): their requests differ in the
+variables that say for whom the code runs.
 """
 
 from __future__ import annotations
@@ -19,8 +15,6 @@ from contextvars import ContextVar, copy_context
 from typing import Any
 
 from ..observers import EarlyEnd
-
-__all__ = ["Request"]
 
 _ABSENT = object()
 
@@ -37,8 +31,6 @@ node. They say nothing about the user that the program has not said in a variabl
 
 
 class Request:
-    """A request that a client makes in the current context."""
-
     __slots__ = ("_context", "is_behind", "see_early")
 
     def __init__(self) -> None:
@@ -55,7 +47,6 @@ class Request:
         return _latest.get(None)
 
     def changed(self) -> str | None:
-        """Returns the name of a context variable whose value was another one at the request; None if there is none."""
         before, now = self._context, copy_context()
         for variable in {*before, *now}:
             one, other = before.get(variable, _ABSENT), now.get(variable, _ABSENT)
@@ -88,7 +79,6 @@ def _carried(context: Any) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=256)
 def _is_of_a_framework(variable: ContextVar[Any]) -> bool:
-    """Returns whether a variable is a global name of a framework's module."""
     # A variable does not know where it was made. All modules take some milliseconds, once for each that has changed.
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in _OF_FRAMEWORKS and any(value is variable for value in _values(module)):

@@ -17,30 +17,33 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_ai import messages
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry
+from pydantic_ai import exceptions, messages
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturn
 from pydantic_ai.tools import DeferredToolResults
 from pydantic_ai.toolsets import WrapperToolset
 from pydantic_core import from_json, to_json
 
 from .. import errors
-from ..dispatch.decisions import decides
+from ..dispatch import IdempotencyStore
 from ..dispatch.endings import notes_of
-from ..dispatch.store import IdempotencyStore
+from ..durable.desk import decides
 from ..errors import CallStillRunning, ToolNotStarted, ToolSuspended
 from ..events import Observation
-from ..pipelines.entry import StepKeywords
-from ..text import type_name
-from ..tools import AnyTools, Tool, Toolset
-from .hosting import CallHost, CallPlace, MakeObservers
+from ..front import StepKeywords
+from ..ground import type_name
+from ..tools import AnyTools, Toolset
+from .hosting import CallHost, CallPlace, MakeObservers, tool_of
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 from .pydantic_ai_approvals import DeferredApproval, settled
 
 __all__ = ["CallsToolset"]
 
-_WAITS = (ApprovalRequired, CallDeferred)
-"""Exceptions by which a tool says that the call's end comes later."""
+_WAITS = (ApprovalRequired, CallDeferred)  # exceptions by which a tool says that the call's end comes later
+_SIGNALS = (
+    *_WAITS, ModelRetry, ToolFailed, exceptions.SkipToolExecution, exceptions.ToolRetryError,
+    exceptions.ToolFailedError, exceptions.RunCancelled, exceptions.UsageLimitExceeded,
+)  # fmt: skip
 
 
 @dataclass
@@ -58,7 +61,8 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
     observers: MakeObservers | None = None
     """Makes the observers of each call's run; by default spans are drawn if OpenTelemetry is configured."""
     options: StepKeywords = field(default_factory=StepKeywords)
-    """As for `run_calls`, but for ``on_tool_error="cancel"``: ``{"approve": ask, "limits": Limits(...)}``."""
+    """As for `run_calls`, but for ``on_tool_error="cancel"``: ``{"approve": ask, "limits": Limits(...)}``. With
+    ``"raise"`` an exception of a tool ends the agent's run."""
     host: CallHost | None = field(default=None, repr=False)
     """Runs the calls; copies that pydantic-ai makes of the toolset share it."""
 
@@ -71,30 +75,26 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
             )
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
-        """Runs one call; returns the tool's value, or raises its exception. Of a call that was not run, denied say, it
-        returns the text for the model.
+        """Runs one call; returns the tool's value. Of a call that was not run, denied say, it returns the text for the
+        model.
 
         Raises:
+            ToolFailed: the tool has failed, of which the model reads.
             TypeError: there is a store, which would not know the call again; nothing has run.
         """
-        one, answer = _Call(is_kept=self.store is not None), self._answer(ctx)
+        assert self.host is not None, "made with the toolset"
+        one, answer = _Call(self.host), self._answer(ctx)
         asking = self._asking(name, ctx, answer)
 
-        # pydantic-ai has validated the arguments by now, and runs the function itself, so that its context, hooks and
-        # retries stay.
+        # pydantic-ai has validated the arguments by now, and runs the function itself: context, hooks and retries stay.
         async def run(arguments: Mapping[str, Any]) -> Any:
             try:
                 given = _validated(tool, tool_args, arguments)
                 return one.returned(await self.wrapped.call_tool(name, given, ctx, tool))
-            except (*_WAITS, ModelRetry) as error:
+            except _SIGNALS as error:
                 raise one.left_by(error) from None
 
-        known = Toolset(self.tools).get(name)
-        if known is None:
-            made = Tool.from_schema(run, {"type": "object"}, name=name, description="", pass_as="mapping")
-        else:
-            made = known.running(run)
-        assert self.host is not None, "made with the toolset"
+        made = tool_of(Toolset(self.tools), name, run)
         # The tasks of a step begin in the order of the calls.
         place = CallPlace((ctx.run_id, ctx.run_step))
         call = (ctx.tool_call_id, name, tool_args)
@@ -131,7 +131,6 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         return replace(results, approvals=approvals)
 
     def _asking(self, name: str, ctx: Any, answer: AnswerName | None) -> DeferredApproval | None:
-        """Returns how a call's approval is asked for by its agent; None if it cannot or need not be."""
         known, part = Toolset(self.tools).get(name), _part_of(ctx)
         is_gated = known is not None and known.needs_approval is not False
         if not (is_gated and decides(self.store) and part is not None and answer is not None):
@@ -160,11 +159,7 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
 
 
 def _validated(tool: Any, given: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments to run with as pydantic-ai validates them: those given, unless somebody has changed them.
-
-    Raises:
-        ToolNotStarted: pydantic-ai refuses them.
-    """
+    """Returns those given, unless somebody has changed them. Raises `ToolNotStarted` if pydantic-ai refuses them."""
     if from_json(to_json(given)) == from_json(to_json(dict(wanted))):
         return given
     try:
@@ -175,8 +170,6 @@ def _validated(tool: Any, given: dict[str, Any], wanted: Mapping[str, Any]) -> d
 
 
 class _Place(NamedTuple):
-    """Says where a call stands, as a `RunContext` does."""
-
     messages: list[ModelMessage]
     tool_call_id: str
 
@@ -188,7 +181,6 @@ def _part_of(ctx: Any) -> ToolCallPart | None:
 
 
 def _response_of(ctx: Any) -> tuple[ModelResponse | None, int | None]:
-    """Returns the response that a call stands in, and its place in the history; None if it is not there."""
     for place in range(len(ctx.messages) - 1, -1, -1):
         message = ctx.messages[place]
         if isinstance(message, ModelResponse) and any(
@@ -199,16 +191,16 @@ def _response_of(ctx: Any) -> tuple[ModelResponse | None, int | None]:
 
 
 class _Call:
-    """One call, and how pydantic-ai's own run of it ended. `is_kept`: a store keeps its value, which has to be JSON."""
+    """One call, and how pydantic-ai's own run of it ended. A store keeps its value, which has to be JSON then."""
 
-    def __init__(self, *, is_kept: bool) -> None:
-        self._is_kept = is_kept
+    def __init__(self, host: CallHost) -> None:
+        self._host = host
+        self._is_kept = host.store is not None
         self._value: Any = None
         self._record: Any = None  # as the store has it
         self._raised: Exception | None = None  # by which the tool speaks to its agent: no failure to be logged
 
     def returned(self, value: Any) -> Any:
-        """Returns the value of a run, as the store keeps it."""
         self._raised, self._value = None, value
         self._record = _record_of(value) if self._is_kept else value
         return self._record
@@ -218,10 +210,9 @@ class _Call:
         self._raised = error
         if isinstance(error, _WAITS):
             return ToolSuspended(f"the tool raised {type_name(error)}")
-        return errors.ModelRetry(str(error))
+        return errors.ModelRetry(str(error)) if isinstance(error, ModelRetry) else errors.ToolError(str(error))
 
     def answer(self, seen: Observation) -> Any:
-        """Returns or raises the end of the call, as pydantic-ai has it."""
         # A signal leaves as it came. Where the call ended in another way after it, cancelled say, it is not the end.
         if self._raised is not None and seen.outcome in ("failed", "suspended"):
             raise self._raised
@@ -233,13 +224,14 @@ class _Call:
             return _noted(_read_back(seen.value), notes_of(seen))
         if not seen.attempts:
             return seen.model_content
+        if seen.outcome != "ok" and not self._host.raises(seen):
+            raise ToolFailed(seen.model_content)
         value = seen.unwrap()
         value = self._value if _is_record(value) and value == self._record else value  # middleware may have changed it
         return _noted(value, notes_of(seen))
 
 
 def _noted(value: Any, notes: list[str]) -> Any:
-    """Returns the value of a call with what the model has to read beside it."""
     if not notes:
         return value
     if isinstance(value, str):
@@ -249,17 +241,13 @@ def _noted(value: Any, notes: list[str]) -> Any:
     return replace(returned, content=[*notes, *more])
 
 
-# -- the value of a call in a store ------------------------------------------------------------------------------------
+# -- the value of a call in a store --
 
 _KEPT = "streamtools_pydantic_ai"
-_RETURNS: dict[str, TypeAdapter[Any]] = {
-    "return": TypeAdapter(ToolReturn),
-    "content": messages.tool_return_content_ta,
-}
+_RETURNS: dict[str, TypeAdapter[Any]] = {"return": TypeAdapter(ToolReturn), "content": messages.tool_return_content_ta}
 
 
 def _record_of(value: Any) -> Any:
-    """Returns a tool's value as JSON; the value itself if pydantic-ai cannot write it."""
     kind = "return" if isinstance(value, ToolReturn) else "content"
     try:
         written = _RETURNS[kind].dump_python(value, mode="json")

@@ -1,13 +1,9 @@
 """Asks a person about a call by pydantic-ai's deferred approvals, and reads the answer that an agent is run with.
 
-Input: a call of a toolset, its `RunContext`, the store. Output: a `Decision` about the call that was shown; the
-`ApprovalRequired` that shows it.
-
-Theory of operation. pydantic-ai gives an approval to whatever call has that id in the history. So what is shown is
-noted in the store, under the arguments that the history has; an approval of others decides nothing, and the call is
-shown again. Edited arguments (``override_args``) are another fingerprint: they were validated again, and are what runs.
-The first edited ones of a call are noted beside it, so that a denial on record of the call that was shown holds for
-them, and a later denial of it meets their approval.
+pydantic-ai gives an approval to whatever call has that id in the history. So what is shown is noted in the store, under
+the arguments that the history has; an approval of others decides nothing, and the call is shown again. Edited arguments
+(``override_args``) are another fingerprint, noted beside it, so that a denial on record of the call that was shown
+holds for them, and a later denial of it meets their approval.
 
 pydantic-ai answers a denied call itself, and asks no toolset. So `settled` looks at the answers before an agent is run.
 """
@@ -23,11 +19,12 @@ from typing import Any
 from pydantic_ai.exceptions import ApprovalRequired
 from pydantic_ai.tools import ToolApproved, ToolDenied
 
-from ..dispatch.approval import Approver, Decision, Verdict, resolved, verdict_of
-from ..dispatch.decisions import look_up, put_on_record
-from ..dispatch.store import DecidingStore
+from ..dispatch import Approver, DecidingStore, Decision, Verdict
+from ..dispatch.approval import verdict_of
+from ..durable.desk import look_up, put_on_record
 from ..errors import AlreadyDecided
 from ..events import ApprovalRequested
+from ..seams import Pending, is_settled
 from ..tools.context import key_prefix
 from .identity import AnswerName
 
@@ -36,12 +33,15 @@ __all__ = ["DeferredApproval", "settled"]
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Names a call that was shown to a person."""
-
     call_id: str
     fingerprint: str
     idempotency_key: str
     requires: int
+
+    @property
+    def pending(self) -> Pending:
+        key, shown = self.idempotency_key, self.fingerprint
+        return Pending(key=key, fingerprint=shown, kind="approval", call_id=self.call_id, needs=self.requires)
 
 
 class DeferredApproval:
@@ -57,7 +57,6 @@ class DeferredApproval:
         self._error: Exception | None = None
 
     async def approve(self, event: ApprovalRequested) -> Verdict:
-        """Returns the decision that the agent was run with; None if there is none about this call."""
         if (verdict := await verdict_of(self._first, event)) is not None:
             return verdict
         self._asked = event
@@ -74,14 +73,14 @@ class DeferredApproval:
         decision = _decision_by(event, True, self._ctx.tool_call_metadata)
         if event.fingerprint == shown.fingerprint:
             return decision
-        known = await look_up(self._store, shown)
-        if (ended := resolved(known, shown.requires)) is not None and not ended.approved:
-            return Decision.on(event, False, by=known[-1].by, at=ended.at, reason=ended.reason)
+        known = await look_up(self._store, shown.pending)
+        if known and not known[-1].verdict:
+            return Decision.on(event, False, by=known[-1].by, at=known[-1].at, reason=known[-1].reason)
         ours = _Shown(event.call_id, event.fingerprint, shown.idempotency_key, shown.requires)
         await self._store.decide(_key_of("edited", self._name, self._part), _written(ours))
         edited = await _noted(self._store, "edited", self._name, self._part)
-        is_settled = edited == ours or (edited and resolved(await look_up(self._store, edited), edited.requires))
-        return decision if is_settled else None  # several people have to approve the same arguments
+        holds = edited == ours or (edited and is_settled(await look_up(self._store, edited.pending), edited.requires))
+        return decision if holds else None  # several people have to approve the same arguments
 
     async def leave(self) -> None:
         """Shows the call by an `ApprovalRequired`, if it waits; raises a TypeError if the approver is unnamed."""
@@ -101,21 +100,23 @@ async def settled(store: DecidingStore, name: AnswerName, part: Any, answer: Any
     shown = await _noted(store, "shown", name, part)
     if shown is None:
         return answer
-    known = await look_up(store, shown)
+    known = await look_up(store, shown.pending)
     is_denial = answer is False or isinstance(answer, ToolDenied)
-    if is_denial and resolved(known, shown.requires) is None:
+    if is_denial and not is_settled(known, shown.requires):
         edited = await _noted(store, "edited", name, part)
-        if edited is not None and resolved(others := await look_up(store, edited), edited.requires) is not None:
+        if edited is not None and is_settled(others := await look_up(store, edited.pending), edited.requires):
             raise AlreadyDecided(shown.call_id, others[-1])
         reason = answer.message if isinstance(answer, ToolDenied) else None
         try:
-            known = await put_on_record(store, shown, _decision_by(shown, False, metadata, reason))
+            known = await put_on_record(store, shown.pending, _decision_by(shown, False, metadata, reason))
         except AlreadyDecided:  # a moment ago
-            known = await look_up(store, shown)
-    ended = resolved(known, shown.requires)
-    if ended is not None and not ended.approved:
-        return ToolDenied() if ended.reason is None else ToolDenied(ended.reason)
-    return answer if ended is None or not is_denial else ToolApproved()
+            known = await look_up(store, shown.pending)
+    if not is_settled(known, shown.requires):
+        return answer
+    last = known[-1]
+    if not last.verdict:
+        return ToolDenied() if last.reason is None else ToolDenied(last.reason)
+    return ToolApproved() if is_denial else answer
 
 
 def _decision_by(

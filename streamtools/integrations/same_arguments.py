@@ -1,10 +1,7 @@
 """Compares the arguments that a framework calls a function with with those that the model sent in a stream.
 
-Input: a call as Python makes it (``args, kwargs``), and arguments of a stream. Output: whether they are the same. A
-framework passes on JSON as it came (``"2"`` for an integer, a nested model as a dict), JSON that it has coerced
-(``2.0``), or the values of the function's types. So the tool validates both sides, and the values are compared: equal
-arguments by any of these ways are the same, and values that only look alike (``True`` and ``1``, one moment in two time
-zones, two secrets) are not.
+A framework passes on JSON as it came (``"2"`` for an integer), coerced (``2.0``), or values of the function's types. So
+the tool validates both sides: values that only look alike (``True`` and ``1``, two secrets) are not the same.
 """
 
 from __future__ import annotations
@@ -20,22 +17,14 @@ from pydantic_core import to_jsonable_python
 
 from ..tools import Tool
 
-__all__ = ["Asked", "Signature", "same"]
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The arguments of a framework's call."""
-
-    given: Mapping[str, Any]
-    """By parameter name as they were given, defaults included."""
-    validated: Mapping[str, Any] | None
-    """The same as the tool validates them; None if it refuses them."""
-    as_json: Mapping[str, Any]
-    """Those that were given, as JSON; empty if they have none."""
+    given: Mapping[str, Any]  # by parameter name as they were given, defaults included
+    validated: Mapping[str, Any] | None  # the same as the tool validates them; None if it refuses them
+    as_json: Mapping[str, Any]  # those that were given, as JSON; empty if they have none
 
     def are(self, wanted: Mapping[str, Any]) -> bool:
-        """Returns whether these are the validated arguments of a call of the stream."""
         return self.given.keys() == wanted.keys() and all(self._is(name, value) for name, value in wanted.items())
 
     def _is(self, name: str, wanted: Any) -> bool:
@@ -43,16 +32,13 @@ class Asked:
             return True
         # A framework that has validated a value itself may give one that cannot be validated again (a secret, whose
         # JSON is masked; a validator that wants the text). JSON that the tool accepts is what a model has sent, for
-        # this call or another: where validation changes a value each time, 2 is the end of one call and the begin of
-        # the next.
+        # this call or another: where validation changes a value each time, 2 ends one call and begins the next.
         given = self.given[name]
         is_sent = self.validated is not None and name in self.as_json and same(self.as_json[name], given)
         return not is_sent and same(given, wanted)
 
 
 class Signature:
-    """The parameters of one tool's function."""
-
     def __init__(self, tool: Tool[..., Any]) -> None:
         self._tool = tool
         self._signature = inspect.signature(tool.fn)
@@ -61,7 +47,6 @@ class Signature:
         self._keywords = kinds.get(inspect.Parameter.VAR_KEYWORD)
 
     def asked(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Asked:
-        """Returns the arguments of a call made in Python; raises a TypeError if the function does not take them."""
         given = self._signature.bind(*args, **kwargs)
         try:
             plain = to_jsonable_python(given.arguments)
@@ -72,7 +57,6 @@ class Signature:
         return Asked(given.arguments, validated, plain)
 
     def validated(self, sent: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns arguments of a model as the function gets them, by parameter name, defaults included."""
         valid = self._tool.validate(sent)
         bound = self._signature.bind(*valid.args, **valid.kwargs)
         bound.apply_defaults()

@@ -20,13 +20,13 @@ from typing import Any
 from smolagents import ToolCallingAgent
 from smolagents.utils import AgentError, AgentToolExecutionError
 
+from ..dispatch import IdempotencyStore
 from ..dispatch.endings import notes_of
-from ..dispatch.store import IdempotencyStore
 from ..errors import CallStillRunning, ToolError, ToolNotStarted, ToolSuspended
 from ..events import Observation
-from ..pipelines.entry import StepKeywords
-from ..tools import AnyTools, Tool, Toolset
-from .hosting import CallHost, CallPlace, MakeObservers
+from ..front import StepKeywords
+from ..tools import AnyTools, Toolset
+from .hosting import CallHost, CallPlace, MakeObservers, tool_of
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsAgent"]
@@ -43,8 +43,8 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
         identity: names the run, the same after a crash: a text, which stands for the first run of the agent, or a
             function of the agent.
         observers: makes the observers of each call's run; by default spans are drawn if OpenTelemetry is configured.
-        options: as for `run_calls`, but for ``on_tool_error="cancel"``: ``{"approve": ask}``. All calls of the agent
-            share a pool.
+        options: as for `run_calls`, but for ``on_tool_error="cancel"``: ``{"approve": ask}``. With ``"raise"`` an
+            exception of a tool ends the agent's run. All calls of the agent share a pool.
         more: as for `ToolCallingAgent`.
 
     Raises:
@@ -86,7 +86,7 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
 
     def execute_tool_call(self, tool_name: str, arguments: Any) -> Any:
         """Runs one call; returns the tool's value, or raises smolagents' error. Of a call that was not run, denied say,
-        it returns the text for the model."""
+        or has failed beside others of its answer, it returns the text for the model."""
         # smolagents' own way of running one call is the body of the tool here, so that state variables, managed agents
         # and its errors stay.
         own = super().execute_tool_call
@@ -107,21 +107,21 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
         call_id, number = answer.take(tool_name, arguments)
         call = (call_id, tool_name, arguments if isinstance(arguments, Mapping) else {})
         place = None if number is None else CallPlace(answer, number)
-        seen = self._host.run_sync(call, self._made(tool_name, run), identity=answer.name, place=place)
-        return self._end(seen, raised)
-
-    def _made(self, tool_name: str, run: Any) -> Tool[..., Any]:
-        known = self._known.get(tool_name)
-        if known is not None:
-            return known.running(run)
         # What ends a run has no effect, and its value may be anything.
-        effect: Any = "pure" if tool_name == "final_answer" else "once"
-        return Tool.from_schema(
-            run, {"type": "object"}, name=tool_name, description="", pass_as="mapping", effect=effect
-        )
+        tool = tool_of(self._known, tool_name, run, effect="pure" if tool_name == "final_answer" else "once")
+        seen = self._host.run_sync(call, tool, identity=answer.name, place=place)
+        cause = raised.__cause__ if isinstance(raised, AgentToolExecutionError) else None
+        if cause is not None and self._host.ends_runs and seen.outcome == "failed":
+            raise cause
+        try:
+            return self._end(seen, raised)
+        except AgentError as error:
+            # With one that is raised smolagents forgets the results beside it. What ends the run has no other end.
+            if answer.is_single or tool_name == "final_answer":
+                raise
+            return str(error)
 
     def _end(self, seen: Observation, raised: AgentError | None) -> Any:
-        """Returns or raises the end of a call, as smolagents has it."""
         if raised is not None and seen.outcome in ("failed", "suspended"):
             raise raised
         if isinstance(seen.error, CallStillRunning):
@@ -135,7 +135,6 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
         return seen.unwrap() if seen.attempts else seen.model_content
 
     def _name_of(self, memory_step: Any) -> AnswerName | None:
-        """Returns a name for the model's answer that calls stand in; None if there is no store to know it by."""
         if self._host.store is None or self._identity is None:
             return None
         name = given_name("CallsAgent", self._identity, self)
@@ -149,6 +148,7 @@ class _Answer:
 
     def __init__(self, calls: Any, name: AnswerName | None) -> None:
         self.name = name
+        self.is_single = len(calls) == 1
         self._lock = threading.Lock()
         self._left = list(enumerate(calls))
 

@@ -26,16 +26,14 @@ from strands.types.session import decode_bytes_values, encode_bytes_values
 from strands.types.tools import AgentTool
 
 from ..content import FinalResult
-from ..dispatch import CallPool
+from ..dispatch import CallPool, IdempotencyStore
 from ..dispatch.endings import notes_of
-from ..dispatch.options import check_operations
-from ..dispatch.store import IdempotencyStore
 from ..errors import CallStillRunning, ToolError, ToolNotStarted, ToolSuspended
 from ..events import Observation, ToolProgress
+from ..front import StepKeywords, run_calls
+from ..front.checked import check_operations
 from ..limits import Limits
-from ..pipelines.entry import StepKeywords
-from ..pipelines.modelless import run_calls
-from ..pipelines.trajectory import Trajectory
+from ..pipelines import Trajectory
 from ..tools import AnyTools, Tool, ToolContext, Toolset, tool
 from .hosting import MakeObservers, check_budgets, check_policies
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
@@ -58,8 +56,8 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         trajectory: the run that the answers are steps of, one after the other.
         observers: makes the observers of each answer's run; by default spans are drawn if OpenTelemetry is configured,
             and the trajectory has its own.
-        options: as for `run_calls`. All calls of the executor share a pool. An approver decides before Strands' own
-            hooks are asked.
+        options: as for `run_calls`. With ``on_tool_error="raise"`` an exception of a tool ends the agent's run. All
+            calls of the executor share a pool. An approver decides before Strands' own hooks are asked.
 
     Raises:
         TypeError: `identity` is of another type. An agent whose calls a store would not know again raises one, too.
@@ -89,6 +87,9 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         self._privacy = options.pop("privacy", None)
         if trajectory is not None and self._privacy is not None:
             raise ValueError("give the policy to the Trajectory, which all answers share, not to the CallsExecutor")
+        self._raises = options.get("on_tool_error") == "raise"
+        if self._raises:
+            options["on_tool_error"] = "continue"
         self._options: StepKeywords = {"pool": CallPool(options.get("limits", Limits())), **options}
         self._retries = _Retries()
 
@@ -102,7 +103,6 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         invocation_state: dict[str, Any],
         structured_output_context: Any = None,
     ) -> AsyncIterator[Any]:
-        """Runs the calls of one answer; yields Strands' events as they come, and leaves the results in call order."""
         answer = self._answer(agent, tool_uses)
         uses = {use["toolUseId"]: use for use in tool_uses}
         results: dict[str, list[Any]] = {call_id: [] for call_id in uses}
@@ -122,7 +122,7 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         if run is None:
             observers = None if self._observers is None else self._observers()
             run = Trajectory(conversation_id=conversation, observers=observers, privacy=self._privacy)
-        used = [one for one in tools if one]
+        used, failure = [one for one in tools if one], None
         async with run_calls(calls, used, store=self._store, identity=name, trajectory=run, **self._options) as running:
             async for event in running:
                 if isinstance(event, ToolProgress):
@@ -130,6 +130,10 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
                 elif isinstance(event, Observation):
                     into = results[event.call_id]
                     into[:] = [*into[:-1], _noted(into[-1], event)] if into else _without_a_run(event)
+                    if event.outcome == "failed" and self._raises:
+                        failure = failure or (event.error and event.error.__cause__)
+        if failure is not None:
+            raise failure
         tool_results.extend(result for call_id in uses for result in results[call_id])
 
     def _answer(self, agent: Any, tool_uses: list[Any]) -> AnswerName | None:
@@ -152,7 +156,6 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
     def _tool(
         self, agent: Any, name: str, uses: dict[str, Any], results: dict[str, list[Any]], events: _Events
     ) -> Tool | None:
-        """Returns a tool that runs a call as Strands does; None if the agent has no such tool."""
         registry = agent.tool_registry
         theirs = registry.dynamic_tools.get(name) or registry.registry.get(name)
         if theirs is None:
@@ -172,7 +175,7 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
                 raise ToolSuspended("the tool was interrupted")
             if into and into[-1]["status"] == "error":  # the result itself stays as Strands has worded it
                 words = "\n".join(block["text"] for block in into[-1]["content"] if "text" in block)
-                raise ToolNotStarted(words) if isinstance(raised, ToolNotStarted) else ToolError(words)
+                raise (ToolNotStarted(words) if isinstance(raised, ToolNotStarted) else ToolError(words)) from raised
             yield FinalResult(encode_bytes_values(into[-1]) if into else None)
 
         return (tool(theirs) if known is None else known).running(run)
@@ -204,7 +207,7 @@ def _without_a_run(seen: Observation) -> list[Any]:
     return [{"toolUseId": seen.call_id, "status": status, "content": [{"text": seen.model_content}]}]
 
 
-# -- hooks that ask for another try ------------------------------------------------------------------------------------
+# -- hooks that ask for another try --
 
 
 class _Retries:
@@ -215,14 +218,12 @@ class _Retries:
         self._results: ContextVar[dict[str, Any] | None] = ContextVar("streamtools_strands_results", default=None)
 
     def guard(self, agent: Any) -> None:
-        """Looks after the calls of an agent from now on."""
         if agent not in self._guarded:
             self._guarded.add(agent)
             agent.hooks.add_callback(BeforeToolCallEvent, self._before)
             agent.hooks.add_callback(AfterToolCallEvent, self._after)
 
     def begin(self, *, is_guarded: bool) -> None:
-        """Looks after the call that this task runs, if that is asked for."""
         self._results.set({} if is_guarded else None)
 
     def _before(self, event: Any) -> None:
@@ -237,8 +238,6 @@ class _Retries:
 
 
 class _Answered(AgentTool):  # type: ignore[misc,unused-ignore]
-    """A tool whose call has had its result, and has it again."""
-
     def __init__(self, instead_of: Any, result: Any) -> None:
         super().__init__()
         self._tool = instead_of

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..on_demand import names
+from ..ground import names
 from .calls import (
     Attachment,
     AttachmentLoader,

@@ -18,15 +18,13 @@ from pydantic_core import from_json, to_json
 
 from ..content import Block, Media, Text, ToolResult
 from ..errors import ExportError
+from ..ground import deeper_than
 from ..limits import Limits
 from ..parts import Part, ToolCall
-from ..stages.arguments import arguments_of
-from ..text import deeper_than
-from ..wires import Answer, Wire, find, known
-from ..wires.formats import CallFormat, ResultFormat
-from ..wires.reading import object_of
-from ..wires.transcript import CallResult, Returned, decoded, encoded, text_of
-from .contributions import InspectedCall, InspectedResult, ToolCallAccessor, ToolCallAdapter, ToolResultAccessor
+from ..stages import arguments_of
+from ..wires import Answer, CallFormat, CallResult, ResultFormat, Returned, Wire, find, known, object_of, text_of
+from ..wires.transcript import decoded, encoded
+from .contributions import InspectedCall, InspectedResult, ToolResultAccessor
 from .formats import NATIVE_RESULT, STORED_WIRE, TARGET_FORMATS, TOOL_RESULT, call_formats
 
 JSON: TypeAlias = Mapping[str, Any]
@@ -57,17 +55,7 @@ class SanitizedCall(dict[str, Any]):
         return f"SanitizedCall({dict(self)!r}, problem={self.problem!r})"
 
 
-# -- the formats of the wires ------------------------------------------------------------------------------------------
-
-
-def accessor_of(format: CallFormat) -> ToolCallAccessor:
-    """Returns the reader of a format's calls."""
-    return ToolCallAccessor(format.name, partial(_inspected, format), format.replaced)
-
-
-def adapter_of(format: CallFormat) -> ToolCallAdapter:
-    """Returns the writer of calls in a format."""
-    return ToolCallAdapter(format.name, partial(_written, format))
+# -- the formats of the wires --
 
 
 def stored_call(call_id: str, name: str, arguments: str, *, raw: bool) -> dict[str, Any]:
@@ -75,7 +63,7 @@ def stored_call(call_id: str, name: str, arguments: str, *, raw: bool) -> dict[s
     return next(format for format in find(STORED_WIRE).calls if format.raw is raw).write(name, call_id, arguments)
 
 
-def _inspected(format: CallFormat, call: JSON) -> InspectedCall | None:
+def inspected(format: CallFormat, call: JSON) -> InspectedCall | None:
     found = format.read(call)
     if found is None:
         return None
@@ -100,7 +88,6 @@ def _raw_text(given: object) -> tuple[str | None, dict[str, Any], str | None]:
 
 
 def _arguments(given: object) -> tuple[dict[str, Any] | None, dict[str, Any], str | None]:
-    """Returns payload, metadata and problem of a function call's arguments, be they text or a value."""
     # Arguments that an SDK has parsed get the bounds of those that `finalize` parses.
     if isinstance(given, Mapping):
         problem = _misfit(given)
@@ -120,7 +107,6 @@ def _arguments(given: object) -> tuple[dict[str, Any] | None, dict[str, Any], st
 
 
 def _misfit(arguments: JSON) -> str | None:
-    """Returns the code of the problem that keeps a value from being the arguments of a call; None if there is none."""
     # Written into the next request they would break it, or raise an exception that nobody expects there.
     if deeper_than(_LIMITS.max_json_depth, arguments):
         return "too_deep"
@@ -135,7 +121,7 @@ def _misfit(arguments: JSON) -> str | None:
     return None
 
 
-def _written(format: CallFormat, call: InspectedCall) -> dict[str, Any]:
+def written(format: CallFormat, call: InspectedCall) -> dict[str, Any]:
     arguments = _call_text(call) if format.raw else arguments_text(call) if format.as_text else call.arguments or {}
     return format.write(call.tool_name, call.call_id, arguments, namespace=call.namespace)
 
@@ -157,7 +143,7 @@ def _call_text(call: InspectedCall) -> str:
     return text
 
 
-# -- results ---------------------------------------------------------------------------------------------------------
+# -- results --
 
 # A tool's value is stored as an ordinary message. Translations look at its ``toolResult``:
 #
@@ -253,11 +239,10 @@ def _shown(piece: object) -> str:
     return "[block]"
 
 
-# -- the description of results ----------------------------------------------------------------------------------------
+# -- the description of results --
 
 
 def accessors_of(wires: Iterable[Wire]) -> tuple[ToolResultAccessor, ...]:
-    """Returns readers of stored results, of those of wires, and of MCP's."""
     # Providers that share a format share its row, and the first of them reads it.
     owners: dict[ResultFormat, Wire] = {}
     for wire in wires:
@@ -270,7 +255,6 @@ def accessors_of(wires: Iterable[Wire]) -> tuple[ToolResultAccessor, ...]:
 
 
 def _stored(result: JSON) -> InspectedResult | None:
-    """Reads a message of the stored history, or its ``toolResult`` alone."""
     payload = result.get("toolResult") if result.get("role") == "tool" else result
     if not isinstance(payload, Mapping) or "tool_use_id" in payload:
         return None
@@ -338,7 +322,7 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-# -- results in a native history, written by each wire's own `render` -------------------------------------------------
+# -- results in a native history, written by each wire's own `render` --
 
 
 def render_results(
@@ -351,15 +335,32 @@ def render_results(
     if target not in TARGET_FORMATS:
         raise ExportError(f"cannot write results for {target!r}; known: {', '.join(TARGET_FORMATS)}")
     wire = find(target)
-    made = [_call(result, wire, place, name_of) for place, result in enumerate(results)]
-    calls = {call.call_id: call for call in made}
-    if len(calls) < len(results):
+    by_id = {_id(result, wire, place): result for place, result in enumerate(results)}
+    if len(by_id) < len(results):
         raise ExportError("two results are for one call; a history has one for each")
     stand_ins = StandIns([result.source for result in results])
     ready = tuple(
-        result_for(result, call_id, content, stand_ins, name_of)
-        for result, call_id, content in zip(results, calls, contents, strict=True)
+        CallResult(
+            call_id=call_id,
+            content=result.text,
+            is_error=result.is_error,
+            name=name_of(result.tool_name) if result.tool_name else None,
+            blocks=stand_ins.hidden(result.blocks),
+            native=content,
+        )
+        for (call_id, result), content in zip(by_id.items(), contents, strict=True)
     )
+    calls = {
+        call_id: ToolCall(
+            call_id=call_id,
+            name=name_of(result.tool_name or ""),
+            kind=result.kind,
+            status="ready",
+            index=place,
+            call_id_synthesized=result.call_id is None,
+        )
+        for place, (call_id, result) in enumerate(by_id.items())
+    }
     # `render` writes results as a part of their answer: that is rendered with and without them, and cut off.
     asked = Answer(
         parts=tuple(Part(kind="call", call_id=call_id) for call_id in calls),
@@ -368,32 +369,8 @@ def render_results(
         results=(),
         own_wire=False,
     )
-    written = wire.render(replace(asked, results=ready))[len(wire.render(asked)) :]
-    names = dict(zip(calls, results, strict=True))
-    return wire.results.of_messages(with_metadata(stand_ins.shown(written), wire.results, names))
-
-
-def result_for(
-    result: InspectedResult, call_id: str, native: Any, stand_ins: StandIns, name_of: Callable[[str], str]
-) -> CallResult:
-    """Returns a result as a wire's `render` takes it, with stand-ins for its attachments."""
-    return CallResult(
-        call_id=call_id,
-        content=result.text,
-        is_error=result.is_error,
-        name=name_of(result.tool_name) if result.tool_name else None,
-        blocks=stand_ins.hidden(result.blocks),
-        native=native,
-    )
-
-
-def with_metadata(
-    messages: list[dict[str, Any]], format: ResultFormat, results: Mapping[str, InspectedResult]
-) -> list[dict[str, Any]]:
-    """Returns the messages with ``_metadata`` in results: failures, and tools' names where results are messages."""
-    # The wire has no field for them, and without them a native history could not be read back as it was. They stay in
-    # the native history; `ready_messages` removes them.
-    return messages if format.call_id_key is None else [_tagged(message, format, results) for message in messages]
+    made = wire.render(replace(asked, results=ready))[len(wire.render(asked)) :]
+    return wire.results.of_messages([_tagged(message, wire.results, by_id) for message in stand_ins.shown(made)])
 
 
 def without_metadata(message: JSON) -> JSON:
@@ -404,24 +381,17 @@ def without_metadata(message: JSON) -> JSON:
 
 
 def _tagged(message: dict[str, Any], format: ResultFormat, results: Mapping[str, InspectedResult]) -> dict[str, Any]:
-    found = results.get(str(message.get(str(format.call_id_key)))) if format.recognises(message) else None
+    """Returns a message with ``_metadata`` if it is a result: a failure, and its tool's name where it is a message."""
+    # The wire has no field for them, and without them a native history could not be read back as it was. They stay in
+    # the native history; `ready_messages` removes them.
+    key = format.call_id_key
+    found = results.get(str(message.get(key))) if key is not None and format.recognises(message) else None
     if found is None:
         return message
     metadata: dict[str, Any] = {"tool_name": found.tool_name} if format.is_message and found.tool_name else {}
     if found.is_error:
         metadata["is_error"] = True
     return {**message, "_metadata": metadata} if metadata else message
-
-
-def _call(result: InspectedResult, wire: Wire, place: int, name_of: Callable[[str], str]) -> ToolCall:
-    return ToolCall(
-        call_id=_id(result, wire, place),
-        name=name_of(result.tool_name or ""),
-        kind=result.kind,
-        status="ready",
-        index=place,
-        call_id_synthesized=result.call_id is None,
-    )
 
 
 def _id(result: InspectedResult, wire: Wire, place: int) -> str:
@@ -438,7 +408,7 @@ def _for_mcp(result: InspectedResult, content: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": result.text}], "isError": result.is_error}
 
 
-# -- attachments -------------------------------------------------------------------------------------------------------
+# -- attachments --
 
 # Images and files are stored once, referred to in messages, and expanded only in the request that is sent. A reference
 # is a dict of its own, never a piece of text, so that nothing that a person or a model writes can be mistaken for one.
@@ -485,7 +455,6 @@ class MemoryAttachments:
         return id_
 
     def __call__(self, id_: str, /) -> Attachment | None:
-        """Returns the attachment of this id, or None."""
         return self._kept.get(id_)
 
     def __len__(self) -> int:
@@ -527,7 +496,6 @@ def compact_attachments(payload: Any, store: AttachmentStore) -> Any:
 
 
 def is_reference(node: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Returns whether this is made by `reference`."""
     return isinstance(node, Mapping) and node.get("type") == "attachment_ref" and isinstance(node.get("id"), str)
 
 
@@ -590,7 +558,6 @@ def _rewritten(node: Any, change: Callable[[Any], Any], left_alone: frozenset[st
 
 @lru_cache(maxsize=1)
 def _argument_places(wires: tuple[Wire, ...]) -> frozenset[str]:
-    """Returns the types and keys of calls that have their arguments as a value."""
     # Derived from the wires' own rows, so that the arguments of a registered wire's calls are left alone, too.
     lists = {wire.rules.call_path.partition("[")[0] for wire in wires if wire.rules.call_path}
     formats = [format for format in call_formats(wires) if not (format.as_text or format.raw)]
@@ -649,7 +616,6 @@ def _read(written: object) -> Block | None:
 
 
 def attachment_of(block: Block) -> Mapping[str, Any] | None:
-    """Returns the reference that stands for a block's bytes, if one does."""
     return block.state if is_reference(block.state) else None
 
 
@@ -668,7 +634,6 @@ class StandIns:
         return text
 
     def hidden(self, blocks: Iterable[Block]) -> tuple[Block, ...]:
-        """Returns blocks for `render`: an attachment has its stand-in for data."""
         return tuple(
             replace(block, data=self._text(ref["id"], block.mime_type), state=None)
             if isinstance(block, Media) and (ref := attachment_of(block)) is not None
@@ -677,7 +642,6 @@ class StandIns:
         )
 
     def shown(self, messages: Any) -> Any:
-        """Returns the output of `render` with references for the stand-ins."""
         return rewritten(messages, self._shown) if self._ids else messages
 
     def _shown(self, node: Any) -> Any:
@@ -693,11 +657,9 @@ class StandIns:
         return node
 
     def covered(self, messages: Any) -> Any:
-        """Returns native messages for `read`, with stand-ins for the references."""
         return expand_attachments(messages, lambda id_: Attachment(b64decode(self._text(id_))))
 
     def uncovered(self, blocks: Iterable[Block]) -> tuple[Block, ...]:
-        """Returns the blocks of `read` with the references of attachments in place of stand-ins."""
         return tuple(
             replace(block, data=None, state=reference(self._ids[block.data][0]))
             if isinstance(block, Media) and block.data in self._ids

@@ -2,13 +2,12 @@
 
     explicit config  >  provider  >  provider extension  >  tool  >  built-in
 
-Accessors inspect: they describe a foreign object neutrally. Adapters write one of their format from such a description.
-Each of the three flows (schemas, calls, results) has its own kinds of both.
+Accessors describe a foreign object neutrally, adapters write one of their format from that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -101,7 +100,6 @@ class InspectedResult:
 
 
 Level: TypeAlias = Literal["config", "provider", "extension", "tool", "built_in"]
-"""The origin of a contribution."""
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 """The levels in order of precedence."""
@@ -229,8 +227,3 @@ def contribution_of(party: object) -> Contribution | None:
             f"{name}.get_tool_interop_contribution(): expected a Contribution or None, got {type(found).__name__}"
         )
     return None
-
-
-def contributions_of(parties: Iterable[object]) -> list[Contribution]:
-    """Returns the contributions of several parties, in their order."""
-    return [found for party in parties if (found := contribution_of(party)) is not None]

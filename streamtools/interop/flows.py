@@ -1,7 +1,4 @@
-"""Converts in three flows: schemas of a tool's author, calls of the model, results that go back to it.
-
-Each finds the accessor that knows the given object, and the adapters that write the wanted format.
-"""
+"""Converts in three flows: schemas of a tool's author, calls of the model, results that go back to it."""
 
 from __future__ import annotations
 
@@ -52,8 +49,6 @@ class ConvertedSchema:
 
 
 class SchemaFlow:
-    """Converts schemas by accessors and adapters, in their order of precedence."""
-
     def __init__(self, contributions: Sequence[Contribution], memory: Memory) -> None:
         self._accessors = _first(contributions, lambda c: c.schema_accessors, lambda piece: piece.format)
         self._adapters = _first(contributions, lambda c: c.schema_adapters, lambda piece: (piece.source, piece.format))
@@ -62,7 +57,6 @@ class SchemaFlow:
         self._memory = memory
 
     def inspect(self, schema: Mapping[str, Any]) -> InspectedSchema:
-        """Returns the description of a schema."""
         if (count := len(members(dict(schema)))) != 1:
             raise ExportError(f"expected the schema of one tool, got {count}; registry.describe(...) splits a group")
         # In their order of precedence: the first that recognises the schema reads it.
@@ -80,13 +74,11 @@ class SchemaFlow:
         return format in self._accessors or format in self._written_formats
 
     def _format(self, wanted: str) -> str:
-        """Returns the format in which to write a schema, for a wanted one that may be of calls alone."""
         return wanted if self._knows(wanted) else entry_of(wanted)
 
     def convert(
         self, schema: dict[str, Any], target: ToolInteropTarget, target_formats: Sequence[str] | None
     ) -> ConvertedSchema:
-        """Writes a schema in a format that the target accepts."""
         found = self.inspect(schema)
         self._memory.note_schema(found)
         wanted = list(dict.fromkeys(map(self._format, target_formats or target.formats())))
@@ -102,7 +94,6 @@ class SchemaFlow:
         return _first_written(adapters, lambda adapter: self._written(found, adapter, target))
 
     def _accepted(self, found: InspectedSchema, wanted: Sequence[str]) -> str | None:
-        """Returns the format among those wanted that a schema is written in, if it is."""
         if found.format in wanted or found.kind == "built_in":
             return found.format if found.format in wanted else None
         # An entry may be of two formats: those of Gemini's Interactions are of the Responses API, too, where they have
@@ -141,15 +132,12 @@ def _is_run_by(schema: InspectedSchema, target: ToolInteropTarget) -> bool:
 
 
 class CallFlow:
-    """Converts calls by accessors and adapters, in their order of precedence."""
-
     def __init__(self, contributions: Sequence[Contribution], memory: Memory) -> None:
         self._accessors = _first(contributions, lambda c: c.call_accessors, lambda piece: piece.format)
         self._adapters = _first(contributions, lambda c: c.call_adapters, lambda piece: (piece.source, piece.format))
         self._memory = memory
 
     def inspect(self, call: Mapping[str, Any], wire: str | None = None) -> InspectedCall:
-        """Returns the description of a call of a wire."""
         found = self._memory.as_authored(self._read(call)[0], wire)
         # A call whose arguments were emptied must never run: neither while its object lives, which says so, nor after
         # the provider's history has been read again, where only its id is left.
@@ -200,7 +188,6 @@ class CallFlow:
         return self._read(call)[0].tool_name != self._memory.name_on(wire, found.tool_name)
 
     def sanitize(self, call: dict[str, Any], *, complete: bool) -> dict[str, Any]:
-        """Returns the call as it may stand in a history."""
         if isinstance(call, SanitizedCall):
             return call
         try:
@@ -234,15 +221,12 @@ def _made_up(call: InspectedCall, seed: str) -> str:
 
 
 class ResultFlow:
-    """Reads and writes results by accessors and adapters, in their order of precedence."""
-
     def __init__(self, contributions: Sequence[Contribution], memory: Memory) -> None:
         self._accessors = _first(contributions, lambda c: c.result_accessors, lambda piece: piece.format)
         self._adapters = _first(contributions, lambda c: c.result_adapters, lambda piece: (piece.source, piece.wire))
         self._memory = memory
 
     def inspect(self, result: Mapping[str, Any]) -> InspectedResult:
-        """Returns the description of a result."""
         for accessor in self._accessors.values():
             if (found := accessor.inspect(result)) is not None:
                 # A native one shows the kind of its call, `custom_tool_call_output`; a stored one does not.
@@ -252,19 +236,17 @@ class ResultFlow:
         raise _unknown("result", result)
 
     def content(self, result: InspectedResult, wire: str) -> Any:
-        """Returns a result's content in a wire's own shape; None where the wire writes it."""
         adapter = _adapter_for(self._adapters, result.format, wire)
         content = None if adapter is None else adapter.adapt(result)
         return result.native.get(wire) if content is None else content
 
 
-# -- shared by the flows -----------------------------------------------------------------------------------------------
+# -- shared by the flows --
 
 
 def _first(
     contributions: Iterable[Contribution], pieces: Callable[[Contribution], Iterable[T]], key: Callable[[T], K]
 ) -> dict[K, T]:
-    """Returns the pieces by their keys; of several with one key, the first."""
     found: dict[K, T] = {}
     for contribution in contributions:
         for piece in pieces(contribution):
@@ -273,7 +255,6 @@ def _first(
 
 
 def _adapter_for(adapters: Mapping[tuple[str | None, str], T], source: str, format: str) -> T | None:
-    """Returns the adapter for this very pair, or the one that writes the format from any other."""
     return adapters.get((source, format)) or adapters.get((None, format))
 
 

@@ -1,7 +1,6 @@
 """Names formats (the ways in which schemas and calls are written) and targets (the wires they are written for).
 
-A format's name is its wire and its kind there: ``openai.responses.custom``. A result's format is its wire, or one of
-the two that this package stores. The wires say which formats there are.
+A format's name is its wire and its kind there: ``openai.responses.custom``.
 """
 
 from __future__ import annotations
@@ -12,24 +11,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ExportError
-from ..wires import WIRES, Wire, known
-from ..wires.formats import CallFormat
+from ..wires import WIRES, CallFormat, Wire, known
 
 MCP_CALL = CallFormat(name="mcp.tool", only=frozenset({"name", "arguments", "_meta", "task"}))
 
-BUILT_IN = ".built_in"
-"""The end of the format of a tool that its provider runs itself (``anthropic.messages.built_in``)."""
+BUILT_IN = ".built_in"  # the end of the format of a tool that its provider runs itself (`anthropic.messages.built_in`)
 
-STORED_WIRE = "openai.chat_completions"
-"""The wire in whose formats a stored history has its calls."""
+STORED_WIRE = "openai.chat_completions"  # the wire in whose formats a stored history has its calls
 TOOL_RESULT = "tool_result"
-"""The canonical result: text, and blocks where there is more."""
 NATIVE_RESULT = "provider_native_tool_result"
-"""A result that a tool wrote for one provider."""
 
 
 def call_formats(wires: tuple[Wire, ...]) -> tuple[CallFormat, ...]:
-    """Returns the formats of the wires' calls and MCP's, in the order in which to ask them."""
     # Formats without a mark of their own last, since they recognise others' calls as theirs; first those that know a
     # field which they never have.
     formats = dict.fromkeys([*(format for wire in wires for format in wire.calls), MCP_CALL])
@@ -39,30 +32,15 @@ def call_formats(wires: tuple[Wire, ...]) -> tuple[CallFormat, ...]:
 def entry_of(format: str) -> str:
     """Returns the format of the tools that are called in `format`: the same, unless that is one of calls alone."""
     # Schemas and calls share the names of formats, but a wire may write calls in more ways than tools.
-    return _entries(known()).get(format, format)
-
-
-@lru_cache(maxsize=1)
-def _entries(wires: tuple[Wire, ...]) -> dict[str, str]:
-    """Returns the wires' usual formats of tools, by the formats of calls that no tool has."""
-    shared = {each.name for wire in wires for tool in wire.tools for each in (tool.function, tool.freeform) if each}
-    return {
-        call.name: ((call.raw and tool.freeform) or tool.function).name
-        for wire in wires
-        for tool in wire.tools[:1]
-        for call in wire.calls
-        if call.name not in shared
-    }
+    tools = [tool for wire in known() for tool in wire.tools]
+    if any(each.name == format for tool in tools for each in (tool.function, tool.freeform) if each):
+        return format
+    found = ((call, wire.tools[0]) for wire in known() for call in wire.calls if call.name == format and wire.tools)
+    return next((((call.raw and tool.freeform) or tool.function).name for call, tool in found), format)
 
 
 def raw_formats() -> frozenset[str]:
-    """Returns the formats whose calls have one raw text in place of arguments."""
-    return _raw_formats(known())
-
-
-@lru_cache(maxsize=1)
-def _raw_formats(wires: tuple[Wire, ...]) -> frozenset[str]:
-    return frozenset(format.name for wire in wires for format in wire.calls if format.raw)
+    return frozenset(format.name for wire in known() for format in wire.calls if format.raw)
 
 
 @lru_cache(maxsize=1)
@@ -90,8 +68,7 @@ TARGET_FORMATS: Mapping[str, tuple[str, ...]] = _TargetFormats()
 _FIRST = ("openai.chat_completions", "openai.responses", "anthropic.messages", "gemini.generate_content", "mcp")
 
 if TYPE_CHECKING:
-    FORMATS: tuple[str, ...]
-    """Every built-in format of schemas and calls, the most usual first."""
+    FORMATS: tuple[str, ...]  # every built-in format of schemas and calls, the most usual first
 else:
     # Made when it is asked for, since all wires are loaded for it.
 

@@ -12,6 +12,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ..content import Block, Text
@@ -20,9 +21,7 @@ from ..events import Observation
 from ..history.calls import history_form, wire_named, with_valid_ids
 from ..parts import Part, ToolCall
 from ..turn import Turn
-from ..wires import Answer, Wire
-from ..wires.reading import object_of, objects_in
-from ..wires.transcript import CallResult, Entry, Prompt, Reply, id_as_read, text_of
+from ..wires import Answer, CallResult, Entry, Prompt, Reply, Wire, id_as_read, object_of, objects_in, text_of
 from .calls import (
     AttachmentStore,
     SanitizedCall,
@@ -31,10 +30,8 @@ from .calls import (
     format_tool_result,
     read_blocks,
     render_results,
-    result_for,
     stored_call,
     stored_result,
-    with_metadata,
     without_metadata,
     write_blocks,
 )
@@ -51,7 +48,7 @@ def system_text(messages: Iterable[JSON]) -> str:
     return "\n\n".join(text for each in blocks if (text := text_of(each)))
 
 
-# -- stored to native --------------------------------------------------------------------------------------------------
+# -- stored to native --
 
 
 def to_native_messages(
@@ -111,7 +108,7 @@ class _Writer:
         found = [self._registry.inspect_result(result) for result in results]
         if head is not None and head.get("role") == "assistant":
             return self._answer(head, found)
-        return [*(self._prompt(head) if head is not None else []), *self._orphans(found)]
+        return [*(self._prompt(head) if head is not None else []), *self._results(found)]
 
     def _prompt(self, message: JSON) -> list[dict[str, Any]]:
         role, blocks = message.get("role"), self.stand_ins.hidden(read_blocks(message.get("content")))
@@ -124,11 +121,6 @@ class _Writer:
         calls = {call.call_id: call for place, each in enumerate(found) for call in [self._call(each, place)]}
         if len(calls) < len(found):
             raise ExportError("two calls of one answer have the same id")
-        # A result of no call here is an orphan, which stays behind the answer: the stored order is the history's.
-        by_id = {result.call_id: result for result in results if result.call_id in calls}
-        if len(by_id) < sum(result.call_id in calls for result in results):
-            raise ExportError("two results are for one call; a history has one for each")
-        ours = [by_id[call_id] for call_id in calls if call_id in by_id]
         answer = Answer(
             parts=(*_spoken_parts(message), *(Part(kind="call", call_id=call_id) for call_id in calls)),
             calls=calls,
@@ -136,14 +128,26 @@ class _Writer:
                 call_id: (arguments_text(each), each.arguments or ({"input": ""} if self._is_custom(each) else {}))
                 for call_id, each in zip(calls, found, strict=True)
             },
-            results=tuple(self._result(result, str(result.call_id)) for result in ours),
+            results=(),
             finish="tool_calls" if calls else "stop",
             own_wire=False,
         )
         answer = with_valid_ids(answer, self._wire)
-        names = {written.call_id: result for written, result in zip(answer.results, ours, strict=True)}
-        native = with_metadata(self._wire.render(answer), self._wire.results, names)
-        return [*native, *self._orphans([result for result in results if result.call_id not in calls])]
+        named: dict[str | None, ToolCall] = dict(zip(calls, answer.calls.values(), strict=True))
+        place = {call_id: call.index for call_id, call in named.items()}
+        ours = [
+            replace(
+                result,
+                call_id=call.call_id,
+                tool_name=found[call.index].tool_name,
+                kind="custom" if call.kind == "custom" else "function",
+            )
+            for result in sorted(results, key=lambda result: place.get(result.call_id, 0))
+            if (call := named.get(result.call_id)) is not None
+        ]
+        # A result of no call here stays behind the answer: the stored order is the history's.
+        others = [result for result in results if result.call_id not in calls]
+        return [*self._wire.render(answer), *self._results(ours), *self._results(others)]
 
     def _call(self, call: InspectedCall, place: int) -> ToolCall:
         name = self._name_of(call.tool_name)
@@ -161,16 +165,11 @@ class _Writer:
     def _is_custom(self, call: InspectedCall) -> bool:
         return self._raw and call.payload_kind == "raw"
 
-    def _result(self, result: InspectedResult, call_id: str) -> CallResult:
-        content = self._registry.result_content(result, self._wire.name)
-        return result_for(result, call_id, content, self.stand_ins, self._name_of)
-
     def _name_of(self, tool_name: str) -> str:
         return self._registry.name_on(tool_name, self._wire.name)
 
-    def _orphans(self, results: Sequence[InspectedResult]) -> list[dict[str, Any]]:
-        """Writes results that do not answer a call right before them."""
-        # They are kept: mending a history is for `streamtools.history`.
+    def _results(self, results: Sequence[InspectedResult]) -> list[dict[str, Any]]:
+        # Those that answer nothing are kept, too: mending a history is for `streamtools.history`.
         if not results:
             return []
         contents = [self._registry.result_content(result, self._wire.name) for result in results]
@@ -185,7 +184,7 @@ def _spoken_parts(message: JSON) -> Iterator[Part]:
         yield Part(kind="refusal", text=refusal)
 
 
-# -- native to stored --------------------------------------------------------------------------------------------------
+# -- native to stored --
 
 
 def from_native_messages(
@@ -227,7 +226,6 @@ class _Reader:
         self._answers = 0
 
     def note_metadata(self, messages: Iterable[JSON]) -> None:
-        """Keeps the metadata that `to_native_messages` wrote into results."""
         for message in messages:
             metadata, call_id = message.get("_metadata"), message.get(str(self._wire.results.call_id_key))
             if isinstance(metadata, Mapping) and isinstance(call_id, str):
@@ -278,7 +276,6 @@ class _Reader:
         return {"role": "tool", "content": payload["text"], "toolResult": payload, "metadata": metadata}
 
     def _oldest_open(self, name: str | None) -> str:
-        """Returns the id of the call that a result without one answers."""
         # The first of its name, or the first at all: results without ids are in call order.
         found = next((pair for pair in self._unanswered if pair[0] == name), None) or next(iter(self._unanswered), None)
         if found is None:

@@ -1,7 +1,5 @@
-"""Holds the `ToolInteropRegistry`: reads foreign schemas, calls and results, and writes them for another provider.
-
-A registry belongs to one request. It is built of contributions (`of`), goes through the request's context, and is
-gone with it.
+"""Holds the `ToolInteropRegistry` of one request: reads foreign schemas, calls and results, and writes them for another
+provider.
 """
 
 from __future__ import annotations
@@ -12,12 +10,12 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 from ..errors import ExportError
 from ..wires import WIRES, Wire, find, known
-from .calls import accessor_of, accessors_of, adapter_of, render_results
+from .calls import accessors_of, inspected, render_results, written
 from .contributions import (
     LEVELS,
     Contribution,
@@ -25,7 +23,9 @@ from .contributions import (
     InspectedResult,
     InspectedSchema,
     Level,
-    contributions_of,
+    ToolCallAccessor,
+    ToolCallAdapter,
+    contribution_of,
 )
 from .flows import CallFlow, ConvertedSchema, ResultFlow, SchemaFlow
 from .formats import STORED_WIRE, TARGET_FORMATS, ToolInteropTarget, call_formats, raw_formats
@@ -112,7 +112,10 @@ class ToolInteropRegistry:
             ("tool", tools),
         ]
         found: list[tuple[Level, Contribution]] = [
-            (level, each) for level, parties in levels for each in contributions_of(parties)
+            (level, each)
+            for level, parties in levels
+            for party in parties
+            if (each := contribution_of(party)) is not None
         ]
         return cls(found, descriptors=descriptors)
 
@@ -140,7 +143,7 @@ class ToolInteropRegistry:
         if self._last_resort:
             _warn_if_bypassed()
 
-    # -- schemas ---------------------------------------------------------------------------------------------------
+    # -- schemas --
 
     def describe(self, plugin_name: str, schemas: Iterable[object]) -> list[ToolDescriptor]:
         """Returns descriptors of a plugin's schemas, which they keep as they are.
@@ -207,7 +210,7 @@ class ToolInteropRegistry:
         group, entries = namespace_format(to.wire), [found.schema for found in converted]
         return entries if group is None else group.joined(entries)
 
-    # -- calls -----------------------------------------------------------------------------------------------------
+    # -- calls --
 
     def inspect_call(self, call: Mapping[str, Any]) -> InspectedCall:
         """Returns a call's tool, its id, and its payload as that tool takes it.
@@ -284,7 +287,7 @@ class ToolInteropRegistry:
         """Returns a tool's name for a target: its own, unless the target refuses that."""
         return self._memory.name_on(_target(target).wire, tool_name)
 
-    # -- results ---------------------------------------------------------------------------------------------------
+    # -- results --
 
     def inspect_result(self, result: Mapping[str, Any]) -> InspectedResult:
         """Returns the description of a result, be it a stored one (`format_tool_result`) or a provider's.
@@ -332,13 +335,14 @@ class ToolInteropRegistry:
 
 @lru_cache(maxsize=1)
 def _built_in(wires: tuple[Wire, ...]) -> Contribution:
-    """Returns the contribution that every registry has: the formats of all known wires, and those of none."""
     return Contribution(
         name="built-in",
         schema_accessors=schema_accessors(),
         schema_adapters=schema_adapters(),
-        call_accessors=tuple(accessor_of(format) for format in call_formats(wires)),
-        call_adapters=tuple(adapter_of(format) for format in call_formats(wires)),
+        call_accessors=tuple(
+            ToolCallAccessor(format.name, partial(inspected, format), format.replaced) for format in call_formats(wires)
+        ),
+        call_adapters=tuple(ToolCallAdapter(format.name, partial(written, format)) for format in call_formats(wires)),
         result_accessors=accessors_of(wires),
     )
 
@@ -352,7 +356,7 @@ def _target(target: ToolInteropTarget | str) -> ToolInteropTarget:
     return ToolInteropTarget(target) if isinstance(target, str) else target
 
 
-# -- the registry of the request that a task is part of ----------------------------------------------------------------
+# -- the registry of the request that a task is part of --
 
 
 _IN_FORCE: ContextVar[Callable[[], object | None] | None] = ContextVar("tool_interop_registry", default=None)
@@ -365,7 +369,6 @@ def put_in_force(registry: object) -> None:
 
 
 def _warn_if_bypassed() -> None:
-    """Warns, where the caller of this package stands, if this task's request has a registry of its own."""
     in_force = _IN_FORCE.get()
     if in_force is not None and in_force() is not None:
         warnings.warn(

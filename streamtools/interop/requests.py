@@ -11,13 +11,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from ..errors import ExportError
 from ..history import repair
 from ..tools.entries import tool_formats
-from ..wires import find, names
-from ..wires.reading import object_of
+from ..wires import find, names, object_of
 from .calls import AttachmentLoader, expand_attachments, without_metadata
 from .formats import TARGET_FORMATS, ToolInteropTarget
 from .registry import ToolDescriptor, ToolInteropRegistry, put_in_force
@@ -133,13 +132,6 @@ State: TypeAlias = dict[str, Any]
 Context: TypeAlias = Mapping[str, Any]
 
 
-@runtime_checkable
-class _Initialises(Protocol):
-    def initialize_request(
-        self, native_messages: Any, state: State, *, context: Context | None = None
-    ) -> tuple[Any, State]: ...
-
-
 def initialize_request(
     native_messages: Sequence[Mapping[str, Any]],
     state: State,
@@ -205,8 +197,8 @@ def initialize_stack(
         ExportError: nobody handled the tools, and the provider has no ``wire``; or see `initialize_request`.
     """
     for party in (*extensions, provider):
-        if isinstance(party, _Initialises):
-            native_messages, state = party.initialize_request(native_messages, state, context=context)
+        if (own := getattr(party, "initialize_request", None)) is not None:
+            native_messages, state = own(native_messages, state, context=context)
     wire = _wire_of(provider)
     if wire is None:  # tools that nobody put in would be missing without an error
         payload = (state.get("request") or {}).get("payload") or {}
@@ -268,7 +260,6 @@ def _no_loader(id_: str) -> NoReturn:
 
 
 def _fields(wire: str, tools: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns a request's fields for its tools, and for their choice if there are any."""
     format = next(iter(find(wire).tools if wire in names() else ()), None)
     if format is None:  # a wire that is not known: most have the field of Chat Completions
         return {"tools": tools}

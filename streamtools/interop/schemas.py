@@ -1,8 +1,4 @@
-"""Reads and writes the schemas of functions in each provider's format, and fits them to a provider that accepts less.
-
-A reader takes any dict, and returns None for one that is not of its format. A writer copies the source, which stays as
-it was authored. Both go by the row of their wire.
-"""
+"""Reads and writes the schemas of functions in each provider's format, by the row of its wire, and fits them to it."""
 
 from __future__ import annotations
 
@@ -16,16 +12,15 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from ..errors import ExportError, InvalidArguments, SchemaError, ToolDefinitionError
-from ..exports import export
+from ..exports import export, targets
+from ..ground import deeper_than
 from ..limits import Limits
 from ..schema.dialects import Action
 from ..schema.names import qualified
-from ..text import deeper_than
 from ..tools import Tool
-from ..tools.entries import find, targets, tool_formats
-from ..wires import WIRES
-from ..wires.formats import JSON, EntryFormat, NamespaceFormat, ToolEntry, ToolFormat
-from ..wires.reading import object_of
+from ..tools.entries import find, tool_formats
+from ..wires import WIRES, EntryFormat, NamespaceFormat, ToolEntry, ToolFormat, object_of
+from ..wires.formats import JSON
 from .contributions import InspectedCall, InspectedSchema, ToolSchemaAccessor, ToolSchemaAdapter
 from .formats import BUILT_IN, TARGET_FORMATS
 
@@ -35,7 +30,6 @@ _INPUT_DESCRIPTION = "The whole input, as plain text."
 
 
 def schema_accessors() -> tuple[ToolSchemaAccessor, ...]:
-    """Returns the readers of all formats, in the order in which to ask them."""
     # Formats with a mark of their own, and of these first those that know a field which they never have; tools that a
     # provider runs itself; formats without a mark, which recognise many dicts as theirs.
     sure: list[ToolSchemaAccessor] = []
@@ -48,18 +42,15 @@ def schema_accessors() -> tuple[ToolSchemaAccessor, ...]:
 
 
 def schema_adapters() -> tuple[ToolSchemaAdapter, ...]:
-    """Returns the writers of all formats."""
     formats = _entry_formats(tool_formats()).values()
     return tuple(ToolSchemaAdapter(format.name, SchemaWriter(format)) for format in formats)
 
 
 def namespace_format(wire: str) -> NamespaceFormat | None:
-    """Returns the form of a group of tools on a wire; None if the wire has none."""
     return next((format.namespace for format in tool_formats() if format.name == wire), None)
 
 
 def members(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the tools of a group, each as a group of its own; any other schema as it is."""
     groups = (format.namespace for format in tool_formats() if format.namespace is not None)
     return next((found for group in groups if (found := group.split(schema)) != [schema]), [schema])
 
@@ -71,19 +62,17 @@ def alike(format: str) -> frozenset[str]:
 
 
 def require_shallow(schema: InspectedSchema) -> None:
-    """Raises an `ExportError` if a part of the schema is nested too deep."""
     # `deepcopy` and writers of JSON recurse: without this they would raise a RecursionError.
     if deeper_than(_MAX_DEPTH, [schema.parameters, schema.output_schema, schema.annotations]):
         raise ExportError(f"tool {schema.tool_name!r}: its schema is nested deeper than {_MAX_DEPTH} levels")
 
 
 def freeform_parameters(description: str | None) -> dict[str, Any]:
-    """Returns the parameters of a freeform tool as a function: one text, called ``input``."""
     text = {"type": "string", "description": description or _INPUT_DESCRIPTION}
     return {"type": "object", "properties": {"input": text}, "required": ["input"]}
 
 
-# -- reading ----------------------------------------------------------------------------------------------------------
+# -- reading --
 
 
 def _inspected(format: EntryFormat, group: NamespaceFormat | None, schema: JSON) -> InspectedSchema | None:
@@ -115,13 +104,11 @@ def _built_in(schema: JSON) -> InspectedSchema | None:
     return None
 
 
-# -- writing ----------------------------------------------------------------------------------------------------------
+# -- writing --
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaWriter:
-    """Writes schemas in one format of a wire."""
-
     format: EntryFormat
 
     def __call__(self, schema: InspectedSchema) -> dict[str, Any]:
@@ -153,11 +140,10 @@ def _accepts_one_text(parameters: JSON) -> bool:
     return one and only.keys() <= {"type", "description", "title"} and only.get("type") == "string"
 
 
-# -- losses -----------------------------------------------------------------------------------------------------------
+# -- losses --
 
 
 def losses(schema: InspectedSchema, format: str) -> tuple[str, ...]:
-    """Returns a line for each part of a schema that another format cannot express."""
     return tuple(_lost(schema, format))
 
 
@@ -177,12 +163,11 @@ def _lost(schema: InspectedSchema, name: str) -> Iterator[str]:
         yield f"fields of {schema.format} alone: {', '.join(sorted(schema.extra))}"
 
 
-# -- the rows of the wires --------------------------------------------------------------------------------------------
+# -- the rows of the wires --
 
 
 @lru_cache(maxsize=1)
 def _entry_formats(formats: tuple[ToolFormat, ...]) -> Mapping[str, EntryFormat]:
-    """Returns the formats by name; of several with one name, that of the library's own wire."""
     # A registered wire may name a format like one of ours, but must not change how ours are read.
     ordered = sorted(formats, key=lambda format: format.name not in WIRES)
     found: dict[str, EntryFormat] = {}
@@ -194,7 +179,6 @@ def _entry_formats(formats: tuple[ToolFormat, ...]) -> Mapping[str, EntryFormat]
 
 
 def _groups(formats: tuple[ToolFormat, ...]) -> Mapping[str, NamespaceFormat | None]:
-    """Returns the forms of groups by the names of the formats of their tools."""
     ordered = sorted(formats, key=lambda format: format.namespace is not None)
     return {one.name: format.namespace for format in ordered for one in (format.function, format.freeform) if one}
 
@@ -208,7 +192,7 @@ def _strict_dialects(name: str) -> frozenset[str]:
     return frozenset(form.dialect.name for form in strict if form is not None and not form.whole_request)
 
 
-# -- functions fitted to a provider, and the way back ------------------------------------------------------------------
+# -- functions fitted to a provider, and the way back --
 
 # A function is fitted where a provider does not accept all of JSON Schema, or not its name. The rules are those of
 # `streamtools.exports`, which rewrites schemas where it can, with the way back; a `Memory` keeps that for the calls of
@@ -263,7 +247,6 @@ def _fitted(wire: str, name: str, description: str, parameters: Mapping[str, Any
 
 
 def with_fitted(schema: InspectedSchema, found: Fitted) -> InspectedSchema:
-    """Returns the schema as it is to be written."""
     if schema.kind != "function":
         return replace(schema, tool_name=found.name)
     return replace(schema, tool_name=found.name, parameters=found.parameters, description=found.description)
@@ -280,13 +263,11 @@ _MAX_PLAIN_DEPTH = 5  # levels: OpenAI's strict mode once refused more, and a de
 
 
 def _accepts(format: ToolFormat, name: str) -> bool:
-    """Returns whether a format accepts this name, and the plainest of keywords."""
     kept = all(format.dialect.action(keyword) is Action.KEEP for keyword in _KEYWORDS)
     return kept and (format.names is None or format.names.accepts(name))
 
 
 def _is_plain(schema: object, depth: int) -> bool:
-    """Returns whether a schema has only keywords and values that every provider accepts."""
     # Costs a look at each node, where fitting costs a millisecond.
     if not isinstance(schema, Mapping) or depth > _MAX_PLAIN_DEPTH or not schema.keys() <= _KEYWORDS:
         return False
@@ -307,21 +288,15 @@ def _are_texts(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fitted:
-    """Holds a function in the form of a wire that refuses it as it was authored."""
-
     source_name: str
     name: str
-    """The name under which the model calls."""
     parameters: Mapping[str, Any] = field(repr=False)
     description: str = field(repr=False)
     decode: Callable[[Mapping[str, Any]], dict[str, Any]] = field(repr=False)
-    """Returns the tool's own arguments for the model's."""
     losses: tuple[str, ...] = ()
 
 
 class Memory:
-    """Remembers the tools and calls of one request's registry, to understand the model's calls."""
-
     def __init__(self, *, keeps: bool) -> None:
         # A registry outside of any request would grow without an end, and mix the tools of all requests.
         self._keeps = keeps
@@ -332,7 +307,6 @@ class Memory:
         self._names: dict[tuple[str, str], str] = {}
 
     def note_schema(self, schema: InspectedSchema) -> None:
-        """Notes whether a tool takes raw text, and its namespace."""
         if self._keeps and schema.namespace is not None:
             self._namespaces[schema.tool_name] = schema.namespace
         if self._keeps and schema.kind == "custom":
@@ -352,21 +326,17 @@ class Memory:
             self._names[wire, fitted.source_name] = fitted.name
 
     def note_sanitized(self, call_id: str | None) -> None:
-        """Notes that a call lost its arguments."""
         if self._keeps and call_id is not None:
             self._sanitized.add(call_id)
 
     def is_freeform(self, name: str | None) -> bool:
-        """Returns whether the tool of this name takes raw text."""
         return name in self._freeform
 
     def was_sanitized(self, call: InspectedCall) -> bool:
-        """Returns whether a call lost its arguments."""
         # A later call of the same id, with arguments, did not.
         return call.call_id in self._sanitized and not call.payload
 
     def name_on(self, wire: str, name: str) -> str:
-        """Returns the name of a tool on a wire."""
         return self._names.get((wire, name), name)
 
     def as_authored(self, call: InspectedCall, wire: str | None) -> InspectedCall:
@@ -400,7 +370,6 @@ def _decoded(call: InspectedCall, fitted: Fitted) -> InspectedCall:
 
 
 def _unwrapped(call: InspectedCall) -> InspectedCall:
-    """Returns a function's call to a freeform tool as the raw text in it."""
     metadata = {**call.payload_metadata, "unwrapped": True}
     text = call.payload.get("input")
     # Exactly the one text that the schema has: anything else is not a text of the model's, and must not run as one.

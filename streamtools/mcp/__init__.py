@@ -17,16 +17,6 @@ from .pins import Pins, ToolChange
 from .transports import BoundedHTTPTransport, stdio_transport
 
 __all__ = [
-    "BoundedHTTPTransport",
-    "Elicitation",
-    "FetchedTools",
-    "Pins",
-    "RefusedTool",
-    "SchemaCache",
-    "ToolChange",
-    "ServerTool",
-    "fetch_tools",
-    "result_for_mcp",
-    "stdio_transport",
-    "tool_result",
-]
+    "BoundedHTTPTransport", "Elicitation", "FetchedTools", "Pins", "RefusedTool", "SchemaCache", "ToolChange",
+    "ServerTool", "fetch_tools", "result_for_mcp", "stdio_transport", "tool_result",
+]  # fmt: skip

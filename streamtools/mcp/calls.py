@@ -1,8 +1,4 @@
-"""Calls an MCP tool, and translates between the answers of MCP servers and our results, both ways.
-
-`caller` makes one call, from checked arguments to a result. `tool_result` reads a server's answer, which is untrusted
-and bounded. `result_for_mcp` goes the other way: it makes such an answer of an observation, for a server of yours.
-"""
+"""Calls an MCP tool, and translates between the answers of MCP servers and our results, both ways."""
 
 from __future__ import annotations
 
@@ -20,11 +16,11 @@ from ..content import Block, Media, Text, ToolResult
 from ..dispatch.results import is_small
 from ..errors import ToolError, ToolFailed, ToolOutcomeUnknown
 from ..events import Observation
+from ..ground import one_line, well_formed
 from ..limits import Limits
 from ..telemetry.carrier import current_carrier
-from ..text import well_formed
 from ..tools import Effect, ToolContext
-from .definition import excerpt, is_finite, peek, plain, weighed
+from .definition import is_finite, peek, plain, weighed
 from .elicitation import MOST_ROUNDS, Elicitation
 from .peer import OnProgress, Peer, Unasked
 
@@ -73,7 +69,6 @@ def caller(
 
 
 async def _with_input(ask: Callable[..., Awaitable[Any]], elicitation: Elicitation) -> Any:
-    """Returns the answer to a call, whose server may ask for input again and again before it gives one."""
     answer = await ask()
     for _ in range(MOST_ROUNDS):
         if not wants_input(answer):
@@ -104,14 +99,13 @@ def _progress(ctx: ToolContext, limits: Limits) -> OnProgress:
         if is_finite(total):
             report["total"] = total
         if message is not None:
-            report["message"] = excerpt(message, limits.max_error_excerpt)
+            report["message"] = one_line(message, limits.max_error_excerpt)
         ctx.progress(report)
 
     return on_progress
 
 
 def _is_lost(error: BaseException) -> bool:
-    """Returns whether the connection was lost before there was an answer."""
     if isinstance(error, BaseExceptionGroup):  # as the task groups of a transport raise it
         return all(map(_is_lost, error.exceptions))
     code, words = peek(peek(error, "error"), "code"), peek(peek(error, "error"), "message")
@@ -128,7 +122,6 @@ def _lost(server: str, effect: Effect) -> ToolError:
 
 
 def _refusal(error: Exception, server: str, limits: Limits) -> ToolError | None:
-    """Returns the error for the model after a failure of the MCP server or its session; None for any other."""
     if isinstance(error, Unasked):
         return ToolError(f"the MCP server {server!r} was not asked: {error}")
     if isinstance(error, ValidationError):
@@ -138,17 +131,16 @@ def _refusal(error: Exception, server: str, limits: Limits) -> ToolError | None:
     if not isinstance(code, int) or not isinstance(message, str):
         return None
     return ToolError(
-        f"the MCP server {server!r} answered with error {code}: {excerpt(message, limits.max_error_excerpt)}"
+        f"the MCP server {server!r} answered with error {code}: {one_line(message, limits.max_error_excerpt)}"
     )
 
 
-# -- a server's answer as a result -------------------------------------------------------------------------------------
+# -- a server's answer as a result --
 
 
 MAX_ADDRESS_CHARS = 1024
 
-CHECKED_AT_ONCE = 1 << 20
-"""Characters of base64 that are checked before other threads get their turn; a multiple of 4."""
+CHECKED_AT_ONCE = 1 << 20  # characters of base64 that are checked before other threads get their turn; a multiple of 4
 
 ANY_STRUCTURE = "2026-07-28"
 """The first version of the protocol whose structured content may be any JSON value; before, it was an object."""
@@ -206,12 +198,11 @@ def _refuse_other_than_complete(answer: Any) -> None:
             "pass fetch_tools(..., elicitation=Elicitation())"
         )
     if kind not in (None, "complete"):
-        shown = excerpt(kind, 64) if isinstance(kind, str) else type(kind).__name__
+        shown = one_line(kind, 64) if isinstance(kind, str) else type(kind).__name__
         raise ToolError(f"the MCP server's answer is of a kind that is not known here: {shown}")
 
 
 def _written(structured: Any, limits: Limits) -> str:
-    """Returns the structured content as JSON."""
     most = limits.max_result_media_bytes
     count, chars, is_whole = weighed(structured, most, most)
     if not is_whole or count + chars > most:  # as JSON, each value takes at least a character
@@ -278,7 +269,6 @@ _READERS: Mapping[str, Callable[[dict[str, Any]], Block]] = {
 
 
 def _media_of(mime: str, data: Any, filename: str | None) -> Media | None:
-    """Returns the data as media; None if it is not base64."""
     if not isinstance(data, str):
         return None
     # Without the line breaks that MIME adds.
@@ -314,10 +304,10 @@ def _mime(value: Any) -> str | None:
 
 def _line(block: Mapping[str, Any], key: str) -> str:
     value = block.get(key)
-    return excerpt(value, MAX_ADDRESS_CHARS) if isinstance(value, str) else ""
+    return one_line(value, MAX_ADDRESS_CHARS) if isinstance(value, str) else ""
 
 
-# -- our observation as an answer --------------------------------------------------------------------------------------
+# -- our observation as an answer --
 
 
 def result_for_mcp(observation: Observation, *, protocol_version: str = ANY_STRUCTURE) -> dict[str, Any]:
@@ -345,7 +335,6 @@ def result_for_mcp(observation: Observation, *, protocol_version: str = ANY_STRU
 
 
 def _structured(value: Any) -> Any:
-    """Returns the value in plain JSON; None for text, nothing, and values that JSON cannot express."""
     if isinstance(value, (str, ToolResult)):
         return None
     try:

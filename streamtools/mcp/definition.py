@@ -1,9 +1,4 @@
-"""Reads a tool as its server describes it: checked and bounded, before a tool is made of it; and names it.
-
-Input: the SDK's objects of either generation, or plain dicts, with values of any type, which are untrusted. Output: a
-`ServerTool`, or the reason why there is none; and a name for the model that is valid at every provider, so that no two
-are alike.
-"""
+"""Reads a tool as its untrusted server describes it, in any generation of the SDK's objects or as dicts; names it."""
 
 from __future__ import annotations
 
@@ -18,9 +13,9 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
+from ..ground import one_line
 from ..limits import Limits
 from ..schema.names import TOOL_NAMES
-from ..text import cut, well_formed
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _TITLE_CHARS = 256
@@ -33,8 +28,7 @@ HASH_DIGITS = 12
 _PREFIXES = replace(TOOL_NAMES, length=MAX_PREFIX_CHARS)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _BORDER_LIKE = re.compile(r"_(?=[_-]|$)")
-BORDER = "__"
-"""Between prefix and name: ``github__create_issue``."""
+BORDER = "__"  # between prefix and name: ``github__create_issue``
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,12 +72,8 @@ class Unacceptable(Exception):
 
 @dataclass(slots=True)
 class Weight:
-    """Counts the part of a list that has been read."""
-
-    size: int = 0
-    """Bytes of descriptions and schemas as JSON."""
-    values: int = 0
-    """JSON values in schemas."""
+    size: int = 0  # bytes of descriptions and schemas as JSON
+    values: int = 0  # JSON values in schemas
 
 
 def fields_of(definition: ServerTool) -> dict[str, Any]:
@@ -117,10 +107,9 @@ def read_definition(raw: Any, limits: Limits, weight: Weight) -> ServerTool:
 
 
 def refused(raw: Any, reason: str) -> RefusedTool:
-    """Returns the note about an entry, or a definition, that is refused."""
     name = peek(raw, "name")
-    shown = excerpt(name, _NAME_CHARS) if isinstance(name, str) else "(no name)"
-    return RefusedTool(name=shown, reason=excerpt(reason, _REASON_CHARS))
+    shown = one_line(name, _NAME_CHARS) if isinstance(name, str) else "(no name)"
+    return RefusedTool(name=shown, reason=one_line(reason, _REASON_CHARS))
 
 
 def _description(text: Any, limits: Limits, weight: Weight) -> str:
@@ -144,14 +133,12 @@ _INVISIBLE = re.compile(
     "\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 _SEEN = r"(?<=[^\x00-\x7f\u200c\u200d\ufe0e\ufe0f])"  # behind a letter or a picture
-_JOINERS = re.compile(
+_JOINERS = re.compile(  # those that belong to what is seen: one in an emoji, one between two letters (Persian, Hindi)
     rf"{_SEEN}[\ufe0e\ufe0f]?[\u200c\u200d](?=[^\x00-\x7f])|{_SEEN}[\ufe0e\ufe0f]|(?<=[0-9#*])\ufe0f(?=\u20e3)"
 )
-"""Those that belong to what is seen: one in an emoji, one between two letters (Persian, Hindi)."""
 
 
 def invisible(definition: ServerTool) -> str | None:
-    """Returns the reason for which a tool with invisible characters is refused; None if it has none."""
     waiting: list[tuple[str, Any]] = [(name, value) for name, value in fields_of(definition).items() if name != "title"]
     while waiting:
         place, held = waiting.pop()
@@ -170,7 +157,7 @@ def _hidden(text: str) -> re.Match[str] | None:
 
 def _title(raw: Any) -> str | None:
     title = peek(raw, "title") or peek(peek(raw, "annotations"), "title")
-    return excerpt(title, _TITLE_CHARS) if isinstance(title, str) else None
+    return one_line(title, _TITLE_CHARS) if isinstance(title, str) else None
 
 
 def _hints(annotations: Any) -> dict[str, bool]:
@@ -179,7 +166,6 @@ def _hints(annotations: Any) -> dict[str, bool]:
 
 
 def _schema(schema: Any, where: str, limits: Limits, weight: Weight) -> dict[str, Any] | None:
-    """Returns a copy of a schema in plain JSON values, bounded before anything is made of it."""
     if schema is None:
         return None
     if not isinstance(schema, Mapping):
@@ -207,7 +193,7 @@ def _too_large(where: str, limits: Limits) -> Unacceptable:
     return Unacceptable(f"{where} is larger than max_schema_bytes={limits.max_schema_bytes}")
 
 
-# -- names for the model -----------------------------------------------------------------------------------------------
+# -- names for the model --
 
 # With a prefix, `create_issue` of the server `github` becomes `github__create_issue`. The first `__` is the border, so
 # that `a_` with `b` and `a` with `_b` stay apart: the prefix is written so that it neither contains `__` nor ends in
@@ -225,7 +211,6 @@ def checked_prefix(prefix: str | None) -> str:
 
 
 def name_problem(name: object, max_chars: int) -> str | None:
-    """Returns the reason for which a server's name for a tool is refused; None if it is not."""
     if not isinstance(name, str) or not name:
         return "its name is not text"
     if len(name) > max_chars:
@@ -238,11 +223,8 @@ def name_problem(name: object, max_chars: int) -> str | None:
 
 
 def namespaced(prefix: str, name: str) -> str:
-    """Returns the name under which the model calls the tool: a `checked_prefix`, and the server's own name.
-
-    A name that fits is kept as it is. Any other (``files/read``, or one of 100 characters) keeps its valid part and
-    ends in a hash of the whole.
-    """
+    """A name that fits is kept as it is. Any other (``files/read``, or one of 100 characters) keeps its valid part and
+    ends in a hash of the whole."""
     whole = prefix + name
     if TOOL_NAMES.accepts(whole):
         return whole
@@ -252,11 +234,10 @@ def namespaced(prefix: str, name: str) -> str:
     return f"{kept[: TOOL_NAMES.length - HASH_DIGITS - 1]}-{digest}"
 
 
-# -- values of any generation and type ---------------------------------------------------------------------------------
+# -- values of any generation and type --
 
 
 def peek(value: Any, *names: str) -> Any:
-    """Returns the first of the named keys or attributes that exists and is not None."""
     for name in names:
         found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
         if found is not None:
@@ -270,7 +251,6 @@ def is_finite(value: Any) -> bool:
 
 
 def plain(value: Any) -> dict[str, Any]:
-    """Returns an SDK object as its JSON object; a mapping as it is; anything else as an empty object."""
     if isinstance(value, Mapping):
         return dict(value)
     dump = getattr(value, "model_dump", None)
@@ -278,27 +258,13 @@ def plain(value: Any) -> dict[str, Any]:
     return dumped if isinstance(dumped, dict) else {}
 
 
-def excerpt(text: str, max_chars: int) -> str:
-    """Returns a peer's text for a message: on one line, bounded, with codes (``\\u202e``) for invisible characters."""
-    shown = well_formed(text[: max_chars + 1])
-    # Escapes of a terminal, and characters that turn the direction of writing, would change what a person reads.
-    if not shown.isprintable():
-        shown = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in shown)
-    return cut(shown, max_chars)
-
-
 class Weighed(NamedTuple):
-    """Holds the size of a JSON value, as far as it was measured."""
-
     values: int
-    chars: int
-    """Characters of its texts and keys."""
-    is_whole: bool
-    """True if it has no more values than allowed; all were counted unless there are too many characters."""
+    chars: int  # characters of its texts and keys
+    is_whole: bool  # True if it has no more values than allowed; all were counted unless there are too many characters
 
 
 def weighed(value: Any, max_values: int, max_chars: int) -> Weighed:
-    """Measures a JSON value until it exceeds a bound."""
     # Step by step, in place of the length of its JSON: writing that is one step of native code, during which no other
     # thread runs.
     waiting = [value]

@@ -1,11 +1,8 @@
 """Passes what an MCP server asks the user in the middle of a call to those who answer the call: `Elicitation`.
 
-Input: the server's ``elicitation/create``, or its request for input (MCP 2026-07-28). Output: the user's answer, or
-that there is none. A question becomes that of the call, `AnswerRequested`, within the call's timeout.
-
-Theory of operation. A session's callback is not given the call that the server asks for, so a session with an
-`Elicitation` makes one call at a time. A question outside any call, or one whose call ends before the answer, is
-cancelled. The server's words are untrusted: they are bounded, and shown as its own.
+A session's callback is not given the call that the server asks for, so a session with an `Elicitation` makes one call
+at a time. A question outside any call, or one whose call ends before the answer, is cancelled. The server's words are
+untrusted: they are bounded, and shown as its own.
 """
 
 from __future__ import annotations
@@ -18,16 +15,14 @@ import anyio
 from anyio import CancelScope
 
 from ..errors import ToolError
+from ..ground import one_line
 from ..limits import Limits
 from ..tools import ToolContext
-from .definition import excerpt, peek, plain, weighed
+from .definition import peek, plain, weighed
 
-MOST_ROUNDS = 10
-"""How often a server may ask for input in one call; the SDK's own client allows as many."""
-MOST_CHARS = 4096
-"""Characters of a server's message or address."""
-MOST_VALUES = 2_000
-"""Values in the schema of a form."""
+MOST_ROUNDS = 10  # how often a server may ask for input in one call; the SDK's own client allows as many
+MOST_CHARS = 4096  # characters of a server's message or address
+MOST_VALUES = 2_000  # values in the schema of a form
 
 
 class Elicitation:
@@ -62,7 +57,6 @@ class Elicitation:
                     self._asking.cancel()
 
     async def __call__(self, context: Any, params: Any, /) -> Any:
-        """Answers the server, as the SDK's ``elicitation_callback``."""
         from mcp import types  # the session that calls this has imported it
 
         answer = await self.answer(params)
@@ -126,11 +120,10 @@ async def _asked(params: Any, ctx: ToolContext, server: str, limits: Limits) -> 
 
 
 def _line(text: Any) -> str:
-    return excerpt(text, MOST_CHARS) if isinstance(text, str) else ""
+    return one_line(text, MOST_CHARS) if isinstance(text, str) else ""
 
 
 def _is_plain(value: Any) -> bool:
-    """Returns whether a form may have this value: text, a number, True or False, nothing, or a list of texts."""
     if isinstance(value, list):
         return all(isinstance(one, str) for one in value)
     return value is None or isinstance(value, (str, int, float, bool))

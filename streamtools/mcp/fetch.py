@@ -1,8 +1,4 @@
-"""Fetches the tools of an MCP server as tools, and caches its list.
-
-Input: a session. Output: `FetchedTools`, made of all pages of ``tools/list``, which are bounded. A `SchemaCache` keeps
-such lists, each for its server and its caller, for as long as the server allows.
-"""
+"""Fetches the tools of an MCP server as tools, and caches its list for as long as the server allows."""
 
 from __future__ import annotations
 
@@ -19,8 +15,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 import anyio
 from pydantic import ValidationError
 
+from ..dispatch.event_loop import Aside
 from ..errors import SchemaError
-from ..event_loop import Aside
 from ..limits import Limits
 from ..schema import Kept
 from ..tools import Effect, NeedsApproval, Tool
@@ -176,12 +172,9 @@ async def fetch_tools(
 
 
 _Plan: TypeAlias = tuple[str, ServerTool, Effect, NeedsApproval]
-"""The name of a tool that is to be made, its definition, and the caller's decisions about it."""
 
 
 class _Made(NamedTuple):
-    """Holds a new tool, with the parts of its schemas that cannot be enforced."""
-
     name: str
     definition: ServerTool
     tool: Tool[..., Any]
@@ -190,8 +183,6 @@ class _Made(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class _Maker:
-    """Makes tools of one server's definitions, and keeps the tools and the refusals."""
-
     peer: Peer
     server: str
     prefix: str
@@ -216,7 +207,6 @@ class _Maker:
         return await cache.resolve(self.server, ask, credentials=credentials, version=version, limits=self.limits)
 
     async def make(self, definitions: Iterable[ServerTool], pins: Pins | None) -> list[_Made]:
-        """Makes the tools of these definitions, and notes those that cannot be made."""
         plans = list[_Plan]()
         names = set[str]()
         for definition in definitions:
@@ -251,7 +241,6 @@ class _Maker:
         return made
 
     async def add(self, made: _Made) -> None:
-        """Adds a tool that its pin allows, and notes any other."""
         name, definition, tool, unenforced = made
         if self.comparison is not None and (why := await self.comparison.check(definition)):
             self._refuse(definition, why)
@@ -304,7 +293,7 @@ class _Maker:
         return self.effect(definition) if callable(self.effect) else self.effect
 
 
-# -- the list of a server's tools --------------------------------------------------------------------------------------
+# -- the list of a server's tools --
 
 
 MAX_CURSOR_CHARS = 16_384
@@ -313,23 +302,16 @@ MAX_CURSOR_CHARS = 16_384
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Holds a server's list of tools, independent of any session."""
-
-    definitions: tuple[ServerTool, ...]
-    """The tools that can be accepted, sorted by the server's names."""
+    definitions: tuple[ServerTool, ...]  # the tools that can be accepted, sorted by the server's names
     refused: tuple[RefusedTool, ...]
     complete: bool
-    """True if the list was read to its end."""
     ttl_s: float | None
     """Seconds for which the list is valid according to the server (``ttlMs``); None if the server does not say."""
-    public: bool
-    """True if the server says that the list is the same for everybody (``cacheScope``)."""
+    public: bool  # True if the server says that the list is the same for everybody (``cacheScope``)
 
 
 @dataclass(slots=True)
 class _Found:
-    """Collects the content of the pages read so far."""
-
     by_name: dict[str, ServerTool] = field(default_factory=dict)
     refused: list[RefusedTool] = field(default_factory=list)
     ambiguous: set[str] = field(default_factory=set)
@@ -343,7 +325,6 @@ class _Found:
 
 
 async def list_all(peer: Peer, limits: Limits) -> Listing:
-    """Asks for every page, within the limits; problems are listed in `Listing.refused`."""
     found = _Found()
     complete = await _read_pages(peer, limits, found)
     definitions = (found.by_name[name] for name in sorted(found.by_name))
@@ -390,7 +371,6 @@ async def _read_pages(peer: Peer, limits: Limits, found: _Found) -> bool:
 
 
 def _read_page(page: Any, limits: Limits, found: _Found, aside: Aside) -> bool:
-    """Adds a page's tools; returns False if the list ends with it."""
     tools = page if isinstance(page, list) else peek(page, "tools")
     if not isinstance(tools, (list, tuple)):
         found.stop("a page of the list has no list of tools")
@@ -441,7 +421,6 @@ def _add(definition: ServerTool, raw: Any, found: _Found) -> None:
 
 
 def _note_caching(page: Any, found: _Found) -> None:
-    """Notes ``ttlMs`` and ``cacheScope``."""
     # The SDK's objects have defaults where the server has sent nothing, and say which fields were set.
     fields_set = getattr(page, "model_fields_set", None)
     if fields_set is None or "ttl_ms" in fields_set or "ttlMs" in fields_set:
@@ -456,7 +435,7 @@ def _next_cursor(page: Any) -> str | None:
     return cursor if isinstance(cursor, str) and cursor else None  # servers without pages may send ""
 
 
-# -- the cache of lists ------------------------------------------------------------------------------------------------
+# -- the cache of lists --
 
 
 Credentials: TypeAlias = str | bytes | Mapping[str, str] | None
@@ -466,8 +445,6 @@ LIST_CHANGED = "notifications/tools/list_changed"
 
 
 class MessageHandler(Protocol):
-    """Declares a handler for the SDK's ``ClientSession(message_handler=...)``."""
-
     async def __call__(self, message: Any) -> None:
         """Handles a message of the server."""
 

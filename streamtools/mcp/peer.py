@@ -1,8 +1,5 @@
-"""Talks to any object with the methods of an MCP session in one way.
-
-A ``ClientSession`` of the Python SDK is asked through its ``send_request``; anything else (the SDK's ``Client``,
-FastMCP's, a fake) through ``list_tools`` and ``call_tool``, with those of their arguments that it accepts. The ``mcp``
-package is never imported first: an object of the SDK has already imported it.
+"""Talks to any object with the methods of an MCP session in one way: a ``ClientSession`` of the SDK through its
+``send_request``, anything else through ``list_tools`` and ``call_tool``. The ``mcp`` package is never imported first.
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ from pydantic import RootModel, TypeAdapter, ValidationError
 from .definition import peek
 
 WANTED = "mcp>=1.10"
-"""The requirement of the extra ``mcp``."""
 
 OnProgress: TypeAlias = Callable[[float, "float | None", "str | None"], Awaitable[None]]
 """Takes the server's progress about one call: the progress, the total, and a message."""
@@ -30,17 +26,14 @@ OnProgress: TypeAlias = Callable[[float, "float | None", "str | None"], Awaitabl
 HEADER_MISMATCH = -32020
 """The code of a server that wants arguments repeated in HTTP headers (``x-mcp-header``). Nothing was run. The session
 writes these headers, and has not seen the tool's current schema."""
-HEADERS_SINCE = "2026-07-28"
-"""The first version of the protocol in which that is the meaning of the code."""
+HEADERS_SINCE = "2026-07-28"  # the first version of the protocol in which that is the meaning of the code
 
-MAX_RELIST_PAGES = 100
-"""Pages that are searched for one tool after a `HEADER_MISMATCH`."""
+MAX_RELIST_PAGES = 100  # pages that are searched for one tool after a `HEADER_MISMATCH`
 
-CANCEL_PATIENCE_S = 2.0
-"""Seconds allowed for notifying the server of a cancelled call."""
+CANCEL_PATIENCE_S = 2.0  # seconds allowed for notifying the server of a cancelled call
 
-MAX_LINE_CHARS = 8 << 20
-"""Characters of a message that is read once more: as many as a whole list may have."""
+MAX_LINE_CHARS = 1 << 20
+"""Characters of a message that is read once more: as many as one may have over transports of ours."""
 
 
 class Unasked(TypeError):
@@ -55,8 +48,6 @@ class Unasked(TypeError):
 
 
 class Peer:
-    """Asks an initialised session for its tools, and calls them, by ``list_tools`` and ``call_tool``."""
-
     def __init__(self, session: Any) -> None:
         for method in ("list_tools", "call_tool"):
             if not callable(getattr(session, method, None)):
@@ -106,7 +97,6 @@ class Peer:
 
     @property
     def has_pages(self) -> bool:
-        """True if the session can ask for more than the first page."""
         return not self._list_parameters.isdisjoint({"params", "cursor"})
 
     async def call(
@@ -155,7 +145,6 @@ class Peer:
             raise Unasked(self._session) from error
 
     def _wants_headers(self, error: Exception) -> bool:
-        """Returns whether the server wants headers."""
         version = peek(self._session, "protocol_version")
         # Before MCP 2026-07-28 the same number may be an error of the tool's own, after it ran: no second call then.
         modern = isinstance(version, str) and version >= HEADERS_SINCE
@@ -174,12 +163,7 @@ class Peer:
             seen.add(cursor)
 
     def _request(
-        self,
-        name: str,
-        arguments: dict[str, Any],
-        meta: dict[str, str],
-        on_progress: OnProgress,
-        more: dict[str, Any],
+        self, name: str, arguments: dict[str, Any], meta: dict[str, str], on_progress: OnProgress, more: dict[str, Any]
     ) -> Awaitable[Any]:
         types, send = self._types, self._session.send_request
         params = types.CallToolRequestParams(name=name, arguments=arguments, _meta=meta or None, **more)
@@ -193,7 +177,6 @@ class Peer:
 
 
 def _sdk_types(session: Any) -> Any:
-    """Returns the SDK's types if `session` is its ``ClientSession``, else None."""
     module: Any = sys.modules.get("mcp.client.session")
     if module is None or not isinstance(session, module.ClientSession):
         return None
@@ -231,7 +214,6 @@ async def _cancelling(session: Any, types: Any, asked: Awaitable[Any]) -> Any:  
 
 
 def _arguments_of(method: Callable[..., Any]) -> frozenset[str]:
-    """Returns the names of the arguments that a method takes."""
     try:
         signature = inspect.signature(method)
     except (TypeError, ValueError):  # written in C, or a proxy that hides its signature
@@ -239,7 +221,7 @@ def _arguments_of(method: Callable[..., Any]) -> frozenset[str]:
     return frozenset(signature.parameters)
 
 
-# -- pages that the SDK refuses ----------------------------------------------------------------------------------------
+# -- pages that the SDK refuses --
 
 # The type of an answer is given to `send_request`. SDK 1 checks an answer by that type alone. SDK 2 first checks it by
 # its own tables, in which it looks up the request's method; it does not check answers to methods that are in no table,
@@ -266,7 +248,6 @@ _ANY_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
 async def _unchecked_page(session: Any, types: Any, cursor: str | None) -> dict[str, Any]:
-    """Asks an SDK's session for a page, and checks only that the answer is an object."""
     params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
     if not hasattr(types, "InputRequiredResult"):  # pragma: no cover - mcp 1: the tests of sessions run with it, too
         asked = types.ClientRequest(types.ListToolsRequest(method="tools/list", params=params))
@@ -310,7 +291,6 @@ async def _answered(session: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def _page_in(error: ValidationError) -> dict[str, Any] | None:
-    """Returns the page in a line that the transport could not read, maybe empty; None if it has none."""
     found = error.errors(include_url=False, include_context=False)
     line = found[0]["input"] if found else None
     if not isinstance(line, str) or '"result"' not in line or '"tools"' not in line:

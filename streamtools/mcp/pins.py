@@ -1,9 +1,4 @@
-"""Keeps a server's tools as they were approved, so that a server that changes them afterwards is detected.
-
-A server may describe a harmless tool at first and another one a week later: under the same name, under a new name, or
-beside the first. A tool that is not as it was when the server was first used is not offered to the model until somebody
-has approved it.
-"""
+"""Keeps a server's tools as they were approved: one that has changed, or is new, is not offered until approved."""
 
 from __future__ import annotations
 
@@ -17,15 +12,13 @@ from typing import Any, Literal, TypeAlias
 from anyio import to_thread
 from pydantic_core import from_json
 
-from ..exports.exporting import diff
-from ..fields import read_object
-from ..text import one_line, type_name
-from .definition import ServerTool, excerpt, fields_of
+from ..durable.fields import read_object
+from ..exports import diff
+from ..ground import one_line, type_name
+from .definition import ServerTool, fields_of
 
 MAX_LINES = 100
-"""The most differences that a `ToolChange` lists."""
-MAX_LINE_CHARS = 1024
-"""Characters of one difference: a place in a schema, and its old and new value."""
+MAX_LINE_CHARS = 1024  # characters of one difference: a place in a schema, and its old and new value
 MAX_PLACE_CHARS = 256
 
 
@@ -52,13 +45,12 @@ class ToolChange:
         """The differences, one line each, for a person to read: long values are cut, invisible characters are codes."""
         before = {} if self.old is None else fields_of(self.old)
         changes = diff(before, fields_of(self.new))
-        lines = [excerpt(str(change), MAX_LINE_CHARS) for change in changes[:MAX_LINES]]
+        lines = [one_line(str(change), MAX_LINE_CHARS) for change in changes[:MAX_LINES]]
         rest = len(changes) - MAX_LINES
         return (*lines, f"and {rest} more") if rest > 0 else tuple(lines)
 
 
-Approve: TypeAlias = Callable[[ToolChange], "bool | Awaitable[bool]"]
-"""Decides about a change; only ``True`` approves it."""
+Approve: TypeAlias = Callable[[ToolChange], "bool | Awaitable[bool]"]  # decides about a change; only `True` approves it
 
 
 class Pins:
@@ -166,8 +158,6 @@ class Pins:
 
 
 class Comparison:
-    """A server's list of tools beside its pins. Made by `Pins.compare`, and asked about each tool of the list."""
-
     def __init__(self, pins: Pins, server: str, old: Mapping[str, ServerTool]) -> None:
         self._pins = pins
         self._server = server
@@ -202,7 +192,7 @@ class Comparison:
         if old is None:
             return "it was never approved" if self._is_first else "the server has added it, and it was never approved"
         lines = await to_thread.run_sync(lambda: change.lines, abandon_on_cancel=True)
-        places = (excerpt(line.partition(":")[0], MAX_PLACE_CHARS) for line in lines[:3])
+        places = (one_line(line.partition(":")[0], MAX_PLACE_CHARS) for line in lines[:3])
         return f"it is not what was approved: {'; '.join(places)}"
 
 
@@ -212,5 +202,4 @@ def _tool(server: str, name: str, written: Mapping[str, Any]) -> ServerTool:
 
 
 def _arguments(tool: ServerTool) -> str:
-    """Returns a hash of a tool's arguments, by which a tool that was renamed is found."""
     return hashlib.sha256(json.dumps(tool.input_schema, sort_keys=True).encode()).hexdigest()

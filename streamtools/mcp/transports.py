@@ -1,7 +1,4 @@
-"""Opens connections to MCP servers on which each message is bounded before it is parsed.
-
-In: the parameters of a server's process, or an HTTP transport; and `Limits`. Out: what the MCP SDK's ``ClientSession``
-takes. The SDK's own transports gather a line or body without a bound, and parse it in the event loop.
+"""Opens connections to MCP servers on which each message is bounded before it is parsed; the SDK's own have no bound.
 
 An answer beyond ``max_message_bytes`` is dropped as it is read. In its place the session gets an error for the request,
 so that the caller reads what was too large, and the connection goes on.
@@ -18,6 +15,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -26,23 +24,34 @@ from anyio.abc import ObjectReceiveStream, ObjectSendStream, Process
 from anyio.lowlevel import checkpoint
 from pydantic import TypeAdapter
 
+from ..ground import excerpt
 from ..limits import Limits
-from ..text import excerpt
 
-GRACE_S = 2.0
-"""Seconds for a server to end by itself, and again after each signal; as the SDK has them."""
+GRACE_S = 2.0  # seconds for a server to end by itself, and again after each signal; as the SDK has them
 
-SMALL_BYTES = 64 << 10
-"""Lines that are parsed in the event loop; larger ones are parsed in a thread."""
+SMALL_BYTES = 64 << 10  # lines that are parsed in the event loop; larger ones are parsed in a thread
 
-_END_BYTES = 4096
-"""Bytes of each end of a line that is dropped: they have the id of its request."""
+_END_BYTES = 4096  # bytes of each end of a line that is dropped: they have the id of its request
 
 _INTERNAL_ERROR = -32603  # of JSON-RPC
+_VALUE_BYTES = 20  # the least that a JSON value counts for: parsed, a small one takes a hundred times its text
+_STRING = re.compile(rb'"[^"]*"?')
+
+
+def _fits(message: bytes, limits: Limits) -> bool:
+    most = limits.max_message_bytes
+    if len(message) <= most < _VALUE_BYTES * _values_in(message):  # which may stand in texts
+        plain = message.replace(rb"\\", b"").replace(rb"\"", b"")
+        is_much = plain.count(b'"') > most // _VALUE_BYTES * 4  # the quotes of a value and of its name
+        message = plain if is_much else _STRING.sub(b"", plain)
+    return max(len(message), _VALUE_BYTES * _values_in(message)) <= most
+
+
+def _values_in(message: bytes) -> int:
+    return sum(map(message.count, (b",", b"[", b"{")))
 
 
 def _refusal(request_id: Any, method: str, server: str, limits: Limits) -> str:
-    """Returns the answer in the place of one that is too large, as JSON."""
     # It says that the request was answered: the model must not take this for a call that may be made again.
     words = (
         f"{excerpt(server, 200)} has answered {method} with more than max_message_bytes={limits.max_message_bytes}, "
@@ -51,7 +60,7 @@ def _refusal(request_id: Any, method: str, server: str, limits: Limits) -> str:
     return json.dumps({"jsonrpc": "2.0", "id": request_id, "error": {"code": _INTERNAL_ERROR, "message": words}})
 
 
-# -- a process ---------------------------------------------------------------------------------------------------------
+# -- a process --
 
 
 @asynccontextmanager
@@ -108,14 +117,11 @@ async def _end(process: Process) -> None:
 
 
 class _Requests(ObjectSendStream[Any]):
-    """Writes messages to the server's input."""
-
     def __init__(self, process: Process) -> None:
         self._process = process
         self._lock = anyio.Lock()
         self._is_broken = False
-        self.open: dict[Any, str] = {}
-        """The method of each request that has no answer yet, by its id."""
+        self.open: dict[Any, str] = {}  # the method of each request that has no answer yet, by its id
 
     async def send(self, item: Any) -> None:
         """Writes a message. If that is cancelled, the connection is broken, since half of it may be written."""
@@ -140,8 +146,6 @@ class _Requests(ObjectSendStream[Any]):
 
 
 class _Answers(ObjectReceiveStream[Any]):
-    """Reads messages from the server's output."""
-
     def __init__(self, process: Process, requests: _Requests, server: str, limits: Limits) -> None:
         self._process = process
         self._requests = requests
@@ -158,10 +162,10 @@ class _Answers(ObjectReceiveStream[Any]):
         text = self._refusals.popleft() if self._refusals else ""
         while not text:
             line, size = await self._line()
-            if size <= self._limits.max_message_bytes:
+            if size == len(line) and _fits(line, self._limits):
                 text = line.decode("utf-8", "replace") or "\n"  # an empty line is no message either
             else:
-                self._refuse(line)
+                self._refuse(line[:_END_BYTES] + line[-_END_BYTES:])
                 text = self._refusals.popleft() if self._refusals else ""
         read = _messages().validate_json
         try:
@@ -212,7 +216,7 @@ def _messages() -> TypeAdapter[Any]:
     return TypeAdapter(JSONRPCMessage)
 
 
-# -- HTTP --------------------------------------------------------------------------------------------------------------
+# -- HTTP --
 
 
 class BoundedHTTPTransport:
@@ -275,7 +279,7 @@ class _Body:
 
     def __init__(self, body: Any, limits: Limits, refusal: bytes, end: re.Pattern[bytes] | None) -> None:
         self._body = body
-        self._most = limits.max_message_bytes
+        self._limits = limits
         self._refusal = refusal
         self._end = end
         self._chunks: Any = None
@@ -292,6 +296,7 @@ class _Body:
             chunk = await anext(self._chunks, None)
             if chunk is None:
                 self._is_over, ready = True, bytes(self._held)
+                ready = ready if _fits(ready, self._limits) else self._refusal
             else:
                 ready = self._take(chunk)
         if not ready:
@@ -299,12 +304,12 @@ class _Body:
         return ready
 
     def _take(self, chunk: bytes) -> bytes:
-        """Returns the events that are whole now, or the refusal."""
         held, before = self._held, max(0, len(self._held) - _EVENT_END_BYTES)
         held += chunk
         ends = [found.end() for found in self._end.finditer(held, before)] if self._end is not None else []
-        sizes = [end - start for start, end in zip([0, *ends], [*ends, len(held)], strict=True)]
-        if max(sizes) > self._most:
+        rest = len(held) - max(ends, default=0)
+        events = (bytes(held[start:end]) for start, end in pairwise([0, *ends]))
+        if rest > self._limits.max_message_bytes or not all(_fits(event, self._limits) for event in events):
             self._is_over = True
             held.clear()
             return self._refusal

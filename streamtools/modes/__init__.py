@@ -9,16 +9,12 @@
 Whatever the mode, a call has the same events and the same record. Without a stream: `extract_tool_call`, then
 `validate_tool_call`.
 
-    text_modes     the adapter's interface, the modes, and the choice of a mode for a model
-    reading        the payloads' grammar, the events for it, the check of calls and the message for refused ones
-    responses      whole texts and whole responses; the form of the answer for the model; histories in text
+All of it is in the room `text_calls`.
 """
 
 from __future__ import annotations
 
-from .reading import AskAgain, RetriesSpent, RetryBudget, ToolCallValidation
-from .responses import Payload, parse_json_response, read_results, tool_prompt
-from .text_modes import (
+from ..text_calls.modes import (
     DEFAULT_RULES,
     JSONObjectAdapter,
     ModelRule,
@@ -32,6 +28,8 @@ from .text_modes import (
     get_adapter,
     mode_for,
 )
+from ..text_calls.responses import Payload, parse_json_response, read_results, tool_prompt
+from ..text_calls.validation import AskAgain, RetriesSpent, RetryBudget, ToolCallValidation
 
 __all__ = [
     "DEFAULT_RULES",

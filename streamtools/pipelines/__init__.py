@@ -1,10 +1,15 @@
-"""Runs one stream and its calls in an event loop: `pipeline`, and the ways to go on after it.
+"""Runs one stream and its calls in an event loop, and many as one run."""
 
-entry        `pipeline`, with all of its options; `modelless` has `resume` and `run_calls`
-block        `Pipeline`: the block that reads a stream, and the handle for its calls
-pump         reads the source, feeds the decoder; `queues` holds the events until they are taken
-step         stamps each event, tells the observers
-group_exit   how a step ends, and when: its tasks, its deadlines, its outcome
-hosted       a pipeline that a task group of the caller's holds open
-trajectory   a run of several steps, made by hand, and what caused its events; `agent_loop` makes the requests, too
-"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ground.on_demand import names
+
+if TYPE_CHECKING:
+    from .agent_loop import AgentLoop
+    from .trajectory import Trajectory
+else:
+    __getattr__ = names(__name__, {"agent_loop": "AgentLoop", "trajectory": "Trajectory"})
+
+__all__ = ["AgentLoop", "Trajectory"]

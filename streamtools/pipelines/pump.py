@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import anyio
 from anyio import CancelScope
@@ -15,59 +15,82 @@ from anyio.lowlevel import checkpoint
 
 from ..decode.body import SLICE_BYTES, slices
 from ..decode.decoder import StreamDecoder
+from ..dispatch.event_loop import is_cancelled, refuse_deferred, settle_next
+from ..dispatch.states import Call
 from ..errors import DeadlineExceeded, RequestError, StreamError, TruncatedStream
-from ..event_loop import is_cancelled, refuse_deferred, settle_next
-from ..events import Event, EventBase, Observation, RequestFailed, StreamEnd, StreamWarning, UnknownPayload
+from ..events import Event, EventBase, RequestFailed, StreamEnd, StreamWarning, UnknownPayload
+from ..ground.text import type_name
 from ..limits import Limits
 from ..observers import StreamFacts
-from ..parts import REQUEST_OUTCOMES, ResumePoint
+from ..parts import REQUEST_OUTCOMES, Failure, ResumePoint
 from ..sources import Source
-from ..text import type_name
+from ..stages import Chain, Deferred
+from ..wires import Wire
 from .queues import Outbox
 from .step import Step
-
-if TYPE_CHECKING:
-    from ..sources.failures import Failure
-    from .given_calls import CallsDecoder
 
 Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
 """An async stage: an async generator function that takes the events and yields what goes on."""
 
-ItemDecoder: TypeAlias = "StreamDecoder | CallsDecoder"
-"""A decoder of a source's items into events."""
+LOOKS = 8  # how often a source is looked at within its idle timeout
 
-LOOKS = 8
-"""How often a source is looked at within its idle timeout."""
+
+class ItemDecoder(Protocol):
+    chain: Chain
+    record: Wire | None
+    received: int
+    done: bool
+
+    @property
+    def wire(self) -> str | None: ...
+
+    @property
+    def deferred(self) -> Deferred | None: ...
+
+    def feed(self, item: bytes | Mapping[str, Any], /) -> list[Event]: ...
+
+    def resume(self, made: Iterable[Event], /) -> list[Event]: ...
+
+    def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]: ...
+
+
+class Judge(Protocol):
+    """Decides what becomes of a response that has failed, where that is not simply its end."""
+
+    number: int  # of the attempt, from 1
+
+    def rest(self, error: Exception, point: ResumePoint) -> Source | None:
+        """Returns a source of the rest of a response that broke off so, if it is to be read."""
+        ...
+
+    def discards(self, error: Exception, end: StreamEnd) -> bool:
+        """Discards the attempt that has failed so, if that is decided; returns whether it is. Its last events are then
+        not emitted."""
+        ...
+
+    async def serves(self, call: Call) -> bool:
+        """Gives a call the ending of one that is the same, of a discarded attempt; returns False if it has to run."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
 class Pump:
     """The way of one stream from its source to the step. Run it in a task; cancel that task to stop."""
 
-    _source: Source
-    """Is read to its end, or until the decoder is done, and closed."""
+    _source: Source  # is read to its end, or until the decoder is done, and closed
     _decoder: ItemDecoder
     _step: Step
     _outbox: Outbox
-    """When it is full, the consumer is behind, and reading pauses."""
     _transforms: tuple[Transform, ...]
-    """The events pass through these between decoder and step."""
     _limits: Limits
-    settled: Mapping[str, Observation]
-    """The ends of calls in the turn that is continued, by their ids."""
-    _facts: StreamFacts | None
-    """For observers that see the body itself; None if no model is asked."""
-    judge: Callable[[Exception, StreamEnd], bool] | None = None
-    """Returns whether the attempt that an error has ended is to be discarded, so that its last events are not
-    emitted."""
-    is_void: bool = False
-    """True if it is: nothing was emitted of its end."""
-    resume: Callable[[Exception, ResumePoint], Source | None] | None = None
-    """Returns a source of the rest of a response that broke off so, if it is to be asked for; see `resumed`."""
-    raised: Exception | None = None
-    """The error that the source, a transform or a stage raised."""
-    must_pause: bool = False
-    """True if a call was started, which must begin before more is read."""
+    _facts: StreamFacts | None  # for observers that see the body itself; None if no model is asked
+    _begin: Callable[[Callable[[Event], None]], list[Event]] | None = None  # returns the events before the first
+    judge: Judge | None = None  # is asked when the response has failed
+    is_void: bool = False  # True if it was discarded: nothing was emitted of its end
+    raised: Exception | None = None  # the error that the source, a transform or a stage raised
+    is_broken: bool = False
+    """True if the source is what had come of a response that broke off: the absence of the rest is no error."""
+    must_pause: bool = False  # True if a call was started, which must begin before more is read
     end: StreamEnd | None = None
     """The decoder's own `StreamEnd`, once there is one; a transform may have kept it from being emitted."""
     _is_cut: bool = False  # the rest of the stream is not wanted
@@ -92,7 +115,9 @@ class Pump:
             assert self._rest is not None, "just found"
             self._source, self._rest, self.raised, self._seen_length = self._rest, None, None, -1
             reading = await self._read_source()
-        if reading.cancelled_caught:
+        if (
+            reading.cancelled_caught and not self.is_void
+        ):  # it may be cut behind its last events, while the source is closed
             try:
                 last = [*self._last_events(), *self._noted(refuse_deferred(self._decoder))]
                 self._step.emit_all(self._judged(last))
@@ -100,7 +125,7 @@ class Pump:
                 self.raised = raised
 
     async def _read_source(self) -> CancelScope:
-        self._reading = reading = CancelScope()
+        self._reading = reading = self._step.new_scope()
         if self.raised is not None or self._is_cut:  # before this task began
             reading.cancel()
         with reading:
@@ -108,19 +133,16 @@ class Pump:
         return reading
 
     def _has_rest(self, reading: CancelScope) -> bool:
-        """Returns whether another source is to be read, behind one that has ended so."""
         if reading.cancel_called and self._rest is not None:
             self._rest = None  # a time was over while the source was closed
             return False
         return self._rest is not None or (reading.cancelled_caught and self._finds_rest())
 
     def _finds_rest(self) -> bool:
-        """Returns whether the rest of the response is to be read from another source, since this one broke off."""
         # Transforms see one iteration, which ends with its source.
-        if isinstance(self.raised, DeadlineExceeded):
+        if self.judge is None or self._is_cut or self._transforms or isinstance(self.raised, DeadlineExceeded):
             return False
-        if self.resume is None or self._is_cut or self._transforms or not isinstance(self._decoder, StreamDecoder):
-            return False
+        assert isinstance(self._decoder, StreamDecoder), "else no model is asked, and nobody judges"
         error, source, came = self.raised, self._source, self._decoder.received
         if self._broke is not None and self._broke[2] == came:
             error, source, _ = self._broke  # the rest was refused: that is not why the response broke off
@@ -129,7 +151,7 @@ class Pump:
         if point is not None:
             # Asked with the latest error: a rest that is refused for good is not asked for again.
             latest = self.raised or TruncatedStream("the stream ended before its terminal marker")
-            self._rest = self.resume(latest, point)
+            self._rest = self.judge.rest(latest, point)
         if self._rest is None:
             self.raised, self._blamed = error, source
         return self._rest is not None
@@ -141,11 +163,9 @@ class Pump:
 
     @property
     def came(self) -> bool:
-        """True once the source has brought something."""
         return self._decoder.received > 0
 
     def fail(self, error: StreamError) -> None:
-        """Stops reading: the stream ends with this error."""
         self.raised = self.raised or error
         if self._reading is not None:
             self._reading.cancel()
@@ -173,7 +193,7 @@ class Pump:
     async def _run(self) -> None:
         error: BaseException | None = None
         # Entered before the source is opened, so that the source's own scopes and task groups are closed inside.
-        with CancelScope() as closing:
+        with self._step.new_scope() as closing:
             try:
                 await self._read()
             except BaseException as raised:  # judged below, when the source's own scopes are gone
@@ -199,7 +219,6 @@ class Pump:
         return self._source.later()
 
     async def watch(self, later: AsyncIterator[Mapping[str, Any]], take_back: Callable[[str], None]) -> None:
-        """Takes back the calls that the provider takes back while they run; everything that comes is told."""
         record = self._decoder.record
         taken_back = None if record is None else record.taken_back
         assert taken_back is not None, "else there is nothing to watch"
@@ -209,7 +228,6 @@ class Pump:
                 take_back(call_id)
 
     def stream_error(self) -> StreamError | None:
-        """Returns the error that was raised, as the turn has it."""
         if self.raised is None or isinstance(self.raised, StreamError):
             return self.raised
         error: StreamError = TruncatedStream(f"the source, a stage or a transform raised {type(self.raised).__name__}")
@@ -221,7 +239,6 @@ class Pump:
         return error
 
     def failure(self, error: Exception) -> Failure:
-        """Returns the way in which the request or its stream failed."""
         from ..sources.failures import failure_of  # most requests are answered
 
         source = self._blamed or self._source
@@ -257,23 +274,17 @@ class Pump:
                     await self._pause()
 
     async def _batches(self) -> AsyncGenerator[list[Event], None]:
-        """Yields the events of each item of the source, and at last those of its end.
-
-        Without transforms nobody has to see the events before they are emitted: they are emitted here, and only those
-        of the end are yielded. That saves a hop, 0.1 µs an event.
-        """
+        """Without transforms nobody has to see the events before they are emitted: they are emitted here, and only
+        those of the end are yielded."""
         decoder, step, outbox, direct = self._decoder, self._step, self._outbox, not self._transforms
         chain, queue = decoder.chain, outbox.queue
-        if earlier := list(self._unsettled(decoder.restored)):
-            yield earlier
+        if self._begin is not None:
+            yield self._begin(step.keep)
         try:
             self._pausing = True  # a request may take longer than a stream may be silent
             items = await self._source.items()
             self._pausing = False
             if self._broke is not None:
-                from .resumed import Payloads  # few responses break off
-
-                items = Payloads(items, self._source.as_item, self._limits)
                 step.emit(StreamWarning("response_resumed"))
             if step.observers and (server := self._source.server) is not None:
                 step.tell("see_server", *server)
@@ -311,19 +322,7 @@ class Pump:
             last += self._noted(await self._settle_next())
         yield self._judged(last)
 
-    def _unsettled(self, earlier: Iterable[Event]) -> Iterator[Event]:
-        """Yields the events of the turn that is continued but for those of calls whose end stands: the turn alone has
-        these."""
-        for observation in self.settled.values():
-            self._step.keep(observation)
-        for event in earlier:
-            if getattr(event, "call_id", None) in self.settled:
-                self._step.keep(event)
-            else:
-                yield event
-
     def _seen(self, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Returns the items, which observers of the body see first, if there are any."""
         if self._facts is None or not any(hasattr(observer, "on_item") for observer in self._step.observers):
             return items
         if self._broke is None:
@@ -331,9 +330,8 @@ class Pump:
         return _Seen(items, self._source.as_item, partial(self._step.tell, "on_item"))
 
     def _last_events(self) -> list[Event]:
-        """Returns the decoder's last events, when nothing more comes."""
         error = self.stream_error()
-        is_cut = self._is_cut and error is None
+        is_cut = (self._is_cut or self.is_broken) and error is None
         if self._facts is not None and self._step.observers and not is_cut:
             self._step.tell("end_stream", error)
         last = self._noted(self._decoder.finish(error, abandoned=is_cut))
@@ -349,10 +347,9 @@ class Pump:
         return last
 
     def _judged(self, last: list[Event]) -> list[Event]:
-        """Returns the last events; none if the attempt is to be discarded."""
         error = self.raised or (None if self.end is None else self.end.error)
         if error is not None and self.judge is not None and self.end is not None:
-            self.is_void = self.judge(error, self.end)
+            self.is_void = self.judge.discards(error, self.end)
         return [] if self.is_void else last
 
     def _noted(self, last: list[Event]) -> list[Event]:
@@ -371,12 +368,10 @@ class Pump:
         return events
 
     def _parts(self, item: Any) -> Iterable[bytes | Mapping[str, Any]]:
-        """Returns an item that the source has yielded, in pieces that the decoder takes."""
         payload = self._source.as_item(item)
         return () if payload is None else slices(payload)
 
     async def _pause(self) -> None:
-        """Lets others run: calls that were launched, and a consumer that is behind."""
         self._pausing = True
         if self.must_pause:  # a call that may start now does start now, however fast the source is
             self.must_pause = False
@@ -403,8 +398,6 @@ class Pump:
 
 
 class _Seen:
-    """Items that somebody else sees before they are decoded, as bytes, text or payloads."""
-
     def __init__(
         self,
         items: AsyncIterator[Any],
@@ -436,7 +429,6 @@ def stray(error: BaseException) -> TruncatedStream:
 
 
 def _transformed(transform: Transform, stream: AsyncIterator[Event]) -> AsyncIterator[Event]:
-    """Returns the events that come out of a transform; refuses by its name one that is no async generator function."""
     given: Any = transform(stream)
     if hasattr(given, "__aiter__"):
         return given  # type: ignore[no-any-return]  # it was just looked at
@@ -459,7 +451,6 @@ async def _flat(batches: AsyncIterator[list[Event]]) -> AsyncGenerator[Event, No
 
 
 def unwrapped(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Returns a group's single exception by itself; several stay a group."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

@@ -1,19 +1,7 @@
 """Bounds the queues from the reading task to a pipeline's consumers: the outbox, and a branch for each further one.
 
-    async with anyio.create_task_group() as tasks, pipeline(stream, tools=[...]) as events:
-        tasks.start_soon(show, events.branch(size=64, when_full="drop_oldest"))
-        async for event in events:
-            ...
-
-Theory of operation. A memory object stream costs 6 to 21 µs per event, an `Outbox` 0.7: putting never waits (the pump
-asks for room once per chunk, a tool's event must not wait for anybody), and getting only waits when nothing is there.
-The pump has one number to look at, `Outbox.full_at`, whichever queue wants it to wait. A branch is no task: it is one
-more queue that each event is put into where it is emitted, as the first of those that the event is routed to, so that a
-branch sees events in the order of their `seq`. Putting never waits. The pump keeps the promise of ``"wait"``: it asks
-every queue for room before it reads on. The other rules decide when an event comes which events to let go: there is no
-room if `size` events wait, unless the reader is just about to take them. A reader that waits is therefore never behind,
-however many events one chunk brings; and when a queue fills up, the pump lets others run before the next chunk. A
-branch that is dropped, in whatever thread the garbage is collected, no longer holds up the pump.
+A memory object stream costs 6 to 21 µs per event, an `Outbox` 0.7: putting never waits (the pump asks for room once per
+chunk, a tool's event must not wait for anybody), and getting only waits when nothing is there.
 """
 
 from __future__ import annotations
@@ -25,8 +13,8 @@ from typing import Literal, TypeAlias
 import anyio
 from anyio.lowlevel import checkpoint, current_token
 
+from ..dispatch.event_loop import call_soon, ring
 from ..errors import ConsumerTooSlow
-from ..event_loop import call_soon, ring
 from ..events import (
     Event,
     EventsDropped,
@@ -49,14 +37,11 @@ from ..events import (
 )
 from ..limits import checked_bound
 
-__all__ = ["DELTAS", "Branch", "BranchQueue", "Outbox", "WhenFull"]
-
 WhenFull: TypeAlias = Literal["wait", "drop_oldest", "disconnect"]
 """The rule for a full branch: reading the source pauses; the oldest events are dropped, and an `EventsDropped` stands
 for them; or the branch ends, with `ConsumerTooSlow`."""
 
 DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, OutputDelta, ToolCallDelta, ToolCallFragment})
-"""The events of which there are most; they have no causes."""
 
 _MAY_GO = DELTAS | {
     ProviderItem,
@@ -72,17 +57,11 @@ _MAY_GO = DELTAS | {
 and the turn holds them anyway."""
 
 
-_TURNS = 2
-"""Rounds of the event loop that the pump waits when a branch fills up, so that the branch's reader runs if it can: it
-may not have begun yet. In one round trio runs tasks in any order; after two, every task that could run has run."""
+_TURNS = 2  # rounds of the event loop for the reader of a full branch to run: within one, trio has no order of tasks
 
 
 class Outbox:
-    """A bounded queue of events from the reading task to the consumer.
-
-    Args:
-        size: how many may wait before `wait_for_room` waits.
-    """
+    """A bounded queue of events from the reading task to the consumer; at `size` of them `wait_for_room` waits."""
 
     def __init__(self, size: int) -> None:
         self.queue: deque[Event] = deque()
@@ -90,16 +69,14 @@ class Outbox:
         self.full_at = size
         """The length of `queue` at which the pump asks for room: `size`, or 0 if a branch holds the pump up."""
         self.branches: tuple[BranchQueue, ...] = ()
-        """The queues of further consumers."""
         self.closed = False
         self.resting = False
         """True while nothing comes unless somebody runs a call: a wait for an event then returns without one."""
-        self.awaited: anyio.Event | None = None
-        """Set by the consumer while it waits for an event."""
-        self.room_awaited: anyio.Event | None = None
-        """Set by the pump while it waits for room."""
-        self.skipped_to_end: anyio.Event | None = None
-        """Set by a consumer that wants no event, only the end."""
+        self.new_event: Callable[[], anyio.Event] = anyio.Event
+        """Makes an event: the event loop's own type once that is known, since finding the loop costs more."""
+        self.awaited: anyio.Event | None = None  # set by the consumer while it waits for an event
+        self.room_awaited: anyio.Event | None = None  # set by the pump while it waits for room
+        self.skipped_to_end: anyio.Event | None = None  # set by a consumer that wants no event, only the end
 
     @property
     def is_unread(self) -> bool:
@@ -107,7 +84,6 @@ class Outbox:
         return bool(self.queue) and type(self.queue[0]) is StepStart and not self.branches
 
     def put(self, event: Event) -> None:
-        """Adds an event; never waits. A closed outbox drops it."""
         if not self.closed:
             self.queue.append(event)
             if self.awaited is not None:
@@ -116,13 +92,11 @@ class Outbox:
                 self.queue.clear()
 
     def wake(self) -> None:
-        """Wakes the consumer if it waits for an event."""
         if self.awaited is not None:
             awaited, self.awaited = self.awaited, None
             ring(awaited)
 
     def rest(self) -> None:
-        """Notes that nothing will come by itself, and wakes the consumer."""
         self.resting = True
         self.wake()
         if self.skipped_to_end is not None:
@@ -141,20 +115,16 @@ class Outbox:
                 self.room_awaited = None
 
     def discard(self) -> None:
-        """Drops the events that wait, and keeps none from now on, since nobody takes them any more.
-
-        There is no room from now on, so that the pump pauses wherever it is; cancel the pump first.
-        """
+        """Drops the events that wait, and keeps none from now on. There is no room from now on, so that the pump pauses
+        wherever it is; cancel the pump first."""
         self.close()
         self.queue.clear()
         self.full_at = 0
 
     def hold(self) -> None:
-        """Makes the pump ask for room before it reads on, since a branch is full."""
         self.full_at = 0
 
     def fail_branches(self, error: BaseException | None) -> None:
-        """Has this error raised at each branch, after its last event."""
         for branch in self.branches:
             branch.error = error
 
@@ -185,9 +155,15 @@ class Outbox:
             if self.closed or self.resting:
                 return False
             if self.awaited is None:
-                self.awaited = anyio.Event()
+                self.await_one()
+            assert self.awaited is not None, "just made"
             await self.awaited.wait()
         return True
+
+    def await_one(self) -> None:
+        """Has the consumer woken by the next event."""
+        self.awaited = made = self.new_event()
+        self.new_event = type(made)
 
     async def skip(self) -> None:
         """Drops events until no more will come, or none by itself; the last ones still wait then. The consumer is woken
@@ -260,13 +236,7 @@ class Branch:
 
 class BranchQueue:
     """A bounded queue of events to a branch. The step puts them in without knowing the `Branch`, which may be dropped.
-
-    Args:
-        size: how many events may wait.
-        when_full: the rule for more events than that.
-        hold: is called to make the pump ask for room before it reads on.
-        leave: is called with this queue when no more events are wanted.
-    """
+    `hold` makes the pump ask for room before it reads on; `leave` is called when no more events are wanted."""
 
     def __init__(
         self, size: int, when_full: WhenFull, hold: Callable[[], None], leave: Callable[[BranchQueue], None]
@@ -274,10 +244,8 @@ class BranchQueue:
         checked_bound("size", size)
         if when_full not in _OVERFLOW:
             raise ValueError(f"unknown when_full {when_full!r}; known: {', '.join(_OVERFLOW)}")
-        self.error: BaseException | None = None
-        """The error to raise after the last event."""
+        self.error: BaseException | None = None  # the error to raise after the last event
         self.dropped = 0
-        """The number of events that were dropped."""
         self._settled: deque[Event] = deque()  # the oldest: kept events, with gaps between; never dropped any more
         self._box = Outbox(size)  # the rest
         self._lossless = when_full == "wait"
@@ -290,7 +258,6 @@ class BranchQueue:
 
     @property
     def waiting(self) -> int:
-        """The number of events that wait to be taken."""
         return len(self._settled) + len(self._box.queue)
 
     @property
@@ -298,10 +265,9 @@ class BranchQueue:
         """As `waiting` if the branch is waited for; else 0, since it drops the events that are too many."""
         return self.waiting if self._lossless else 0
 
-    # -- for the step and the pump ---------------------------------------------------------------------------------
+    # -- for the step and the pump --
 
     def put(self, event: Event) -> None:
-        """Adds an event, and applies the rule of the branch if there is no room; never waits."""
         box = self._box
         if full := len(box.queue) >= box.size and not self._reading:
             self._overflow(self, event)
@@ -323,11 +289,9 @@ class BranchQueue:
                 await checkpoint()
 
     def close(self) -> None:
-        """Closes the queue: nothing more will come, and waiting events can still be taken."""
         self._box.close()
 
     def discard(self) -> None:
-        """Drops the events, which nobody wants any more. Wakes the reader and the pump."""
         self.error = None
         self._settled.clear()
         self._box.discard()
@@ -339,7 +303,6 @@ class BranchQueue:
             call_soon(self._token, self.discard)
 
     def _holds(self) -> bool:
-        """Returns whether the pump is to wait."""
         box = self._box
         return len(box.queue) >= box.size and (self._lossless or self._reading > 0 or self._turns > 0)
 
@@ -347,7 +310,7 @@ class BranchQueue:
         """Makes no room: the pump waits after this chunk, and a tool's event waits for nobody."""
 
     def _drop_oldest(self, _: Event) -> None:
-        """Makes room for one event. Drops more than one if many came at once while the reader was about to run."""
+        """Makes room for one event, and for more if many came at once."""
         while len(self._box.queue) >= self._box.size:
             self._drop(self._box.queue.popleft())
 
@@ -365,15 +328,13 @@ class BranchQueue:
             self._settled.append(EventsDropped(event.seq, event.seq, seq=event.seq, step=event.step))
 
     def _disconnect(self, event: Event) -> None:
-        """Ends the branch before this event."""
         self.error = ConsumerTooSlow(size=self._box.size, seq=event.seq)
         self.close()
         self._leave(self)
 
-    # -- for the reader --------------------------------------------------------------------------------------------
+    # -- for the reader --
 
     async def wait(self) -> bool:
-        """Waits for an event; returns False when there will be none."""
         if self._settled or self._box.queue:
             return True
         self._reading += 1
@@ -383,7 +344,6 @@ class BranchQueue:
             self._reading -= 1
 
     def take(self) -> Event:
-        """Returns the oldest event; call it only if there is one."""
         if self._settled:
             return self._settled.popleft()
         event = self._box.queue.popleft()

@@ -10,6 +10,9 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from anyio import CancelScope
+
+from ..errors import contained
 from ..events import (
     AttemptDiscarded,
     CausedEvent,
@@ -26,16 +29,16 @@ from ..events import (
     ToolCallStart,
     ToolCallValidated,
 )
-from ..observers import Observer, Withheld
+from ..ground.text import type_name
+from ..observers import Observer
 from ..parts import StepOutcome, Usage
-from ..text import type_name
 from ..turn import TAKEN_BY, Turn, TurnBuilder
 from ..wires import Wire
 from .queues import DELTAS, Branch, BranchQueue, Outbox, WhenFull
-from .trajectory import Causality, Trajectory
+from .trajectory import Causality, Trajectory, sees_originals, told
 
 if TYPE_CHECKING:
-    from ..privacy.copies import Copies
+    from ..seams import Shown
 
 _PLAIN: frozenset[type[Event]] = frozenset({TextDelta, ReasoningDelta, ToolCallDelta})
 
@@ -51,24 +54,25 @@ class Step:
         self.run_id = trajectory.run_id
         self.number: int
         self.counts = trajectory.counts
-        self.ended = False
-        """True once `StepEnd` is being emitted: nothing more will come."""
+        self.new_scope: Callable[[], CancelScope] = CancelScope  # see `Host`; set as the step begins
+        self.ended = False  # True once `StepEnd` is being emitted: nothing more will come
         self._trajectory = trajectory
         self._outbox = outbox
         self._builder = TurnBuilder()
         self._causality = Causality()
         self.observers: list[Observer] = []
-        """The observers that see the step, from its beginning on."""
         self._listeners: dict[type[Event], tuple[Callback, ...]] = {}
-        self._failures: list[tuple[Observer, Exception]] = []
-        self._guarded: dict[int, Callback] = {}  # of each observer, by its identity
+        self._failures: list[tuple[Observer, BaseException]] = []
+        self._callbacks: dict[int, Callback] = {}  # of each observer, by its identity
         self._routes: dict[type[Event], tuple[Callback, ...]] = {}
         self._other_routes: tuple[()] | None = None  # of events that are not in `_routes`; None: to be found out
         self._cut: list[tuple[Event, Callback | None]] = []  # interrupted events, and the callback that was running
         self._plain: frozenset[type[Event]] = frozenset()  # deltas that only the turn and the consumer want
         self._turn: Turn | None = None  # the final one, once it was asked for
-        self._copies: Copies | None = trajectory.copies(tool_names)  # for the observers, if there is a policy for them
-        self._copied: dict[type[Event], tuple[Callback, ...]] = {}  # the observers of each copy
+        guard = trajectory.guard
+        self._shown: Shown | None = None if guard is None else guard.step(trajectory, tool_names)
+        self._shown_to: dict[type[Event], tuple[Callback, ...]] = {}  # the observers of what is shown
+        self._untold: dict[int, list[tuple[Callback, Event]]] = {}  # of what is shown of interrupted events, last first
 
     @property
     def behind(self) -> int:
@@ -85,7 +89,6 @@ class Step:
             self._listeners[kind] = (*self._listeners.get(kind, ()), callback)
 
     def branch(self, size: int | None, when_full: WhenFull) -> Branch:
-        """Returns a branch into which every event goes from now on; of the outbox's size by default."""
         outbox = self._outbox
         queue = BranchQueue(outbox.size if size is None else size, when_full, outbox.hold, self._leave)
         if self.ended:
@@ -95,42 +98,19 @@ class Step:
             self.reroute()
         return Branch(queue)
 
-    def begin(
-        self,
-        *,
-        asks_model: bool,
-        dispatches: bool,
-        requested_at: float | None = None,
-        request: Mapping[str, Any] | None = None,
-        resumes: str | None = None,
-        proposed_by: str | None = None,
-        continued: bool = False,
-        replayed: bool = False,
-    ) -> None:
-        """Begins the step: gives it its number, and emits its `StepStart`. One that is `replayed` has no observers,
+    def begin(self, start: StepStart) -> None:
+        """Begins the step: gives it its number, and emits its `StepStart`. One that is ``replayed`` has no observers,
         which saw it before."""
         self.number, self._causality = self._trajectory.begin_step()
-        self.observers = [] if replayed else list(self._trajectory.observers)
+        self.observers = [] if start.replayed else list(self._trajectory.observers)
         self.reroute()
         if self.observers:
-            if self._trajectory.privacy is not None:
-                self.tell("obey", self._trajectory.privacy)
+            if self._trajectory.guard is not None:
+                self.tell("obey", self._trajectory.guard)
             self.tell("see_parts", lambda: self._builder.build().parts)
-        start = StepStart(
-            self.run_id,
-            asks_model,
-            dispatches,
-            requested_at=requested_at,
-            request=request,
-            resumes=resumes,
-            proposed_by=proposed_by,
-            continued=continued,
-            replayed=replayed,
-        )
         self.emit(start)
 
     def discard(self, event: AttemptDiscarded) -> None:
-        """Ends an attempt at the answer: the turn and the causes forget it, and its listeners hear no more."""
         self._trajectory.discarded += event.usage or Usage()
         self.emit(event)
         self._causality.begin_attempt()
@@ -141,23 +121,19 @@ class Step:
 
     @property
     def has_output(self) -> bool:
-        """True once the answer has shown something."""
         return self._builder.has_parts
 
     def end(self, outcome: StepOutcome) -> None:
-        """Ends the step with its last event. Idempotent."""
         if not self.ended:
             self.ended = True
             self.emit(StepEnd(outcome))
 
     @property
     def conversation_id(self) -> str | None:
-        """The conversation that the run belongs to."""
         return self._trajectory.conversation_id
 
     @property
     def model(self) -> str | None:
-        """The model of the response; None while it is unknown."""
         return self._builder.start.model if self._builder.start is not None else None
 
     def turn(self, wire: Wire | str | None) -> Turn:
@@ -171,7 +147,6 @@ class Step:
         return turn
 
     def emit_all(self, events: Iterable[Event]) -> None:
-        """Emits each event. Deltas, which are the most frequent, take a path without calls."""
         run, outbox, builder, step = self._trajectory, self._outbox, self._builder, self.number
         for event in events:
             kind = type(event)
@@ -233,10 +208,8 @@ class Step:
         self._builder.add(event)
 
     def resume(self) -> None:
-        """Goes on with the events that were interrupted; the callback that was running is called once more.
-
-        Else calls that the turn contains would be unknown to the listeners that observe them, and to the observers.
-        """
+        """Goes on with the events that were interrupted; the callback that was running is called once more. Else calls
+        that the turn contains would be unknown to the listeners that observe them, and to the observers."""
         while self._cut:
             event, reached = self._cut[0]
             self._builder.add(event)
@@ -248,30 +221,26 @@ class Step:
     def tell(self, method: str, *facts: Any) -> None:
         """Calls an optional method of the observers that have it; one that raises is dropped."""
         for observer in tuple(self.observers):
-            call = getattr(observer, method, None)
-            if call is not None:
-                try:
-                    call(*facts if self._copies is None or _sees_originals(observer) else self._shown(method, facts))
-                except Exception as error:
-                    self._failures.append((observer, error))
+            try:
+                told(observer, method, facts, self._shown)
+            except BaseException as error:
+                self._failures.append((observer, contained(error)))
         if self._failures:
             self._drop_failed()
 
-    def words_of(self, error: BaseException) -> BaseException | None:
-        """Returns an exception as a log may have it; None if it may have nothing of it."""
+    def words(self, error: BaseException) -> BaseException | None:
         try:
-            return error if self._copies is None else self._copies.values.of(error)
-        except Exception:  # of the policy's function: the log has the failure without words
+            return error if self._shown is None else self._shown.words(error)
+        except Exception:  # of a guard of the user's
             return None
 
     def around_tool(self, call_id: str) -> list[AbstractContextManager[object]]:
-        """Returns the context managers that the observers want held while a tool's body runs."""
         managers: list[AbstractContextManager[object]] = []
         for observer in tuple(self.observers):
             try:
                 manager = observer.around_tool(call_id)
-            except Exception as error:
-                self._failures.append((observer, error))
+            except BaseException as error:
+                self._failures.append((observer, contained(error)))
                 continue
             if manager is not None:
                 managers.append(_Reporting(manager, partial(self._fails, observer)))
@@ -281,13 +250,13 @@ class Step:
     def _route(self, kind: type[Event]) -> tuple[Callback, ...]:
         branches = self._outbox.branches
         callbacks: list[Callback] = [branch.put for branch in branches] if branches else []  # before any that may emit
-        if self._copies is None:
+        if self._shown is None:
             callbacks += self._readers(kind, self.observers)
         else:
-            callbacks += self._readers(kind, [one for one in self.observers if _sees_originals(one)])
-            # The end of a text may bring more of it: it is copied for those who want the deltas alone.
-            if kind not in DELTAS or self._copies_for(kind):
-                callbacks.append(self._copy)
+            callbacks += self._readers(kind, [one for one in self.observers if sees_originals(one)])
+            # The end of a text may bring more of it: it is shown to those who want the deltas alone.
+            if kind not in DELTAS or self._guarded_readers(kind):
+                callbacks.append(self._show)
         route = self._routes[kind] = (*callbacks, *self._listeners.get(kind, ()))
         if kind in _PLAIN and not route:
             self._plain |= {kind}
@@ -300,49 +269,44 @@ class Step:
                 wanted = observer.event_types
                 if wanted is None or kind in wanted:
                     # The same one in each route: `resume` looks for the one that was interrupted.
-                    found.append(self._guarded.setdefault(id(observer), _guarded(observer, self._failures)))
-            except Exception as error:
-                self._failures.append((observer, error))
+                    found.append(self._callbacks.setdefault(id(observer), _callback(observer, self._failures)))
+            except BaseException as error:
+                self._failures.append((observer, contained(error)))
         return found
 
-    def _copies_for(self, kind: type[Event]) -> tuple[Callback, ...]:
-        known = self._copied.get(kind)
+    def _guarded_readers(self, kind: type[Event]) -> tuple[Callback, ...]:
+        known = self._shown_to.get(kind)
         if known is None:
-            obeying = [one for one in self.observers if not _sees_originals(one)]
-            known = self._copied[kind] = tuple(self._readers(kind, obeying))
+            others = [one for one in self.observers if not sees_originals(one)]
+            known = self._shown_to[kind] = tuple(self._readers(kind, others))
         return known
 
-    def _copy(self, event: Event) -> None:
-        """Shows the observers an event as the policy lets them see it."""
-        assert self._copies is not None, "routes lead here where there is a policy"
+    def _show(self, event: Event) -> None:
+        assert self._shown is not None, "routes lead here where there is a guard"
+        untold = self._untold.pop(event.seq, None)  # the guard is asked once for an event, or a mask would be fed twice
         try:
-            shown = self._copies.of(event)
-        except Exception as error:  # of the caller's function: nobody may see what it did not judge
+            if untold is None:
+                shown = reversed(self._shown.event(event))
+                untold = [(call, one) for one in shown for call in reversed(self._guarded_readers(type(one)))]
+            while untold:
+                call, one = untold[-1]
+                call(one)
+                del untold[-1]
+        except BaseException as error:  # of the guard: nobody may see what it did not judge
+            if untold is not None:
+                self._untold[event.seq] = untold  # for whoever goes on behind an interrupt
+            contained(error)
+            self._untold.pop(event.seq, None)
             for observer in self.observers:
-                if not _sees_originals(observer):
+                if not sees_originals(observer):
                     self._failures.append((observer, error))
                     give_up = getattr(observer, "give_up", None)
                     if give_up is not None:
                         give_up()
-            return
-        for copy in shown:
-            for call in self._copies_for(type(copy)):
-                call(copy)
-
-    def _shown(self, method: str, facts: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns what an observer's optional method is given under a policy."""
-        copies = self._copies
-        assert copies is not None, "called where there is a policy"
-        if method == "on_item":
-            return (Withheld.of(*facts),)
-        if method == "see_parts":
-            (parts,) = facts
-            return (lambda: copies.values.of(parts()),)
-        return tuple(copies.values.of(one) if isinstance(one, BaseException) else one for one in facts)
 
     def reroute(self) -> None:
         """Forgets the routes, since observers or branches have come or gone; without any, they are the listeners."""
-        self._copied = {}
+        self._shown_to = {}
         if self.observers or self._outbox.branches:
             self._routes, self._other_routes, self._plain = {}, None, frozenset()
         else:
@@ -352,8 +316,8 @@ class Step:
         self._outbox.branches = tuple(known for known in self._outbox.branches if known is not queue)
         self.reroute()
 
-    def _fails(self, observer: Observer, error: Exception) -> None:
-        self._failures.append((observer, error))
+    def _fails(self, observer: Observer, error: BaseException) -> None:
+        self._failures.append((observer, contained(error)))
         self._drop_failed()
 
     def _drop_failed(self) -> None:
@@ -367,16 +331,12 @@ class Step:
                     self.emit(StreamWarning("observer_failed", f"{type_name(observer)} raised {type_name(error)}"))
 
 
-def _sees_originals(observer: Observer) -> bool:
-    return getattr(observer, "sees_originals", False)
-
-
-def _guarded(observer: Observer, failures: list[tuple[Observer, Exception]]) -> Callback:
+def _callback(observer: Observer, failures: list[tuple[Observer, BaseException]]) -> Callback:
     def call(event: Event) -> None:
         try:
             observer.on_event(event)
-        except Exception as error:
-            failures.append((observer, error))
+        except BaseException as error:
+            failures.append((observer, contained(error)))
 
     return call
 
@@ -384,7 +344,7 @@ def _guarded(observer: Observer, failures: list[tuple[Observer, Exception]]) -> 
 class _Reporting:
     """An observer's context manager that cannot change what happens to the tool inside it."""
 
-    def __init__(self, manager: AbstractContextManager[object], fails: Callable[[Exception], None]) -> None:
+    def __init__(self, manager: AbstractContextManager[object], fails: Callable[[BaseException], None]) -> None:
         self._manager: AbstractContextManager[object] | None = manager
         self._fails = fails
 
@@ -392,7 +352,7 @@ class _Reporting:
         assert self._manager is not None, "entered once"
         try:
             self._manager.__enter__()
-        except Exception as error:
+        except BaseException as error:
             self._manager = None
             self._fails(error)
 
@@ -402,6 +362,6 @@ class _Reporting:
         if self._manager is not None:
             try:
                 self._manager.__exit__(kind, error, trace)
-            except Exception as raised:
+            except BaseException as raised:
                 if raised is not error:
                     self._fails(raised)

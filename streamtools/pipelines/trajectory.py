@@ -16,17 +16,16 @@ event is emitted, so that effects are attributed by identity and not by when the
 from __future__ import annotations
 
 import logging
+import os
 import time
-import uuid
-from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..dispatch.budgets import Spent
-from ..dispatch.states import LongResults, RunCounts
-from ..errors import LocalProtocolError
+from ..dispatch.states import RunCounts
+from ..errors import LocalProtocolError, contained
 from ..events import (
     AttemptBegan,
     AttemptDiscarded,
@@ -41,21 +40,16 @@ from ..events import (
     TextEnd,
     TextStart,
 )
-from ..observers import Observer
+from ..ground.text import class_name, type_name
+from ..observers.contracts import Observer, ambient
 from ..parts import Usage
-from ..telemetry import default_observers as observers_of_application
-from ..text import class_name, type_name
 
 if TYPE_CHECKING:
-    from ..dispatch.suspended import Suspended
-    from ..privacy import Privacy
-    from ..privacy.copies import Copies
-    from ..provenance.index import Index
+    from ..seams import Guard, Shown
 
 _START_OF: dict[type, type] = {TextEnd: TextStart, ReasoningEnd: ReasoningStart}
 _logger = logging.getLogger("streamtools")
 _set = object.__setattr__  # events are immutable to everybody else
-_MOST_KEPT = 8 << 20  # characters of a run's results
 
 
 class Trajectory:
@@ -77,7 +71,8 @@ class Trajectory:
             one is left out if `observers` has another of its kind. False: `observers` alone.
         run_id: the run's name in events and spans, made up by default. A store knows calls by it, so no two runs may
             have the same.
-        privacy: the policy for all that copies the run: recordings, spans, metrics, pages, views, logs and web frames.
+        privacy: the policy for all that copies the run: recordings, spans, metrics, pages, views, logs and web frames;
+            or a `Guard` of your own.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -91,27 +86,20 @@ class Trajectory:
         observers: Iterable[Observer] | None = None,
         default_observers: bool = True,
         run_id: str | None = None,
-        privacy: Privacy | None = None,
+        privacy: Guard | None = None,
     ) -> None:
         for what, text in (("run_id", run_id), ("name", name), ("conversation_id", conversation_id)):
             if text is not None and not isinstance(text, str):
                 raise TypeError(f"{what} is a text, not {type(text).__name__}")
-        if privacy is not None:
-            from ..privacy import Privacy  # most runs have no policy
-
-            if not isinstance(privacy, Privacy):
-                raise TypeError(f"privacy is a streamtools.privacy.Privacy(...), not {type(privacy).__name__}")
-        self.privacy = privacy
-        """The policy for all that copies the run."""
-        self.tool_names: frozenset[str] = frozenset()
-        """The tools of its steps, whose names are no content; kept only where there is a policy."""
-        self.made_up: dict[str, str] = {}
-        """What the policy shows in the place of tools' names that the model made up, by their plain characters."""
+        if privacy is not None and (isinstance(privacy, type) or not hasattr(privacy, "step")):
+            raise TypeError(f"privacy is a streamtools.privacy.Privacy(...), not {type(privacy).__name__}")
+        self.guard = privacy
+        """Decides what observers and all other copies see of the run."""
         self.name = name
         """The agent's name."""
         self.conversation_id = conversation_id
         """The conversation that the run belongs to."""
-        self.run_id = run_id or uuid.uuid4().hex
+        self.run_id = run_id or os.urandom(16).hex()
         """The run's id, on each `StepStart` and on spans."""
         self.is_named = bool(run_id)
         """True if the id was given, and not made up."""
@@ -119,7 +107,10 @@ class Trajectory:
         if default_observers:
             given = self.observers
             self.observers += tuple(
-                one for one in observers_of_application() if not any(isinstance(known, type(one)) for known in given)
+                one
+                for around in ambient
+                for one in around.observers()
+                if not any(isinstance(known, type(one)) for known in given)
             )
         self.steps = 0
         """The number of steps that have begun."""
@@ -131,12 +122,9 @@ class Trajectory:
         """The run's counts of its calls, for `Limits(max_repeated_calls=..., max_model_retries=...)`."""
         self.discarded = Usage()
         """The tokens of the attempts that were discarded (``retry=``), as far as they are known."""
-        self.results: KeptResults | None = None
-        """What its tools have returned; kept only where calls are read from the model's text."""
-        self.offloads: LongResults | None = None
-        """Keeps long results; with ``offload_above=``."""
-        self.origins: Index | None = None
-        """The texts of the run by origin, once a ``policy=`` needs them."""
+        self.kept: dict[type, Any] = {}
+        """What capabilities keep for the run, each under a type of its own."""
+        self._shown: Shown | None = None  # of its begin and end
         self._latest = Causality()
         self.salts = 0
         """How many texts `new_salt` has given out."""
@@ -165,13 +153,18 @@ class Trajectory:
     ) -> None:
         self.leave(None, error)
 
+    @property
+    def is_entered(self) -> bool:
+        """True once it has begun, by its block or that of a run."""
+        return self._entered != "no"
+
     def enter(self) -> bool:
         """Tells the observers that the run begins; returns False if it had begun. `agent_loop` calls this."""
         if self._entered != "no":
             return False
         self._entered = "yes"
-        if self.privacy is not None:
-            self._tell("obey", self.privacy)
+        if self.guard is not None:
+            self._tell("obey", self.guard)
         self._tell("begin_run", self)
         return True
 
@@ -179,17 +172,7 @@ class Trajectory:
         """Tells the observers that the run is over. `agent_loop` calls this."""
         if self._entered == "yes":
             self._entered = "left"
-            copies = None if error is None else self.copies()
-            self._tell("end_run", outcome, error if copies is None else copies.values.of(error))
-
-    def copies(self, tool_names: Collection[str] = (), *, for_pages: bool = False) -> Copies | None:
-        """Returns what makes copies of events, of a step with these tools; None if nothing is redacted."""
-        if self.privacy is None or self.privacy.redact is None:
-            return None
-        from ..privacy.copies import Copies  # most runs have no policy
-
-        self.tool_names |= frozenset(tool_names)
-        return Copies(self.privacy.redact, self, for_pages=for_pages)
+            self._tell("end_run", outcome, error)
 
     def traceparent(self) -> str | None:
         """Returns the span of the step that goes on, or was the last, as W3C Trace Context has it; None if none of the
@@ -201,20 +184,21 @@ class Trajectory:
         return next(filter(None, self._tell("proposed_by")), None)
 
     def _tell(self, what: str, *facts: Any) -> list[Any]:
-        """Calls an optional method of each observer; one that raises is dropped, and logged."""
         said: list[Any] = []
+        if self.guard is not None and self._shown is None:
+            self._shown = self.guard.step(self, ())
         for observer in self.observers:
-            method = getattr(observer, what, None)
             try:
-                said.append(None if method is None else method(*facts))
-            except Exception as error:
+                said.append(told(observer, what, facts, self._shown))
+            except BaseException as error:
+                kind = class_name(contained(error))
                 self.observers = tuple(known for known in self.observers if known is not observer)
-                _logger.warning("an observer was dropped: %s raised %s", type_name(observer), class_name(error))
+                _logger.warning("an observer was dropped: %s raised %s", type_name(observer), kind)
         return said
 
     @classmethod
     def of(
-        cls, trajectory: Trajectory | None, observers: Iterable[Observer] | None, privacy: Privacy | None = None
+        cls, trajectory: Trajectory | None, observers: Iterable[Observer] | None, privacy: Guard | None = None
     ) -> Trajectory:
         """Returns the run that was given, or a new one with these observers. `pipeline` calls this."""
         if trajectory is None:
@@ -224,38 +208,6 @@ class Trajectory:
         if observers is not None:
             raise ValueError("give the observers to the Trajectory, which all its steps share, not to one pipeline")
         return trajectory
-
-    @classmethod
-    def of_loop(
-        cls,
-        given: Trajectory | None,
-        suspended: Suspended | None,
-        name: str | None,
-        conversation_id: str | None,
-        run_id: str | None,
-        privacy: Privacy | None,
-    ) -> Trajectory:
-        """Returns the run that was given, or a new one. `agent_loop` calls this."""
-        if given is None:
-            given = cls(name=name, conversation_id=conversation_id, run_id=run_id, privacy=privacy)
-        elif any(one is not None for one in (name, conversation_id, run_id, privacy)):
-            raise TypeError("give name, conversation_id, run_id and privacy to the Trajectory, which has them")
-        if suspended is not None:
-            if run_id not in (None, suspended.run_id):
-                raise ValueError("the calls were suspended in another run than run_id names; leave it out")
-            given.take_up(suspended)
-        return given
-
-    def take_up(self, suspended: Suspended) -> None:
-        """Becomes the run that calls were suspended in, at the same step, with its numbering. A run that has begun, or
-        was given an id of its own, stays itself. `resume` and `agent_loop` call this."""
-        if self.steps or self.next_seq:
-            return
-        if self._entered == "no" and not self.is_named:
-            self.run_id, self.is_named = suspended.run_id, True
-        if self.run_id == suspended.run_id:  # else two calls would have one name
-            self.steps, self.next_seq = suspended.step, suspended.seq
-            self.salts = suspended.seq  # there were more events than pipelines
 
     def new_salt(self) -> str:
         """Returns a text that no other pipeline gets, for call ids that have to be made up. `pipeline` calls this."""
@@ -270,23 +222,16 @@ class Trajectory:
         return step, self._latest
 
 
-class KeptResults:
-    """The texts that tools have returned in one run, each with its step."""
+def sees_originals(observer: Observer) -> bool:
+    return getattr(observer, "sees_originals", False)
 
-    def __init__(self) -> None:
-        self._kept: deque[tuple[int, str]] = deque()
-        self._chars = 0
 
-    def add(self, step: int, text: str) -> None:
-        """Adds a result; forgets the oldest ones beyond the bound."""
-        self._kept.append((step, text))
-        self._chars += len(text)
-        while self._chars > _MOST_KEPT:
-            self._chars -= len(self._kept.popleft()[1])
-
-    def before(self, step: int) -> list[str]:
-        """Returns the results that the model had read when it wrote the response of this step."""
-        return [text for made_in, text in self._kept if made_in < step]
+def told(observer: Observer, method: str, facts: Sequence[Any], shown: Shown | None) -> Any:
+    """Calls an optional method of an observer, if it has that, with as much of the facts as it may see."""
+    call = getattr(observer, method, None)
+    if call is None:
+        return None
+    return call(*(facts if shown is None or sees_originals(observer) else shown.fact(method, *facts)))
 
 
 def _checked(observers: Any) -> tuple[Observer, ...]:
@@ -302,12 +247,8 @@ def _checked(observers: Any) -> tuple[Observer, ...]:
 
 @dataclass(slots=True, eq=False)
 class Causality:
-    """Stamps those events of one step that are not deltas."""
-
     before: tuple[int, ...] = ()
-    """`seq` of each event that caused the step."""
     observations: list[int] = field(default_factory=list)
-    """`seq` of the step's observations so far."""
     _root: int | None = None  # StreamStart, or StepStart before there is one
     _stream_end: int | None = None
     _calls: dict[str, int] = field(default_factory=dict)  # the latest event of each call
@@ -315,14 +256,12 @@ class Causality:
     _parts: dict[type, int] = field(default_factory=dict)  # the start of the text or reasoning that now streams
 
     def begin_attempt(self) -> None:
-        """Forgets the events of an attempt: they cause nothing more."""
         self.observations.clear()
         self._calls.clear()
         self._parts.clear()
         self._said = self._stream_end = None
 
     def stamp(self, event: CausedEvent, seq: int, step: int, time: float) -> None:
-        """Gives an event its number, its step, its time and its causes; those that it has already stand first."""
         root: tuple[int, ...] = () if self._root is None else (self._root,)
         causes = root
         if (call_id := getattr(event, "call_id", None)) is not None:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..on_demand import names
+from ..ground import names
 
 if TYPE_CHECKING:
-    from .policy import Privacy, Redact
-    from .secrets import redact_secrets
+    from .policy import Privacy
+    from .secrets import Redact, redact_secrets
 else:
-    __getattr__ = names(__name__, {"policy": "Privacy Redact", "secrets": "redact_secrets"})
+    __getattr__ = names(__name__, {"policy": "Privacy", "secrets": "Redact redact_secrets"})
 
 __all__ = ["Privacy", "Redact", "redact_secrets"]

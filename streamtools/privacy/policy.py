@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
-from ..text import type_name
+from ..ground import type_name
 
-Redact: TypeAlias = Callable[[str], str]
-"""Returns a text as it may be kept. A number is shown to it as text."""
+if TYPE_CHECKING:
+    from ..observers import RunFacts
+    from .copies import Copies
+    from .secrets import Redact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +40,18 @@ class Privacy:
     def __post_init__(self) -> None:
         if self.redact is not None and not callable(self.redact):
             raise TypeError(f"redact: expected a function from text to text, got {type_name(self.redact)}")
+
+    def step(self, run: RunFacts, names: Collection[str], /) -> Copies | None:
+        """Returns what shows a step to observers, as a `Guard`."""
+        return self._shown(run, names, for_pages=False)
+
+    def page(self, run: RunFacts, /) -> Copies | None:
+        """Likewise returns what shows a run to whoever may decide about its calls."""
+        return self._shown(run, (), for_pages=True)
+
+    def _shown(self, run: RunFacts, names: Collection[str], *, for_pages: bool) -> Copies | None:
+        if self.redact is None:
+            return None
+        from .copies import Copies  # which a policy that redacts nothing does not need
+
+        return Copies(self.redact, run, names, for_pages=for_pages)

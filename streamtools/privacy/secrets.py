@@ -1,10 +1,8 @@
 """Recognises the usual shapes of secrets in texts, numbers and names, and masks them, also in a text that grows.
 
-In: a text, whole or in deltas, or a number. Out: the same with a placeholder in the place of each secret. Each pattern
-begins at a fixed word or at a boundary and repeats bounded or disjoint classes, so that the time is linear.
-
-Of a growing text everything before the last place where a secret may begin is certain. That place is found from the
-end: the last run of characters without blank or quote, with the digits, the name or the opening words before it. At
+Each pattern begins at a fixed word or at a boundary and repeats bounded or disjoint classes, so that the time is
+linear. Of a growing text everything before the last place where a secret may begin is certain. That place is found from
+the end: the last run of characters without blank or quote, with the digits, the name or the opening words before it. At
 most `MAX_HELD` characters are held: of a longer match the placeholder is emitted at once, and the rest of it dropped.
 """
 
@@ -13,94 +11,108 @@ from __future__ import annotations
 import base64
 import math
 import re
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
-MAX_HELD = 512
-"""Characters of an open match that a growing text holds back."""
+from ..content import PLACEHOLDERS
+
+Redact: TypeAlias = Callable[[str], str]
+"""Returns a text as it may be kept. A number is shown to it as text."""
+
+MAX_HELD = 512  # characters of an open match that a growing text holds back
 _KEPT_OF_LONG = 300  # characters that stay when a run is longer: the longest beginning that is no match by itself
-_KEY_END_CHARS = 80  # of the line that ends a private key
+_END_CHARS = 100  # in which what ends a secret may begin: the last line of a private key, an escape
 _MOST_GROUPS = 8  # of digits, in the number of a card
-_MOST_OPENING = 120  # of a name and what stands between it and its value, or of the line that begins a private key
+_MOST_OPENING = 256  # of a name and what stands between it and its value; so many stay in sight when they are emitted
 
-_PREFIXES = (
-    "sk-", "sk_live_", "sk_test_", "rk_live_", "rk_test_", "pk_live_", "pk_test_", "whsec_",  # OpenAI; Stripe
-    "AIza", "ya29.", "GOCSPX-", "ABSK",  # Google; Bedrock
-    "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "npm_", "pypi-", "dckr_pat_",
-    "xoxa-", "xoxb-", "xoxe-", "xoxp-", "xoxr-", "xoxs-", "xapp-", "hf_", "gsk_", "xai-", "r8_", "pplx-", "fw_",
-    "nvapi-", "dapi", "SG.", "dop_v1_", "doo_v1_", "tvly-", "lin_api_", "ntn_", "secret_", "pcsk_", "lsv2_",
-    "key-", "api_org_",
-)  # fmt: skip
-"""The beginnings of API keys, by which their vendors mark them."""
-_NAMES = (
-    r"api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key|secret[_-]?key|secret|token|passw(?:or)?d|passwd|pwd"
-    r"|passphrase|authorization|credentials?|x-amz-signature|signature|session[_-]?id"
-)
-"""The ends of names whose value is a secret."""
-_BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _TOKEN = r"[\w+/=~-]+(?:\.[\w+/=~-]+)*"
-_IS = r"""\\{0,4}["']?\s{0,4}[:=]\s{0,4}\\{0,4}["']?"""
-_PLAIN = r"""[^\s"'&,;<>(){}\[\]\\|]"""
-
-_SECRET = re.compile(
-    "|".join(
-        (
-            rf"(?P<private_key>{_BEGIN}(?s:.*?)(?:{_END}|\Z))",
-            rf"(?P<api_key>(?<![A-Za-z0-9])(?:(?:{'|'.join(map(re.escape, _PREFIXES))})(?=[\w.+/=-]{{16}}){_TOKEN}"
-            r"|A[KSBC][IC]A[A-Z0-9]{16}(?![A-Z0-9])|SK[0-9a-f]{32}(?![0-9a-f])|\d{8,10}:AA[\w-]{30,}))",
-            r"(?P<jwt>(?<![A-Za-z0-9])eyJ[\w-]{12,}(?:\.[\w-]*)*)",
-            rf"(?P<bearer>(?<![A-Za-z0-9])(?i:bearer|basic)\s{{1,4}}(?=[\w.+/=~-]{{20}}|[\w.+/=~-]{{0,19}}\d)(?=[\w.+/=~-]{{8}})"
-            rf"(?P<bearer_at>){_TOKEN})",
-            r"""(?P<password>(?<=://)[^\s/?#@:"'<>]{0,128}:(?P<password_at>)[^\s/?#"'<>]{1,256}(?=@))""",
-            rf"""(?P<cookie>(?i:cookie){_IS}(?P<cookie_at>)[^\r\n"'\\]{{3,}})""",
-            rf"""(?P<value>(?:(?i:{_NAMES}){_IS}|(?<=[?&])(?i:key|code|auth|sig)=)(?P<value_at>)"""
-            rf"""(?:(?<=["'])[^"'\\\r\n]{{3,}}|(?:(?i:bearer|basic|digest|negotiate|token|apikey)\s{{1,4}})?{_PLAIN}{{6,}}))""",
-            r"(?P<card>(?<![\d.])\d(?:[ -]?\d){12,}+)",
-            r"(?P<mail>(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,24})",
-        )
-    )
+_MARKS = (  # by which vendors begin their API keys
+    r"c?sk-|[rsp]k_(?:live|test)_|whsec_|sq0[ac][ts]p-|FLWSECK(?:_TEST)?-|access-production-(?=[0-9a-f]{8}-)"  # Stripe
+    r"|xai-|pplx-|nvapi-|tgp_v1_|tvly-|llx-|pcsk_|lsv2_|wandb_v1_|api_org_|ya29\.|GOCSPX-|fo1_|fm1r_|fm2_|HRKU-|tskey-"
+    r"|github_pat_|gl(?:pat|[dr]t|rtr|cbt|ptt|[fi]m?t|agent|oas|soat|ffct)-|pypi-|dckr_[po]at_|CCI(?:PAT|PRJ)_|bkua_"
+    r"|dp\.(?:[psc]t|sa|scim|audit)\.|hv[bsr]\.|AGE-SECRET-KEY-|sbp_|sb_secret_|pscale_(?:tkn|pw|oauth)_|PMA[KT]-"
+    r"|NR(?:AK|JS|II|AA)-|gl(?:sa|c)_|sntry[siu]_|ddapp_|dt0[cs](?:01|16)\.|phx_|xox[a-eo-s][-.]|xapp-|SG\."
+    r"|x(?:keysib|smtpsib)-|lin_(?:api|oauth)_|fig(?:[du]|or|oh)_|CFPAT-|pat-(?:na|eu)\d-"
 )
-_WORDS = {
-    "private_key": "[private key]", "api_key": "[api key]", "jwt": "[token]", "bearer": "[token]",
-    "password": "[password]", "cookie": "[cookie]", "value": "[secret]", "mail": "[mail address]",
+_WORD_MARKS = (  # with which names in programs begin, too: only letters and digits follow
+    r"g(?:sk|h[oprsu])_|r8_|fw_|hf_|jina_|e2b_|apify_api_|npm_|rubygems_|CLOJARS_|sgp_|sq[apu]_|pn[bu]_|nfp_|vc[ap]_"
+    r"|do[opr]_v1_|ntn_|secret_|sh(?:pat|pca|ppa|pss|ptka)_|tfp_|rzp_live_|napi_|fc-|pul-|key-"
+)
+_WHOLE = (  # keys that are known by more than their beginning, or have no divider behind it
+    r"A[KSBC][IC]A[A-Z0-9]{16}(?![A-Z0-9])|SK[0-9a-f]{32}(?![0-9a-f])|[0-9a-f]{36}NRAL|[0-9a-f]{32}-us\d{1,2}(?!\d)"
+    r"|(?:bot)?\d{6,12}:A[\w-]{30,}|[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,}|pat[A-Za-z0-9]{14}\.[0-9a-f]{64}"
+    r"|[\w~.]{3}\dQ~[\w~.-]{31,}|[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{40,}|1//0[\w-]{30,}|re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}"
+    r"|sha256~[\w-]{43}|(?:AIza|ABSK|dapi|GR1348941|AT[AC]TT3x|ATBB|AKCp|LTAI"
+    rf"|LS0tLS1CRUdJTi[\w+/]{{0,30}}(?:FURSBLRVk|VRFIEtFWS|BVEUgS0VZ))(?=[\w.+/=-]{{16}}){_TOKEN}"  # a PEM, in base64
+)
+_NAMES = (
+    r"[aA](?i:(?:pi|ccess|ccount|uth|pp(?:lication)?)[_-]?key|ccess[_-]?key[_-]?id|uthorization)|[tT](?i:oken)"
+    r"|[pP](?i:rivate[_-]?key|assw(?:or)?d|assphrase|wd)|[eE](?i:ncryption[_-]?key)|[mM](?i:aster[_-]?key)"
+    r"|[sS](?i:ecret(?:[_-]?key)?|ignature|igning[_-]?key|ession[_-]?id|ubscription[_-]?key|ervice[_-]?role[_-]?key)"
+    r"|[cC](?i:redentials?|lient[_-]?key[_-]?data)"
+)  # the ends of names whose value is a secret
+_LINE = r"(?: |\+|%20)[A-Z0-9 +%]{0,60}PRIVATE(?: |\+|%20)KEY(?:(?: |\+|%20)BLOCK)? ?(?:-----|----(?=[^-]))"
+_GAP = r"(?:\s|\\{1,4}[nrt]){1,16}"  # in JSON text, too
+_IS = rf"""\\{{0,7}}["']?\s{{0,4}}[:=]\s{{0,4}}(?:[|>][-+]?{_GAP})?"""
+_SCHEME = r"(?i:bearer|basic|digest|negotiate|token|apikey)"
+_UP_TO = r"(?:(?!(?<!\\){})[^\r\n])"  # a quote with as many escapes as that before it
+_SLASH = r"\\{0,4}/"
+_WORD = r"""[^\s"'\\]{1,64}"""
+
+_END = rf"-----? ?END{_LINE}"
+_KEY = re.compile(rf"(?P<private_key>-----? ?BEGIN{_LINE}(?s:.*?)(?:(?P<end>{_END})|\Z))")
+_SECRET = re.compile(
+    r"(?:(?<=://)|(?<=:\\/\\/)|(?<=:\\\\/\\\\/))"
+    r"""(?P<password>[^\s/?#@:"'<>\\]{0,128}:(?P<password_at>)[^\s/?#"'<>\\]{1,256}(?=@))"""
+    # The boundary before a word is an escape, too: `\\n` in JSON text, `%3D` in an address.
+    r"|(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u00[0-9A-Fa-f]{2}))(?:(?=[\w.+/=:~-]{15})"
+    rf"(?:(?P<api_key>(?=[A-Za-z0-9]{{1,8}}[-_.])(?:(?:{_MARKS})(?=[\w.+/=-]{{16}})|(?:{_WORD_MARKS})(?=[A-Za-z0-9]{{16}}))"
+    rf"{_TOKEN}|(?=[\w.~/:-]{{20}})(?:{_WHOLE}))|(?P<jwt>eyJ[\w-]{{12,}}(?:\.[\w-]*)*))"
+    r"|(?=[bB])(?P<bearer>[bB](?i:earer|asic)\s{1,4}(?=[\w.+/=~-]{20}|[\w.+/=~-]{0,19}\d)(?=[\w.+/=~-]{8})"
+    rf"(?P<bearer_at>){_TOKEN})"
+    rf"|(?=[hdw])(?P<hook>(?:hooks\.slack(?:-gov)?\.com{_SLASH}(?:services|workflows|triggers)"
+    rf"|webhook\.office\.com{_SLASH}webhookb2|discord(?:app)?\.com{_SLASH}api{_SLASH}(?:v\d{{1,2}}{_SLASH})?webhooks)"
+    rf"{_SLASH}(?P<hook_at>)(?:[\w@.%+=-]|{_SLASH}){{8,}})"
+    rf"|(?=[dm])(?P<netrc>(?:machine{_GAP}{_WORD}|default)(?:{_GAP}(?:login|account){_GAP}{_WORD}){{0,2}}"
+    rf"{_GAP}password{_GAP}(?P<netrc_at>)[^\s\"'\\]+)"
+    r"|(?P<mail>(?<![\w.+-])(?!(?<=\\)[nrt])[\w.+-]{1,64}+@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,24}))"
+    rf"""|(?=[aAcCeEkKmMpPsStT])(?:(?P<cookie>[cC](?i:ookie){_IS}(?:\\{{0,7}}["'])?(?P<cookie_at>)[^\r\n"'\\]{{3,}})"""
+    rf"""|(?P<value>(?:(?:{_NAMES}){_IS}|(?<=[?&])(?i:key|code|auth|sig)=)(?P<quote>\\{{0,7}}["'])?(?P<value_at>)"""
+    rf"(?(quote){_UP_TO.format('(?P=quote)')}{{3,}}"
+    rf"""|(?:{_SCHEME}\s{{1,4}})?[^\s"'&,;<>(){{}}\[\]\\|]{{6,}})))"""
+    r"|(?=\d)(?P<card>(?<![\d.])\d(?:[ -]?\d){12,}+)"
+)
+_TO_END = r"(?:{})*+(?=[\s\S])"
+_REST = {  # the rest of a match that is longer than what is held
+    "private_key": rf"(?s:.*?){_END}", "cookie": _TO_END.format(r"""[^\r\n"'\\]"""), "card": _TO_END.format(r"[\d -]"),
+    **dict.fromkeys(("api_key", "bearer", "jwt"), _TO_END.format(r"[\w+/=~.-]")),
+    **dict.fromkeys(("value", "hook", "netrc"), _TO_END.format(r"""[^\s"'\\]|\\{1,4}/""")),
 }  # fmt: skip
-_CARD = "[card number]"
-PLACEHOLDERS = frozenset({*_WORDS.values(), _CARD})
-"""The words that stand for secrets."""
-_SWALLOWED = {
-    "api_key": re.compile(r"[\w+/=~.-]*"),
-    "jwt": re.compile(r"[\w.-]*"),
-    "bearer": re.compile(r"[\w+/=~.-]*"),
-    "cookie": re.compile(r"""[^\r\n"'\\]*"""),
-    "value": re.compile(r"""[^\s"'\\\r\n]*"""),
-    "quoted": re.compile(r"""[^"'\\\r\n]*"""),
-    "card": re.compile(r"[\d -]*"),
-}
-"""The rest of a match that is longer than what is held."""
-_NAMED = re.compile(rf"(?:^|.*[^A-Za-z]|.*[a-z](?=[A-Z]))(?:x-)?(?i:{_NAMES}|(?:set-)?cookie|apikey)", re.DOTALL)
+_NAMED = re.compile(rf"(?:^|.*[^A-Za-z]|.*[a-z](?=[A-Z]))(?:x-)?(?:{_NAMES}|(?i:(?:set-)?cookie))", re.DOTALL)
 _PAGES = frozenset({"page_token", "next_page_token", "next_token", "continuation_token", "pagetoken", "nextpagetoken"})
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/]{16,}|[A-Za-z0-9_-]{16,})={0,2}")
 _GROUP = re.compile(r"\d+")
 
 # How a text may end that a secret goes on from, read backwards, or from a name on.
-_RUN_BACK = re.compile(r"""[^\s"'<>\\`]*""")
-_DIGITS_BACK = re.compile(r"[ -]?(?:\d[ -]?)+")
+_RUN_BACK = re.compile(r"""\\{0,4}[^\s"'<>\\`]*(?:(?<=/)\\{1,4}[^\s"'<>\\`]*)*""")
+_BEGUN = rf"""\\{{0,7}}(?:["'][^\r\n]{{0,3}}|(?:{_SCHEME})?\s{{0,4}})"""
+_SIGN = rf"""\\{{0,7}}["']?\s{{0,4}}(?:[:=]\s{{0,4}}(?:[|>][-+]?(?:{_GAP})?)?"""
 _OPEN = re.compile(
-    rf"""(?:(?i:{_NAMES})\\{{0,4}}["']?\s{{0,4}}(?:[:=]\s{{0,4}}\\{{0,4}}(?:["'][^"'\\\r\n]{{0,3}}|"""
-    r"""(?i:bearer|basic|digest|negotiate|token|apikey)?\s{0,4})?)?"""
-    r"""|(?i:cookie)\\{0,4}["']?\s{0,4}(?:[:=]\s{0,4}["']?[^\r\n"'\\]{0,3})?"""
-    r"|(?i:bearer|basic)\s{1,4}|-----BEGIN [A-Z0-9 ]{0,60}-{0,5})\Z"
+    rf"(?:(?:{_NAMES}){_SIGN}{_BEGUN})?|[?&](?i:key|code|auth|sig)={_BEGUN}"
+    rf"""|[cC](?i:ookie){_SIGN}\\{{0,7}}["']?[^\r\n"'\\]{{0,3}})?|[bB](?i:earer|asic)\s{{0,4}}"""
+    rf"|(?:machine(?:{_GAP}{_WORD})?|default)(?:{_GAP}(?:login|account)(?:{_GAP}{_WORD})?){{0,2}}(?:{_GAP}password)?"
+    rf"(?:{_GAP})?\\{{0,4}}|-----? ?BEGIN(?: [A-Z0-9 ]{{0,60}}-{{0,5}})?"
+    r"|(?<![\d.])\d(?:[ -]?\d){0,40}[ -]?|(?<![A-Za-z0-9])[A-Za-z0-9]{1,40})\Z"
 )
-_BEGINS = re.compile(_BEGIN)
-_ENDS = re.compile(_END)
 
 
 def redact_secrets() -> SecretShapes:
     """Returns a policy for `Privacy` that masks what looks like a secret, in texts, numbers, bytes, keys and headers.
 
-    It knows API keys by their vendors' prefixes, bearer tokens, JSON Web Tokens, private keys, passwords in URLs,
-    values named as secrets (``?key=``, ``"password": …``, ``OPENAI_API_KEY=…``, ``Authorization: …``), card numbers
-    by their check digit, and mail addresses. Other secrets, such as names, addresses and passwords in prose, it
-    cannot see.
+    It knows API keys by their vendors' marks, bearer tokens, JSON Web Tokens, private keys in any form, addresses of
+    webhooks, passwords in URLs and netrc files, values named as secrets (``?key=``, ``"password": …``,
+    ``OPENAI_API_KEY=…``, ``Authorization: …``), card numbers by their check digit, and mail addresses. Other secrets,
+    such as names, addresses and passwords in prose, it cannot see.
 
     >>> redact_secrets()("mail bob@example.org the key sk-abcdefghijklmnopqrst")
     'mail [mail address] the key [api key]'
@@ -109,13 +121,10 @@ def redact_secrets() -> SecretShapes:
 
 
 class SecretShapes:
-    """Masks secrets by their shapes; made by `redact_secrets`."""
-
     __slots__ = ()
 
     def __call__(self, text: str) -> str:
-        """Returns a whole text with its secrets masked."""
-        return _SECRET.sub(_masked, text)
+        return _masked(text, 0, 0)
 
     def encoded(self, text: str) -> str:
         """Returns a whole text with those runs of base64 masked, too, that are a text with secrets."""
@@ -127,47 +136,77 @@ class SecretShapes:
             plain = found.decode("ascii")  # an image is none
         except ValueError:
             return match[0]
-        return match[0] if self(plain) == plain else _WORDS["value"]
+        return match[0] if self(plain) == plain else PLACEHOLDERS["value"]
 
     def number(self, value: int | float) -> int | float | str:
-        """Returns a number, or a placeholder if it is that of a card."""
         whole = int(value) if isinstance(value, int) or (math.isfinite(value) and value.is_integer()) else 0
-        return _CARD if 10**12 <= abs(whole) < 10**19 and _is_card(str(abs(whole))) else value
+        return PLACEHOLDERS["card"] if 10**12 <= abs(whole) < 10**19 and _is_card(str(abs(whole))) else value
 
     def value_of(self, name: str) -> str | None:
-        """Returns the placeholder for the value of a field or header with this name; None unless it is a secret's."""
         is_secret = len(name) <= 128 and name.lower() not in _PAGES and _NAMED.fullmatch(name)
-        return _WORDS["value"] if is_secret else None
+        return PLACEHOLDERS["value"] if is_secret else None
 
     def growing(self) -> TextMask:
-        """Returns the mask of a text that grows."""
         return TextMask()
 
 
-def _masked(match: re.Match[str]) -> str:
-    kind = match.lastgroup or ""
+def _masked(text: str, start: int, done: int) -> str:
+    out: list[str] = []
+    for match in _found(text, start, len(text)):
+        done = _mask(match, done, out)
+    return "".join((*out, text[done:]))
+
+
+def _found(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
+    """Yields what is a secret, in order: private keys, and between them what begins leftmost. A match may end inside
+    the name of a secret that follows, so that the next one may begin before its end."""
+    keys = list(_KEY.finditer(text, start, end))
+    for stop, key in [*((key.start(), key) for key in keys), (end, None)]:
+        while (match := _SECRET.search(text, start, stop)) is not None:
+            yield match
+            start = _opening(text, match.start() + 1, match.end())
+        if key is not None:
+            yield key
+            start = key.end()
+
+
+def _opening(text: str, start: int, end: int) -> int:
+    """Returns where a name or another opening begins that reaches to the end; the end, if there is none."""
+    opened = _OPEN.search(text, max(start, end - _MOST_OPENING), end)
+    return end if opened is None else opened.start()
+
+
+def _mask(match: re.Match[str], done: int, out: list[str]) -> int:
+    """Appends the text up to the end of a match, masked; returns up to where the text is done."""
+    text, kind = match.string, match.lastgroup or ""
     if kind == "card":
-        return _cards_masked(match[0])
-    has_head = kind in ("bearer", "password", "cookie", "value")
-    head = match.string[match.start() : match.start(f"{kind}_at")] if has_head else ""
-    return head + _WORDS[kind]
+        spans = _cards(match)
+    else:
+        head = match.start(f"{kind}_at") if f"{kind}_at" in _SECRET.groupindex else match.start()
+        if kind == "password" and _SECRET.search(text[match.start() : head]):  # the name before it is a secret, too
+            head = match.start()
+        spans = [(head, match.end())]
+    for start, end in spans:
+        if end > done:
+            out += (text[done:start], PLACEHOLDERS[kind])
+            done = end
+    return done
 
 
-def _cards_masked(digits: str) -> str:
-    """Returns digits in groups, with each series of groups masked that may be a card's number."""
-    groups = [found.span() for found in _GROUP.finditer(digits)]
-    pieces: list[str] = []
-    done = open_to = 0  # up to where all is decided; the end of a number that begins before
+def _cards(match: re.Match[str]) -> list[tuple[int, int]]:
+    """Returns where in digits in groups there is a series of groups that may be a card's number."""
+    digits = match.string
+    groups = [found.span() for found in _GROUP.finditer(digits, *match.span())]
+    spans: list[tuple[int, int]] = []
     for first, (start, _) in enumerate(groups):
         for _, end in groups[first : first + _MOST_GROUPS]:
             number = digits[start:end].replace(" ", "").replace("-", "") if end - start < 40 else ""
             if not number:
                 break
             if _is_card(number):
-                if start >= open_to:
-                    pieces += [digits[done:start], _CARD]
-                done = open_to = max(open_to, end)
-    return "".join((*pieces, digits[done:]))
+                begin, last = spans.pop() if spans and start < spans[-1][1] else (start, end)
+                spans.append((begin, max(last, end)))
+    return spans
 
 
 def _is_card(digits: str) -> bool:
@@ -178,106 +217,77 @@ def _is_card(digits: str) -> bool:
     return (even + sum(sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])) % 10 == 0
 
 
-# -- a text that grows -------------------------------------------------------------------------------------------------
+# -- a text that grows --
 
 
 class TextMask:
     """Masks the secrets of one text, fed in deltas cut anywhere. The results joined are the masked text."""
 
-    __slots__ = ("_dropped", "_held", "_in_key")
+    __slots__ = ("_done", "_dropped", "_from", "_text")
 
     def __init__(self) -> None:
-        self._held = ""
-        self._dropped: re.Pattern[str] | None = None  # the characters of a match that is dropped
-        self._in_key = False  # inside a private key
+        self._text = ""  # that is held, with what stays in sight before it
+        self._done = 0  # up to where it was emitted
+        self._from = 0  # from where on a secret may begin
+        self._dropped: re.Pattern[str] | None = None  # what goes on after its placeholder, or the end of a private key
 
     def feed(self, text: str) -> str:
-        """Takes a delta; returns the text that is certain now."""
-        text = self._rest(self._held + text)
-        if self._in_key:
-            self._held = text[-_KEY_END_CHARS:]
-            return ""
-        opened = _open_key(text)
-        if opened is not None:
-            self._in_key, self._held = True, text[opened.end() :][-_KEY_END_CHARS:]
-            return _SECRET.sub(_masked, text[: opened.start()]) + _WORDS["private_key"]
+        self._text += text
         out: list[str] = []
-        cut = self._certain(text, out)
-        self._held = text[cut:]
+        if self._dropped is None or self._has_ended(self._dropped):
+            self._certain(out)
+        unseen = min(self._done, self._from) - _MOST_OPENING
+        if unseen > 0:
+            self._text = self._text[unseen:]
+            self._done -= unseen
+            self._from -= unseen
         return "".join(out)
 
     def finish(self) -> str:
-        """Ends the text; returns its rest."""
-        held, self._held = self._held, ""
-        return "" if self._in_key else _SECRET.sub(_masked, held)
+        """Returns the rest of a text that is over; again if it is asked again."""
+        return "" if self._dropped is not None else _masked(self._text, self._from, self._done)
 
-    def _rest(self, text: str) -> str:
-        """Returns the text after the match that is being dropped."""
-        if self._in_key:
-            end = _ENDS.search(text)
-            self._in_key = end is None
-            return text if end is None else text[end.end() :]
-        if self._dropped is not None:
-            found = self._dropped.match(text)
-            end_of = found.end() if found is not None else 0
-            if end_of < len(text):
-                self._dropped = None
-            return text[end_of:]
-        return text
+    def _has_ended(self, dropped: re.Pattern[str]) -> bool:
+        end = dropped.match(self._text, self._done)
+        if end is None:
+            self._done = self._from = max(self._done, len(self._text) - _END_CHARS)
+            return False
+        self._dropped, self._done = None, end.end()
+        self._from = _opening(self._text, self._done - _MOST_OPENING, self._done)
+        return True
 
-    def _certain(self, text: str, out: list[str]) -> int:
-        """Masks what is certain; returns where the rest begins."""
-        cut, size = _last_beginning(text), len(text)
-        if cut == 0 and size <= MAX_HELD:
-            return 0
-        done = 0
-        for match in _SECRET.finditer(text):
-            kind = match.lastgroup or ""
-            is_long = size - match.start() > MAX_HELD
+    def _certain(self, out: list[str]) -> None:
+        text, done, size = self._text, self._done, len(self._text)
+        # The last run of characters, with the opening words before it.
+        run = _RUN_BACK.match(text[max(done, size - 2 * MAX_HELD) :][::-1])
+        begin = cut = _opening(text, done, size if run is None else size - run.end())
+        if cut == done and size - done <= MAX_HELD:
+            return
+        kept = size - _KEPT_OF_LONG
+        for match in _found(text, self._from, size):
+            kind, is_long = match.lastgroup or "", size - match.start() > MAX_HELD
             if match.end() >= cut and (match.start() < cut or is_long):
                 # It may go on. Where it is longer than what may be held, it is a secret whatever follows.
                 if not is_long:
-                    cut = match.start()
+                    begin = match.start()
+                    cut = max(done, begin)
                     break
-                if match.end() >= size - 1 and kind in _SWALLOWED:
-                    out += (text[done : match.start()], _CARD if kind == "card" else _masked(match))
-                    is_quoted = kind == "value" and text[match.start("value_at") - 1] in "\"'"
-                    self._dropped = _SWALLOWED["quoted" if is_quoted else kind]
-                    return size
-                cut = max(cut, match.end())
+                if match.end() >= size - 1 and kind in _REST and not match.groupdict().get("end"):
+                    if kind == "card":
+                        out += (text[done : match.start()], PLACEHOLDERS[kind])
+                    else:
+                        _mask(match, done, out)
+                    quote = match.groupdict().get("quote")
+                    rest = _TO_END.format(_UP_TO.format(re.escape(quote))) if quote else _REST[kind]
+                    self._dropped = re.compile(rest)
+                    self._done, self._from = max(match.start(), size - _END_CHARS), size
+                    return
+                begin = cut = max(cut, match.end())
             if match.start() >= cut:
+                kept = min(kept, match.start())
                 break
-            out += (text[done : match.start()], _masked(match))
-            done = match.end()
+            done = _mask(match, done, out)
         if size - cut > MAX_HELD:
-            cut = max(done, size - _KEPT_OF_LONG)
+            begin = cut = max(done, kept)
         out.append(text[done:cut])
-        return max(done, cut)
-
-
-def _open_key(text: str) -> re.Match[str] | None:
-    """Returns the beginning of a private key that does not end."""
-    begin = _BEGINS.search(text)
-    while begin is not None:
-        end = _ENDS.search(text, begin.end())
-        if end is None:
-            return begin
-        begin = _BEGINS.search(text, end.end())
-    return None
-
-
-def _last_beginning(text: str) -> int:
-    """Returns the last place from which on a secret may stand that is not recognised before more text comes."""
-    size = len(text)
-    back = text[-2 * MAX_HELD :][::-1]
-    run = _RUN_BACK.match(back)
-    start = size - (0 if run is None else run.end())
-    # The groups of a card's number have blanks between them, and may follow on other characters.
-    if start == size or text[start].isdigit():
-        digits = _DIGITS_BACK.match(back, size - start)
-        if digits is not None:
-            run = _RUN_BACK.match(back, digits.end())
-            start = size - (digits.end() if run is None else run.end())
-    opened = _OPEN.search(text, max(0, start - _MOST_OPENING), start)
-    # A name may begin inside a run, as in `OPENAI_API_KEY = `: its value is what matters.
-    return start if opened is None else min(start, opened.start())
+        self._done, self._from = max(done, cut), begin

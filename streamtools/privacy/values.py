@@ -1,8 +1,6 @@
-"""Redacts values of any type: texts, numbers, bytes, mappings, our own objects, exceptions, and other objects' JSON.
+"""Redacts values of any type; the same object comes back where nothing in it has changed.
 
-In: a value as the program made it. Out: the same object where nothing in it has changed, else one like it with
-redacted leaves; of an object of the program's own, its JSON. Ids, names of registered tools, words of ours, counts
-and times stay.
+Ids, names of registered tools, words of ours, counts and times stay.
 """
 
 from __future__ import annotations
@@ -10,33 +8,29 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, Field
 from dataclasses import fields as dataclass_fields
 from functools import cache
-from typing import Any, Protocol
-from weakref import WeakKeyDictionary
+from typing import Any
 
 from ..content import Media, Opaque, Text, ToolResult
 from ..errors import StreamToolsError
+from ..ground import class_name, stand_in
 from ..parts import FailedAttempt, Finding, Part, ToolCall, Usage, Wait
-from ..text import class_name
-from .policy import Redact
-from .secrets import SecretShapes
+from .secrets import Redact, SecretShapes
 
 DOT = "·"
-"""Stands for each character of a text that is masked."""
 
 _NO_LETTER = re.compile(r"[^A-Za-z0-9]")
 _NAME_CHARS = 64  # of a name in a request; the end of a longer one is cut
 _FROM_URL = str.maketrans("-_", "+/")
 _SHORT = 64  # characters of a text that is looked through each time
 _MOST_KNOWN = 4096  # texts of a run, with what is kept of them
-_known_of: WeakKeyDictionary[HasNames, dict[str, str]] = WeakKeyDictionary()
 _MOST_LEVELS = 200  # of nesting, in a value
 _DEEP = "…"  # stands for what is nested deeper, and for a value inside itself
 
-_KEPT = frozenset({
+_KEPT = frozenset({  # fields without content, of events, of our own values and of errors
     # the event, and its place
     "seq", "step", "causes", "time", "run_id", "asks_model", "dispatches", "requested_at", "resumes", "proposed_by",
     # identities, and words of ours or the provider's
@@ -46,45 +40,29 @@ _KEPT = frozenset({
     "boundary", "observation_type", "error_type", "mime_type", "setting", "limit", "seconds", "timeout_s", "budget",
     "scope", "effect",
 })  # fmt: skip
-"""Fields without content, of events, of our own values and of errors."""
-_NAMES = frozenset({"name", "tool_name", "namespace"})
-"""Fields that are content unless they name a registered tool."""
-_ANY = frozenset({"value", "raw"})
-"""Fields whose numbers are content, too."""
+_NAMES = frozenset({"name", "tool_name", "namespace"})  # fields that are content unless they name a registered tool
+_ANY = frozenset({"value", "raw"})  # fields whose numbers are content, too
 _OURS = frozenset({ToolCall, Finding, ToolResult, Text, Media, Opaque, Part})
 _COUNTED = frozenset({Usage, Wait, FailedAttempt})  # they have no content
 
 
-class HasNames(Protocol):
-    """A run, with the names of tools in it."""
+class Known:
+    """What a policy knows of a run."""
 
-    tool_names: frozenset[str]
-    """The registered ones."""
-    made_up: dict[str, str]
-    """What stands for those that the model made up, by their valid characters."""
+    def __init__(self) -> None:
+        self.tool_names: frozenset[str] = frozenset()  # of all its steps
+        self.made_up: dict[str, str] = {}  # what stands for names that the model made up, by their valid characters
+        self.texts: dict[str, str] = {}  # what was kept of long ones
 
 
 class Values:
-    """Redacts values.
-
-    Args:
-        redact: the policy's function.
-        run: has the names of the registered tools so far.
-    """
-
-    def __init__(self, redact: Redact, run: HasNames) -> None:
+    def __init__(self, redact: Redact, run: Known | None = None) -> None:
         self.shapes = redact if isinstance(redact, SecretShapes) else None
-        """The policy, if it knows the shapes of secrets."""
         self._redact = redact
-        self._run = run
-        self._known = _known_of.setdefault(run, {})
+        self._run = run or Known()
+        self._known = self._run.texts
 
     def text(self, text: str) -> str:
-        """Returns a whole text as it may be kept.
-
-        Raises:
-            TypeError: the policy's function did not return text.
-        """
         if self.shapes is not None:
             return self._masked(text, self.shapes)
         kept = self._redact(text)
@@ -116,8 +94,14 @@ class Values:
                 self._known[one] = one
 
     def of(self, value: Any) -> Any:
-        """Returns any value as it may be kept: the same object if nothing in it has changed."""
         return self._value(value, {}, 0)
+
+    def words(self, error: BaseException) -> BaseException | None:
+        try:
+            copy: BaseException = self.of(error)
+        except Exception:  # of the policy's function
+            return None
+        return copy
 
     def _value(self, value: Any, known: dict[int, tuple[Any, Any]], depth: int) -> Any:
         if value is None or isinstance(value, bool):
@@ -213,7 +197,6 @@ class Values:
             return b""
 
     def _error(self, error: BaseException, known: dict[int, tuple[Any, Any]], depth: int) -> BaseException:
-        """Returns an exception with the same class, or its name, and with redacted words."""
         cause = None if error.__cause__ is None else self._value(error.__cause__, known, depth)
         kind: Any = type(error)
         copy: BaseException
@@ -225,13 +208,12 @@ class Values:
         else:
             if kind.__str__ is BaseException.__str__ and not error.args:
                 return error  # without words, as a cancellation
-            copy = _stand_in(kind)(self.text(_words_of(error)))
+            copy = stand_in(error, self.text(_words_of(error)))
         copy.__cause__ = cause if isinstance(cause, BaseException) else None
         copy.__suppress_context__ = True  # its context may be anything, and is not shown
         return copy.with_traceback(error.__traceback__)
 
     def fields(self, value: Any, known: dict[int, tuple[Any, Any]] | None = None, depth: int = 0) -> Any:
-        """Returns an event, or a value of ours, with its content redacted."""
         kind: Any = type(value)
         copy = object.__new__(kind)
         for name, default in _plan(kind):
@@ -290,12 +272,10 @@ def _plain(name: str) -> str:
 
 
 def set_field(target: object, name: str, value: object) -> None:
-    """Sets a field of an object that is immutable to everybody else."""
     object.__setattr__(target, name, value)
 
 
 def _unless_same(value: Any, kept: Any) -> Any:
-    """Returns the value itself where nothing in it has changed."""
     if isinstance(value, (str, bytes, bytearray)):
         return value if kept == value else kept
     if isinstance(value, Mapping):
@@ -308,7 +288,6 @@ def _unless_same(value: Any, kept: Any) -> Any:
 
 @cache
 def _plan(kind: Any) -> tuple[tuple[str, Any], ...]:
-    """Returns the fields of a class, each with its default."""
     return tuple((one.name, _default(one)) for one in dataclass_fields(kind))
 
 
@@ -321,13 +300,3 @@ def _words_of(error: BaseException) -> str:
         return str(error)
     except (Exception, SystemExit):  # a user's exception may fail to show itself
         return ""
-
-
-@cache
-def _stand_in(kind: Any) -> Callable[[str], BaseException]:
-    """Returns a class of the same name, which has words alone."""
-    base = Exception if issubclass(kind, Exception) else BaseException
-    made: Callable[[str], BaseException] = type(
-        kind.__name__, (base,), {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    )
-    return made

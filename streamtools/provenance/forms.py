@@ -1,8 +1,7 @@
 """Puts texts into the form in which they are compared, and finds the numbers, dates and account numbers in them.
 
-Doubt goes against a value. A text that is not trusted is read in every way that a model may read it: look-alike
-letters, hidden ones, without markup. A trusted one vouches only for what it says: each letter counts as itself, and the
-digits of a date, an account, a link or a name are no numbers.
+Doubt goes against a value: a text that is not trusted is read in every way that a model may read it (look-alike
+letters, hidden ones, without markup); a trusted one vouches only for what it says.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from decimal import Decimal
 
 MAX_NUMBER_CHARS = 64  # of a number or an account number
 
-# -- the form in which texts are compared ------------------------------------------------------------------------------
+# -- the form in which texts are compared --
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([\"\\/bfnrt@._*-]))")  # of JSON, which results are mostly written in
 _ESCAPED = {"b": " ", "f": " ", "n": " ", "r": " ", "t": " "}
@@ -79,11 +78,10 @@ IS_ALONE = re.compile(f"[{ALONE}]")
 
 
 def tokens(text: str) -> list[str]:
-    """Returns the words of a text that is in the form that is compared."""
     return (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
 
 
-# -- values that are written in several ways ---------------------------------------------------------------------------
+# -- values that are written in several ways --
 
 # A line of its own in the block, begun by a character that no text has: NUMBER 1234.5, DATE 2026-11-24, ACCOUNT de89...
 NUMBER, DATE, ACCOUNT = "\x01", "\x02", "\x03"
@@ -115,7 +113,6 @@ _LINK = re.compile(r"(?:https?|ftp)://\S+|(?<![\w.+%-])[\w.+%-]++@[\w.-]+")
 
 
 def number_text(number: int | float | Decimal | str) -> str:
-    """Returns a number's value as text: equal numbers have equal texts."""
     value = Decimal(str(number))
     if not value.is_finite() or abs(value.adjusted()) > MAX_NUMBER_CHARS:
         return str(value).lower()
@@ -157,7 +154,6 @@ def _is_decimal(chunk: str) -> bool:
 
 
 def dates_in(found: re.Match[str]) -> set[str]:
-    """Returns the days that a date may mean, by ISO 8601."""
     part = found.groupdict()
     if part["y1"]:
         return _dates((part["y1"], part["m1"], part["d1"]))
@@ -248,7 +244,6 @@ def _end_of_account(found: re.Match[str]) -> str:
 
 
 def _is_iban(text: str) -> bool:
-    """Returns whether an account number has the check digits of ISO 13616."""
     if not 15 <= len(text) <= 34 or not (text.isascii() and text.isalnum() and text[:2].isalpha()):
         return False
     return int("".join(str(int(sign, 36)) for sign in text[4:] + text[:4])) % 97 == 1

@@ -1,7 +1,7 @@
-"""Puts what a model has read into an index, by origin: a request with its history, results, what the model said.
+"""Puts what a model has read into an index, by origin. The roles of the messages are believed.
 
-The roles of the messages are believed. A user's message in the words of a text mode (``Observation: ...``) is a result;
-a text that is marked `Untrusted` is nobody's word; a message that cannot be read is untrusted, too.
+A user's message in the words of a text mode (``Observation: ...``) is a result; a text that is marked `Untrusted` is
+nobody's word; a message that cannot be read is untrusted, too.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from ..content import Block, Media, Opaque, Text, ToolResult
 from ..parts import Part, ToolCall
-from ..wires import Wire, find
-from ..wires.transcript import Prompt, Reply, Returned, id_as_read
+from ..wires import Prompt, Reply, Returned, Wire, find, id_as_read
 from .index import Index, Origin
 
 _MESSAGES = ("messages", "input", "contents")
@@ -29,7 +28,6 @@ _USER, _SYSTEM_PROMPT = Origin("user", is_trusted=True), Origin("system", is_tru
 _MARKED, _MODEL, _OTHER, _ATTACHED = Origin("marked"), Origin("model"), Origin("other"), Origin("attached")
 
 Trusts = Callable[["str | None"], bool]
-"""Returns whether a tool's results are trusted, by its name."""
 
 
 class Untrusted(str):
@@ -43,6 +41,8 @@ class Untrusted(str):
     """
 
     __slots__ = ()
+
+    is_marked = True  # a message that is made of the text alone would lose the mark
 
     def _refuse(self, *_: object) -> Any:
         raise TypeError("Untrusted: a joined text has no mark; give the marked text a block of its own in the message")
@@ -61,7 +61,6 @@ def marked_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[st
 
 
 def mark_again(value: Any, ways: Iterable[Sequence[str | int]]) -> None:
-    """Marks the texts that were `marked_in` JSON when it was written."""
     for *way, last in ways:
         holder = value
         for key in way:
@@ -70,7 +69,6 @@ def mark_again(value: Any, ways: Iterable[Sequence[str | int]]) -> None:
 
 
 def add_request(index: Index, request: Mapping[str, Any], wire: Wire | str, trusts: Trusts) -> None:
-    """Adds the texts of a request: its system prompt, and the messages of its history by their roles."""
     if any(request.get(name) for name in _KEPT_ELSEWHERE):
         index.is_partial = True
     for name in _SYSTEM:
@@ -86,9 +84,7 @@ def add_request(index: Index, request: Mapping[str, Any], wire: Wire | str, trus
 def add_result(
     index: Index, result: ToolResult | None, text: str, origin: Origin, asked: Mapping[str, Any] | None
 ) -> None:
-    """Adds the result of a call as the model reads it; media in it is noted as unseen.
-
-    A trusted one does not vouch for what it was asked with, which it may repeat."""
+    """Adds the result of a call as the model reads it; a trusted one does not vouch for what it was asked with."""
     if origin.is_trusted:
         index.note_asked(
             origin, to_jsonable_python(asked, fallback=str, serialize_unknown=True, inf_nan_mode="strings")
@@ -101,7 +97,6 @@ def add_result(
 
 
 def add_item(index: Index, item: Mapping[str, Any] | None) -> None:
-    """Adds a part of a response that a tool of the provider's has made, such as search results."""
     kind = (item or {}).get("type")
     for text in _strings(item):
         index.add(Origin("result", kind if isinstance(kind, str) else None), text)
@@ -116,8 +111,6 @@ def add_said(index: Index, parts: Iterable[Part]) -> None:
 
 
 class _History:
-    """The messages of a history, on their way into the index."""
-
     def __init__(self, index: Index, messages: list[Mapping[str, Any]], trusts: Trusts) -> None:
         self._index = index
         self._messages = messages
@@ -200,7 +193,6 @@ _RESULTS = ("tool_result", "functionResponse", "function_response", "toolResult"
 
 
 def _own(message: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the texts of a message that its author has written there."""
     content = message.get("content", message.get("parts"))
     for block in content if isinstance(content, (list, tuple)) else [content]:
         if isinstance(block, str):
@@ -210,7 +202,6 @@ def _own(message: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _quoted(message: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the texts of what is attached to a message: search results, documents, their titles and names."""
     content = message.get("content", message.get("parts"))
     for block in content if isinstance(content, (list, tuple)) else ():
         if not isinstance(block, Mapping) or block.get("type") in _RESULTS or any(name in block for name in _RESULTS):
@@ -229,7 +220,6 @@ def _as_mapping(message: Any) -> Mapping[str, Any]:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Returns all texts in a JSON value, whatever its depth."""
     left = [value]
     while left:
         one = left.pop()

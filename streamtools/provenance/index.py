@@ -1,15 +1,13 @@
 """Finds out in which texts of a run a value occurs: the texts by origin, cut into blocks that are searched by token.
 
-In: texts with their origins, in any number; later a value. Out: the origins of the texts that contain it.
-
 Theory of operation. A text is only queued when it is added. `Index.work` takes a block of it at a time: puts it into
-the form that is compared (`forms`), adds a line for each number, date or account number that is written in another
-way than values are, and notes which tokens occur: two bits for each, in rows that stand for 16 blocks at once. A
-search looks the rows up, which takes a microsecond for all 16, and reads only the blocks that may have all tokens of
-the value. Blocks overlap, so that a value stands whole in one of them; longer values are searched in pieces.
+the form that is compared (`forms`), adds a line for each number, date or account number that is written in another way
+than values are, and notes which tokens occur: two bits for each, in rows that stand for 16 blocks at once. A search
+looks the rows up, which takes a microsecond for all 16, and reads only the blocks that may have all tokens of the
+value. Blocks overlap, so that a value stands whole in one of them; longer values are searched in pieces.
 
-Doubt goes against a value, in the forms of trusted texts (`forms`) and here: a path is not the folder above it, and a
-trusted result does not vouch for what its call was asked with.
+Doubt goes against a value: a path is not the folder above it, and a trusted result does not vouch for what its call was
+asked with.
 """
 
 from __future__ import annotations
@@ -44,8 +42,7 @@ from .forms import (
     tokens,
 )  # fmt: skip
 
-SHORT_CHARS = 4
-"""Shorter values occur in any long text, so that it means nothing where they stand."""
+SHORT_CHARS = 4  # shorter values occur in any long text, so that it means nothing where they stand
 BLOCK_CHARS = 4 << 10  # a millisecond of work
 WINDOW_CHARS = 400  # of a value that is searched in one piece; blocks overlap by more
 MAX_ORIGINS = 4  # that are named of one value
@@ -56,21 +53,16 @@ Kind: TypeAlias = Literal["user", "system", "result", "model", "marked", "attach
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a text of a run comes from."""
-
     kind: Kind
     """``user``, ``system``, ``result`` (of a tool), ``model``; ``marked``: the program has marked it `Untrusted`;
     ``attached``: a document or a search result in a user's message; or ``other``: a message that nobody here can
     read."""
     tool: str | None = None
-    """The tool of a result, if it is known."""
     call_id: str | None = None
-    """The call of a result, if it is known."""
-    is_trusted: bool = False
-    """Nobody but the user and the program has written it."""
+    is_trusted: bool = False  # nobody but the user and the program has written it
 
 
-# -- what is searched --------------------------------------------------------------------------------------------------
+# -- what is searched --
 
 
 class Needle(NamedTuple):
@@ -84,24 +76,22 @@ _Reading: TypeAlias = "tuple[tuple[Needle, ...], ...]"
 
 
 class Value(NamedTuple):
-    """A value of a call's arguments, as it is searched: several readings, each of several pieces that all have to be
-    found, each in one of several ways."""
+    """A value of a call's arguments: several readings, each of pieces that all have to be found, each in one of several
+    ways.
+    """
 
     readings: tuple[_Reading, ...]
     trusted: tuple[_Reading, ...]
-    """Those that are searched in trusted texts."""
     is_short: bool
 
     @classmethod
     def of_number(cls, number: int | float | Decimal) -> Value:
-        """Returns a number as it is searched, by its value."""
         text = number_text(number)
         line = Needle(f"{NUMBER}{text}", "line")
         return cls((((Needle(text, "number"), line),),), (((line,),),), len(text) < SHORT_CHARS)
 
     @classmethod
     def of_text(cls, given: str) -> Value | None:
-        """Returns a text as it is searched, also as number, date or account number; None for an empty one."""
         text = named = written = normalised(given)
         if not (given.isascii() and given.isprintable() and "\\" not in given and "&" not in given):
             named, written = normalised(given, trusted=True), as_written(given)
@@ -149,7 +139,7 @@ def _windows(text: str) -> list[str]:
     return [*pieces, text] if text or not pieces else pieces
 
 
-# -- the index ---------------------------------------------------------------------------------------------------------
+# -- the index --
 
 
 BLOCKS = 16  # on a shelf: the bits of an item of its rows
@@ -157,22 +147,15 @@ PLACES = 1 << 13  # of the tokens of a block, two for each of the thousand that 
 
 
 class _Block:
-    """A few texts, one after the other."""
-
     __slots__ = ("origins", "starts", "text")
 
     def __init__(self) -> None:
-        self.text = b""
-        """Lines: texts, and values in other forms."""
-        self.starts = array("I")
-        """Where the lines of each text begin."""
+        self.text = b""  # lines: texts, and values in other forms
+        self.starts = array("I")  # where the lines of each text begin
         self.origins: list[Origin] = []
-        """The origin of each text."""
 
 
 class _Shelf:
-    """Some blocks, and in which of them each token may occur."""
-
     __slots__ = ("blocks", "rows")
 
     def __init__(self) -> None:
@@ -180,7 +163,6 @@ class _Shelf:
         self.rows = array("H", bytes(2 * PLACES))  # by the place of a token: a bit for each block
 
     def add(self, origin: Origin, given: str) -> None:
-        """Adds a text to the last block."""
         block, bit, rows = self.blocks[-1], 1 << (len(self.blocks) - 1), self.rows
         texts, lines = forms(given, trusted=origin.is_trusted)
         block.starts.append(len(block.text))
@@ -205,19 +187,12 @@ class _Shelf:
 
 
 class Index:
-    """The texts of a run, by origin.
-
-    Args:
-        max_bytes: how much text is indexed, in characters; beyond that the index `is_partial`.
-    """
+    """The texts of a run, by origin; beyond `max_bytes`, in characters, it `is_partial`."""
 
     def __init__(self, max_bytes: int) -> None:
-        self.is_partial = False
-        """True if there are texts that are not known here: too many, or kept by the provider."""
-        self.reads_requests = True
-        """False if the run adds the messages of its requests itself."""
-        self.unseen: dict[Origin, None] = {}
-        """The origins of media, which nobody can read here."""
+        self.is_partial = False  # True if there are texts that are not known here: too many, or kept by the provider
+        self.reads_requests = True  # False if the run adds the messages of its requests itself
+        self.unseen: dict[Origin, None] = {}  # the origins of media, which nobody can read here
         self._left = max_bytes
         self._queued: deque[tuple[Origin, str, int]] = deque()  # a text, and how much of it is indexed
         self._trusted: list[_Shelf] = []
@@ -243,11 +218,9 @@ class Index:
 
     @property
     def is_behind(self) -> bool:
-        """True while texts are queued."""
         return bool(self._queued)
 
     def work(self) -> None:
-        """Indexes the next block of the queued texts, which takes about a millisecond."""
         room, is_trusted = BLOCK_CHARS, self._queued[0][0].is_trusted
         shelf = _with_room(self._trusted if is_trusted else self._others)
         while self._queued and room > 0 and self._queued[0][0].is_trusted == is_trusted:
@@ -280,7 +253,6 @@ class Index:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """Yields all texts and numbers of a value of JSON as text, also the keys of objects."""
     left = [value]
     while left:
         one = left.pop()
@@ -298,7 +270,6 @@ def _different(origins: Iterable[Origin]) -> tuple[Origin, ...]:
 
 
 def _end_of(text: str, begin: int, room: int) -> int:
-    """Returns where the next block of a text ends: between words, where there are spaces."""
     end = begin + max(room, 2 * WINDOW_CHARS)
     if end >= len(text):
         return len(text)
@@ -314,7 +285,6 @@ def _overlapping(text: str, begin: int, end: int) -> int:
 
 
 def _with_room(shelves: list[_Shelf]) -> _Shelf:
-    """Returns the last shelf, with a block for new texts at its end."""
     if shelves and shelves[-1].blocks[-1].text and len(shelves[-1].blocks[-1].text) < BLOCK_CHARS // 2:
         return shelves[-1]
     if not shelves or len(shelves[-1].blocks) == BLOCKS:
@@ -371,8 +341,7 @@ _QUOTE = re.compile("[\"'`‘’“”«»]")
 
 
 def _is_part_of_more(text: str, before: str, after: str) -> bool:
-    """Returns whether a text is only a part of an address, a path, a link or an account: in bob@bank.example.org is no
-    bob@bank.example, in /data/ann/old no /data/ann."""
+    """Returns whether a text is only a part of an address, a path or a link: in /data/ann/old is no /data/ann."""
     if not tokens(text) and text.isascii():  # signs alone, such as a star, mean something in quotes only
         return not (_QUOTE.match(before[-1:]) and _QUOTE.match(after))
     if "/" in text or "\\" in text:
@@ -396,5 +365,4 @@ def _begins_within(text: str, before: str) -> bool:
 
 
 def _goes_on(one: str, other: str) -> bool:
-    """Returns whether two neighbouring characters are of one word."""
     return one.isalnum() and other.isalnum() and not IS_ALONE.match(one) and not IS_ALONE.match(other)

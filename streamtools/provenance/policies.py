@@ -1,8 +1,4 @@
-"""Judges a call by the origins of its arguments: which values are looked at, what was found, what a policy makes of it.
-
-In: a call's arguments as the model gave them and as its tool takes them, the tool's schema, an index of the run's
-texts. Out: a `Finding` for each value, and those on account of which a call is asked about or denied.
-"""
+"""Judges a call by the origins of its arguments: which values are looked at, what was found, what a policy says."""
 
 from __future__ import annotations
 
@@ -14,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic_core import from_json, to_jsonable_python
 
+from ..ground import cut, one_line
 from ..parts import Finding
-from ..text import cut, one_line
 from .index import Index, Origin, Value
 
 MAX_VALUES = 100  # of one call that are searched; a call with more of them is judged as if the rest were untrusted
@@ -86,7 +82,7 @@ def _names(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-# -- what is found -----------------------------------------------------------------------------------------------------
+# -- what is found --
 
 
 def findings(
@@ -97,14 +93,9 @@ def findings(
     names: Iterable[str],
     tools: Iterable[str],
 ) -> tuple[Finding, ...]:
-    """Returns what is known of the origins of a call's values, for the arguments of these `names`.
-
-    Args:
-        index: the texts of the run; None if they are not known.
-        given: the arguments as the model gave them. An argument that is missing here is the tool's default.
-        taken: the arguments as the tool takes them.
-        tools: the names that may be shown.
-    """
+    """Returns what is known of the origins of a call's values, for the arguments of these `names`: `given` by the model
+    (one that is missing is the tool's default), and as they are `taken` by the tool. `tools` are the names that may be
+    shown."""
     found: list[Finding] = []
     known = frozenset(tools)
     for name in names:
@@ -198,18 +189,15 @@ def _plain(value: Any) -> Any:
     return to_jsonable_python(value, fallback=str, serialize_unknown=True, inf_nan_mode="strings")
 
 
-# -- the values that are looked at -------------------------------------------------------------------------------------
+# -- the values that are looked at --
 
 
 def _leaves(
     value: Any, given: Sequence[Any], schemas: Sequence[Mapping[str, Any]], root: Mapping[str, Any], path: str
 ) -> Iterator[tuple[str, list[_Leaf]]]:
     """Returns the texts and numbers of a value, but for those that the schema lists, each with its path; also as the
-    model gave it, if that is another form.
-
-    A key that the schema does not have is the model's word, too, and no part of the path. A key that the model has not
-    given is the tool's default. Which item of a list the model gave as which is not known: a tool may sort them.
-    """
+    model gave it, if that is another form. A key that the schema does not have is the model's word, too, and no part of
+    the path."""
     if isinstance(value, (Mapping, list, tuple)):
         given = [_parsed(one) if isinstance(one, str) else one for one in given]
     if isinstance(value, Mapping):
@@ -233,7 +221,6 @@ def _leaves(
 
 
 def _parsed(text: str) -> Any:
-    """Returns the value of a text that was read as JSON where the tool wants an array or object."""
     try:
         return from_json(text)
     except ValueError:
@@ -250,7 +237,6 @@ def _listed(schema: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _branches(schemas: Iterable[Mapping[str, Any]], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Returns schemas with all that they refer to, or choose from."""
     left, found, seen = [*schemas], [], set()
     while left:
         schema = left.pop()

@@ -10,12 +10,12 @@ Recording.read("run.jsonl").turns                 without an event loop
 
 from __future__ import annotations
 
-from ..codec import RecordedError, RecordedObject
+from ..durable.codec import RecordedError, RecordedObject
 from .recorder import Recorder, record
 from .recording import Chunk, Recording, RecordingError, SourceEnd
-from .replaying import Difference, Replay, replay
+from .replaying import Difference, Replay, recorded_responses, replay
 
 __all__ = [
     "Chunk", "Difference", "RecordedError", "RecordedObject", "Recorder", "Recording", "RecordingError", "Replay",
-    "SourceEnd", "record", "replay",
+    "SourceEnd", "record", "recorded_responses", "replay",
 ]  # fmt: skip

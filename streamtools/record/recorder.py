@@ -1,7 +1,5 @@
 """Records a run into a file as it happens: the bytes as they were read, and every event.
 
-In: what an observer sees. Out: lines of JSON, which `streamtools.record.Recording` reads.
-
     {"recording": 1, "run_id": ..., "began": ..., ...}   a run begins, or goes on with its next step
     {"stream": {...}}                                    a response begins: how it is decoded
     {"chunk": "data: ...", "at": 12.3}                   a piece of its body, as it was read
@@ -10,10 +8,9 @@ In: what an observer sees. Out: lines of JSON, which `streamtools.record.Recordi
     {"run_end": "answered"}                              the run is over
     {"cut": "max_recording_bytes"}                       the recording is full, and the run goes on
 
-Under a policy the events come redacted, and bodies by their sizes alone. A line is written whole or not at all,
-unless the disk is full; then the next step begins on a line of its own. The file is open while a step goes on, and no
-longer. A failure drops the recorder for the rest of its step, and the run goes on. A forked child leaves an open file
-to its parent.
+A line is written whole or not at all, unless the disk is full; then the next step begins on a line of its own. A
+failure drops the recorder for the rest of its step, and the run goes on. A forked child leaves an open file to its
+parent.
 """
 
 from __future__ import annotations
@@ -26,8 +23,7 @@ import os
 import re
 import time
 import weakref
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
@@ -36,13 +32,13 @@ from typing import Any, BinaryIO, Concatenate, ParamSpec
 import orjson
 
 from .._version import __version__
-from ..codec import written_event, written_value
+from ..durable.codec import written_event, written_value
+from ..durable.files import open_private
 from ..errors import StreamError
 from ..events import AnswerRequested, ApprovalRequested, Event, Observation, StepEnd, StepStart, StreamEnd, ToolStarted
-from ..files import open_private
+from ..ground import type_name
 from ..limits import Limits
-from ..observers import PrivacyFacts, RunFacts, StreamFacts, Withheld
-from ..text import type_name
+from ..observers import Observer, PrivacyFacts, RunFacts, StreamFacts, Withheld
 
 try:
     import fcntl
@@ -55,7 +51,6 @@ P = ParamSpec("P")
 VERSION = 1
 _NAMED = re.compile(r"[^A-Za-z0-9_-]")
 _FLUSHED = frozenset({StepStart, ToolStarted, ApprovalRequested, AnswerRequested, Observation, StreamEnd, StepEnd})
-"""Events after which the file has all that happened so far, whatever happens to the program."""
 _BUFFER = 64 << 10
 
 _logger = logging.getLogger("streamtools")
@@ -95,7 +90,7 @@ def _ends(method: Callable[Concatenate[Recorder, P], None]) -> Callable[Concaten
     return guarded
 
 
-class Recorder:
+class Recorder(Observer):
     """Records one run; made by `record`."""
 
     def __init__(self, path: Path, limits: Limits, *, is_directory: bool) -> None:
@@ -114,11 +109,6 @@ class Recorder:
 
     # -- as an observer --
 
-    @property
-    def event_types(self) -> Collection[type[Event]] | None:
-        """All events."""
-        return None
-
     @_ends
     def on_event(self, event: Event) -> None:
         """Records an event."""
@@ -132,13 +122,9 @@ class Recorder:
         if kind is StepEnd:
             self.close()
 
-    def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
-        """Returns None: nothing is to be held."""
-        return None
-
     def obey(self, privacy: PrivacyFacts, /) -> None:
         """Notes that the events come redacted, and without their bodies."""
-        self._is_redacted = privacy.redact is not None
+        self._is_redacted = getattr(privacy, "redact", privacy) is not None  # a guard of the user's has none
 
     def give_up(self) -> None:
         """Closes the file: the policy's function has failed."""
@@ -205,7 +191,6 @@ class Recorder:
         self._open()
 
     def _open(self) -> None:
-        """Opens the file, and names the run in it: others may have been recorded there since."""
         if self._file is not None or self.cut or self._is_parents:
             return
         # Private, because it has all that the model and the tools said. Locked, because the lines of a step belong
@@ -266,8 +251,7 @@ class Recorder:
         self._file.write(line)
 
 
-_with_file: weakref.WeakSet[Recorder] = weakref.WeakSet()
-"""The recorders that have had their file open."""
+_with_file: weakref.WeakSet[Recorder] = weakref.WeakSet()  # the recorders that have had their file open
 
 
 def _leave_to_parent() -> None:
@@ -280,7 +264,6 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch - Windows has no fork
 
 
 def _file_name(run_id: str) -> str:
-    """Returns the name of a run's file; no two run ids have the same."""
     # `tenant:1` and `tenant/1` have the same plain name, and must not share a file: it would mix two tenants' runs.
     # Percent-encoding was considered; it triples the length of ids in other scripts.
     plain = _NAMED.sub("_", run_id)

@@ -1,8 +1,7 @@
-"""Reads a recording: its events, its turns, and the bodies of its responses.
+"""Reads a recording, which is not trusted: its events, its turns, and the bodies of its responses.
 
-In: a file of `streamtools.record.record`, which is not trusted. Out: a `Recording`. A last line that was cut, as by the
-end of the program, is left out. A line that is not JSON was torn, as by a full disk: it is lost, its number kept.
-Any other line that makes no sense is a `RecordingError` with its number.
+A last line that was cut, as by the end of the program, is left out. A line that is not JSON was torn, as by a full
+disk: it is lost, its number kept. Any other line that makes no sense is a `RecordingError` with its number.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, TypeAlias
 
-from ..codec import read_event, read_value, written_value
+from ..durable.codec import read_event, read_value, written_value
+from ..durable.fields import Range, read_object
 from ..errors import StreamError, StreamToolsError
 from ..events import AttemptDiscarded, CausedEvent, Event, EventBase, Observation, StepEnd, StepStart
-from ..fields import Range, read_object
+from ..ground import one_line, shown_by
 from ..limits import Limits
 from ..observers import StreamFacts
 from ..parts import RunOutcome
-from ..text import one_line, shown_by
 from ..turn import Turn, TurnBuilder
 from .recorder import VERSION
 
@@ -64,17 +63,9 @@ Entry: TypeAlias = Event | Chunk | StreamFacts | SourceEnd
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """A run while it is read."""
-
-    run_id: str
-    name: str | None
-    conversation_id: str | None
-    began: datetime
-    began_at: float
-    redacted: bool
+    begin: _Begin
     entries: list[Entry] = field(default_factory=list)
-    shift: float = 0.0
-    """Of the times that are read now: a run that goes on in another process may have another clock."""
+    shift: float = 0.0  # of the times that are read now: a run that goes on in another process may have another clock
     outcome: str | None = None
     cut: bool = False
     lost: list[int] = field(default_factory=list)
@@ -84,17 +75,17 @@ class Recording:
     """One run, as it was recorded. Made by `read`."""
 
     def __init__(self, run: _Run) -> None:
-        self.run_id = run.run_id
+        self.run_id = run.begin.run_id
         """The run's id."""
-        self.name = run.name
+        self.name = run.begin.name
         """The agent's name, if it had one."""
-        self.conversation_id = run.conversation_id
+        self.conversation_id = run.begin.conversation_id
         """The run's conversation, if it is known."""
-        self.began = run.began
+        self.began = run.begin.began
         """When the recording began, by the calendar."""
-        self.began_at = run.began_at
+        self.began_at = run.begin.at
         """The same moment on the recording's clock, in seconds: that of events' `time`."""
-        self.redacted = run.redacted
+        self.redacted = run.begin.redacted
         """True if the recording has no bodies, and its texts were redacted."""
         self.outcome = run.outcome
         """The run's outcome (`RunOutcome`); None if it has none, or had not ended."""
@@ -168,23 +159,20 @@ class Recording:
 
 
 def is_recording(file: BinaryIO) -> bool:
-    """Returns whether a file, opened at its start and left there, begins as a recording does."""
     head = file.read(len(_HEAD))
     file.seek(0)
     return head == _HEAD
 
 
 def shown_ids(run_ids: Iterable[str | None]) -> str:
-    """Formats ids of runs for a message; a file may have any number of them, of any length."""
     shown = [f"'{one_line(run_id or '', _ID_CHARS)}'" for run_id in islice(run_ids, _MOST_IDS + 1)]
     return ", ".join([*shown[:_MOST_IDS], *(["..."] if len(shown) > _MOST_IDS else [])])
 
 
-# -- times and turns ---------------------------------------------------------------------------------------------------
+# -- times and turns --
 
 
 def moved(event: Event, shift: float) -> Event:
-    """Returns an event with all its times moved."""
     if not isinstance(event, CausedEvent):
         return event
     if isinstance(event, StepStart) and event.requested_at is not None:
@@ -202,7 +190,6 @@ def moved(event: Event, shift: float) -> Event:
 
 
 def turns_of(events: tuple[Event, ...]) -> Iterator[Turn]:
-    """Yields the turn of each step."""
     builder: TurnBuilder | None = None
     for event in events:
         if isinstance(event, StepStart):
@@ -221,7 +208,7 @@ def turns_of(events: tuple[Event, ...]) -> Iterator[Turn]:
         yield builder.build()
 
 
-# -- lines -------------------------------------------------------------------------------------------------------------
+# -- lines --
 
 
 def _read(path: Path, limits: Limits) -> dict[str, _Run]:
@@ -270,30 +257,22 @@ def _problem(error: Exception) -> str:
 
 
 def _begun(line: _Begin, runs: dict[str, _Run]) -> _Run:
-    made = _Run(
-        run_id=line.run_id,
-        name=line.name,
-        conversation_id=line.conversation_id,
-        began=line.began,
-        began_at=line.at,
-        redacted=line.redacted,
-    )
     # A run that goes on in another process may have another clock: a monotonic one counts from the start of the
     # machine. The calendar shows how much later it went on. On the same clock, which both times show, nothing is moved,
     # since calendars are set right in between.
-    known = runs.setdefault(line.run_id, made)
-    later = (made.began - known.began).total_seconds()
-    shift = known.began_at + later - made.began_at
+    known = runs.setdefault(line.run_id, _Run(begin=line))
+    first = known.begin
+    shift = first.at + (line.began - first.began).total_seconds() - line.at
     known.shift = shift if abs(shift) > _SAME_CLOCK_S else 0.0
-    known.redacted |= made.redacted
-    known.name, known.conversation_id = known.name or made.name, known.conversation_id or made.conversation_id
+    first.redacted |= line.redacted
+    first.name, first.conversation_id = first.name or line.name, first.conversation_id or line.conversation_id
     return known
 
 
 def _take(run: _Run, record: Mapping[str, Any]) -> None:
     if "event" in record:
         event = read_event(record)
-        if isinstance(event, StepStart) and event.run_id != run.run_id:
+        if isinstance(event, StepStart) and event.run_id != run.begin.run_id:
             raise ValueError("StepStart.run_id: expected that of the recording, got another one")
         run.entries.append(moved(event, run.shift) if run.shift else event)
         return
@@ -316,8 +295,7 @@ class _Begin:
     name: str | None = None
     conversation_id: str | None = None
     redacted: bool = False
-    by: str | None = None
-    """The program that wrote it."""
+    by: str | None = None  # the program that wrote it
 
 
 @dataclass(slots=True, kw_only=True)
@@ -391,7 +369,7 @@ class _Cut:
         run.cut = True
 
 
-_LINES: Mapping[str, Any] = {
+_LINES: Mapping[str, Any] = {  # the class of each kind of line, by the key that shows it
     "chunk": _Text,
     "bytes": _Bytes,
     "payload": _Payload,
@@ -400,4 +378,3 @@ _LINES: Mapping[str, Any] = {
     "run_end": _RunEnd,
     "cut": _Cut,
 }
-"""The class of each kind of line, by the key that shows it."""

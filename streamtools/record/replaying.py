@@ -1,13 +1,7 @@
 """Replays a recording: emits its events again, at their old pace or faster, to a loop and to observers.
 
-    async with replay("run.jsonl", speed=1) as run:
-        async for event in run:
-            ...
-    run.turns[-1].text, run.differences
-
 With the recorded results nothing is run: the bodies are decoded again, and all else is as it was recorded. With
-``results="live"`` the bodies go through pipelines of today, and the tools run: each recorded response is a step of one
-new run.
+``results="live"`` the bodies go through pipelines of today, and the tools run.
 """
 
 from __future__ import annotations
@@ -16,48 +10,26 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, NamedTuple, Self, Unpack
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-from ..codec import written_event
-from ..decode.decoder import StreamDecoder
+from .. import events as of
+from ..decode import StreamDecoder
+from ..durable.codec import written_event
 from ..errors import LocalProtocolError, StreamError
-from ..events import (
-    AnswerRequested,
-    ApprovalRequested,
-    ApprovalResolved,
-    AttemptBegan,
-    AttemptCommitted,
-    AttemptDiscarded,
-    CausedEvent,
-    Event,
-    EventBase,
-    MessageAdded,
-    Observation,
-    OutputDelta,
-    OutputEnd,
-    RequestFailed,
-    StepEnd,
-    StepStart,
-    StreamWarning,
-    ToolCallEnd,
-    ToolCallValidated,
-    ToolProgress,
-    ToolStarted,
-    UnknownPayload,
-)
+from ..events import Event, Observation
+from ..front import PipelineKeywords, pipeline
+from ..ground import shown_by
 from ..limits import Limits
 from ..observers import Observer, StreamFacts
-from ..pipelines.entry import PipelineKeywords, pipeline
-from ..pipelines.hosted import OpenPipeline
-from ..pipelines.trajectory import Trajectory
+from ..pipelines import Trajectory
+from ..pipelines.hosted import OpenPipeline, open_in
 from ..stages import DEFAULT, OutputType, StageList
-from ..text import shown_by
 from ..tools import AnyTools
 from ..turn import Turn
 from ..wires import names
@@ -103,29 +75,51 @@ def replay(
         raise ValueError(f"speed={speed!r}: must be a number greater than 0")
     if results not in ("recorded", "live"):
         raise ValueError(f"unknown results {results!r}; known: recorded, live")
-    return Replay(recording, speed, tools, tuple(observers), results == "live", options)
+    source: type[_Recorded | LiveSteps] = LiveSteps if results == "live" else _Recorded
+    return Replay(source(_Asked(recording, speed, tools, tuple(observers), options)))
+
+
+class _Asked(NamedTuple):
+    recording: Recording
+    speed: float
+    tools: AnyTools | None
+    observers: tuple[Observer, ...]
+    options: PipelineKeywords
+
+
+def recorded_responses(
+    path: str | os.PathLike[str] | Recording, *, run_id: str | None = None
+) -> Callable[[Any, Any], AsyncIterator[Any]]:
+    """Returns the request of a loop of today, which the recorded responses answer one after the other.
+
+        run = agent_loop(recorded_responses("trip.jsonl"), messages, tools=[...], wire="openai.chat_completions")
+
+    Nothing is compared, and the tools run: give it tools that may. For `run_id` see `replay`.
+
+    Raises:
+        RecordingError: as `replay`; or, by the function that is returned, there is no further response.
+    """
+    recording = path if isinstance(path, Recording) else Recording.read(path, run_id=run_id)
+    steps, clock = _steps(recording), Clock(recording.began_at, math.inf)
+    left = iter(steps)
+
+    def ask(messages: Any, tools: Any) -> AsyncIterator[Any]:
+        if (step := next(left, None)) is None:
+            raise RecordingError(f"the loop asks for more responses than the {len(steps)} that were recorded")
+        return _body(step, clock)
+
+    return ask
 
 
 class Replay:
     """A recording as it is replayed; made by `replay`."""
 
-    def __init__(
-        self,
-        recording: Recording,
-        speed: float,
-        tools: AnyTools | None,
-        observers: tuple[Observer, ...],
-        live: bool,
-        options: PipelineKeywords,
-    ) -> None:
-        self.recording = recording
+    def __init__(self, source: _Recorded | LiveSteps) -> None:
+        self.recording = source.recording
         """The recording."""
         self._events: list[Event] = []
         self._entered = False
-        if live:
-            self._source: _Recorded | LiveSteps = LiveSteps(recording, speed, tools, observers, options)
-        else:
-            self._source = _Recorded(recording, speed, tools, observers, options)
+        self._source = source
 
     __repr__ = shown_by("recording", "differences", "unchecked")
 
@@ -142,12 +136,12 @@ class Replay:
     @property
     def differences(self) -> tuple[Difference, ...]:
         """The places where the bodies decode to other events than were recorded; none with live results."""
-        return self._source.differences
+        return tuple(self._source.differences)
 
     @property
     def unchecked(self) -> tuple[str, ...]:
         """The reasons why some was not decoded again: it is redacted, stages are missing, or lines were torn."""
-        return self._source.unchecked
+        return tuple(self._source.unchecked)
 
     async def __aenter__(self) -> Self:
         if self._entered:
@@ -192,61 +186,41 @@ class Replay:
         return self.finish().__await__()
 
 
-# -- with the recorded results -----------------------------------------------------------------------------------------
+# -- with the recorded results --
 
 
 class _Recorded:
-    """Gives the recorded events."""
-
-    def __init__(
-        self,
-        recording: Recording,
-        speed: float,
-        tools: AnyTools | None,
-        observers: tuple[Observer, ...],
-        options: PipelineKeywords,
-    ) -> None:
+    def __init__(self, asked: _Asked) -> None:
+        self.recording, speed, tools, self._observers, options = asked
         if unknown := sorted(options.keys() - _RECORDED):
             raise TypeError(
                 f"{unknown[0]} means nothing where results are recorded; there are {', '.join(sorted(_RECORDED))}, or "
                 'say results="live"'
             )
-        stages: StageList | None = options.get("stages")
-        output: OutputType | None = options.get("output")
-        self._redecoding = Redecoding(
-            recording, tools=tools, stages=stages, output=output, limits=options.get("limits", Limits())
-        )
-        self._recording = recording
-        self._observers = observers
-        self._clock = Clock(recording.began_at, speed)
+        self._redecoding = Redecoding(self.recording, tools, options)
+        self.differences = self._redecoding.differences
+        self.unchecked = self._redecoding.unchecked
+        self._clock = Clock(self.recording.began_at, speed)
         self._shift = 0.0
         self._timed: Iterator[tuple[float, Event]] = iter(())
         self._is_over = False
-
-    @property
-    def differences(self) -> tuple[Difference, ...]:
-        return tuple(self._redecoding.differences)
-
-    @property
-    def unchecked(self) -> tuple[str, ...]:
-        return tuple(self._redecoding.unchecked)
 
     async def enter(self) -> None:
         # All times are moved by the same, so that the first event happens now: at any speed, durations are those of the
         # recording.
         self._timed = self._redecoding.timed()
-        self._shift = time.monotonic() - self._recording.began_at
+        self._shift = time.monotonic() - self.recording.began_at
         self._clock.start()
         for observer in self._observers:
             begin = getattr(observer, "begin_run", None)
             if begin is not None:
-                begin(self._recording)
+                begin(self.recording)
 
     async def leave(self, kind: Any, error: Any, trace: Any) -> None:
         for observer in self._observers:
             end = getattr(observer, "end_run", None)
             if end is not None:
-                end(self._recording.outcome if self._is_over else "left", error)
+                end(self.recording.outcome if self._is_over else "left", error)
 
     async def next(self) -> Event:
         for at, recorded in self._timed:
@@ -263,24 +237,19 @@ class _Recorded:
         raise StopAsyncIteration
 
 
-LONGEST_PAUSE_S = 10.0
-"""On the recording's clock."""
+LONGEST_PAUSE_S = 10.0  # on the recording's clock
 
 
 class Clock:
-    """Waits until a moment of the recording has come, `speed` times faster, `LONGEST_PAUSE_S` at most."""
-
     def __init__(self, began_at: float, speed: float) -> None:
         self._speed = speed
         self._at = began_at
         self._now = 0.0
 
     def start(self) -> None:
-        """Begins to count: the recording begins now."""
         self._now = anyio.current_time()
 
     async def wait(self, at: float) -> None:
-        """Waits for a moment on the recording's clock."""
         # A person may have taken a night to approve a call.
         pause = min(max(0.0, at - self._at), LONGEST_PAUSE_S)
         self._at = max(self._at, at)
@@ -292,47 +261,27 @@ class Clock:
                 await anyio.sleep(left)
 
 
-# -- with the tools of today -------------------------------------------------------------------------------------------
+# -- with the tools of today --
 
 
 class LiveSteps:
-    """Puts the recorded bodies through pipelines, one after the other."""
+    differences, unchecked = (), ()  # nothing is compared
 
-    differences: tuple[Difference, ...] = ()
-    """None: with live results nothing is compared."""
-    unchecked: tuple[str, ...] = ()
-    """None either."""
-
-    def __init__(
-        self,
-        recording: Recording,
-        speed: float,
-        tools: AnyTools | None,
-        observers: tuple[Observer, ...],
-        options: PipelineKeywords,
-    ) -> None:
-        if tools is None:
+    def __init__(self, asked: _Asked) -> None:
+        self.recording, speed, self._tools, observers, self._options = asked
+        if self._tools is None:
             raise TypeError('results="live" needs the tools: replay(path, tools=[...], results="live")')
-        if recording.redacted:
-            raise RecordingError("the recording is redacted, so that no tool can run: it has no bodies")
-        self._steps = _steps(recording)
-        self._began_at = recording.began_at
-        self._speed = speed
-        self._tools = tools
-        self._options = options
-        self._run = Trajectory(
-            name=recording.name, conversation_id=recording.conversation_id, observers=observers, default_observers=False
-        )
+        self._steps = iter(_steps(self.recording))
+        self._clock = Clock(self.recording.began_at, speed)
+        name, conversation = self.recording.name, self.recording.conversation_id
+        self._run = Trajectory(name=name, conversation_id=conversation, observers=observers, default_observers=False)
         self._current: OpenPipeline | None = None
 
     async def enter(self) -> None:
-        """Begins the run."""
-        self._clock = Clock(self._began_at, self._speed)
         self._clock.start()
         self._run.enter()
 
     async def leave(self, kind: Any, error: Any, trace: Any) -> None:
-        """Closes the step that goes on."""
         try:
             if self._current is not None:
                 await self._current.aclose()
@@ -340,7 +289,6 @@ class LiveSteps:
             self._run.leave("left" if kind is not None else None, error)
 
     async def next(self) -> Event:
-        """Returns the next event; raises a `StreamError` if a response failed."""
         while True:
             if self._current is None:
                 step = next(self._steps, None)
@@ -350,9 +298,9 @@ class LiveSteps:
                 # One after the other, each in a task of its own: a block may not be open across a `yield`, and this
                 # method is left and entered again for each event.
                 options: dict[str, Any] = {"wire": step.facts.wire, **self._options}
-                body = _Body(step, self._clock)
+                body = _body(step, self._clock)
                 opening = pipeline(body, tools=self._tools, trajectory=self._run, **options)
-                self._current = opening.open_in(None)
+                self._current = open_in(None, opening)
             try:
                 return await anext(self._current)
             except StopAsyncIteration:
@@ -360,54 +308,44 @@ class LiveSteps:
                 self._current = None
 
 
+@dataclass(slots=True)
 class _Step:
-    """The body of one response, and how it is decoded."""
-
-    def __init__(self, facts: StreamFacts) -> None:
-        self.facts = facts
-        self.chunks: list[Chunk] = []
-        self.error: StreamError | None = None
+    facts: StreamFacts
+    chunks: list[Chunk] = field(default_factory=list)
+    error: StreamError | None = None
 
 
-def _steps(recording: Recording) -> Iterator[_Step]:
+def _steps(recording: Recording) -> list[_Step]:
+    if recording.redacted:
+        raise RecordingError("the recording is redacted, so that no tool can run: it has no bodies")
+    steps: list[_Step] = []
     step: _Step | None = None
     for entry in recording.entries:
         if isinstance(entry, StreamFacts):
-            if step is not None:
-                yield step
             step = _Step(entry)
+            steps.append(step)
         elif isinstance(entry, Chunk) and step is not None:
             step.chunks.append(entry)
         elif isinstance(entry, SourceEnd) and step is not None:
             step.error = entry.error
-        elif isinstance(entry, AttemptDiscarded):
-            step = None  # another response follows in its place
-    if step is not None:
-        yield step
+        elif isinstance(entry, of.AttemptDiscarded) and step is not None:
+            steps.pop()  # another response follows in its place
+            step = None
+        elif isinstance(entry, of.StepStart):
+            step = None
+    return steps
 
 
-class _Body:
-    """A recorded body, as a stream."""
-
-    def __init__(self, step: _Step, clock: Clock) -> None:
-        self._chunks = iter(step.chunks)
-        self._error = step.error
-        self._clock = clock
-
-    def __aiter__(self) -> AsyncIterator[Any]:
-        return self
-
-    async def __anext__(self) -> Any:
-        for chunk in self._chunks:
-            await self._clock.wait(chunk.at)
-            await checkpoint()
-            return chunk.item
-        if self._error is not None:
-            raise self._error
-        raise StopAsyncIteration
+async def _body(step: _Step, clock: Clock) -> AsyncIterator[Any]:
+    for chunk in step.chunks:
+        await clock.wait(chunk.at)
+        await checkpoint()
+        yield chunk.item
+    if step.error is not None:
+        raise step.error
 
 
-# -- decoding the bodies again ---------------------------------------------------------------------------------------
+# -- decoding the bodies again --
 #
 # In: the entries of a recording. Out: every recorded event in order, with the moment at which it happened; the
 # decoder's own in the place of an equal one, so that its previews work. Differences are noted, and change nothing.
@@ -416,12 +354,12 @@ class _Body:
 # recording. The decoder is fed a chunk where the recording has it, and its events wait in a queue. A recorded event of
 # a decoder's kind has to be the next one in it.
 
-_OTHERS = (
-    StepStart, StepEnd, MessageAdded, RequestFailed, AttemptBegan, AttemptDiscarded, AttemptCommitted, ToolStarted,
-    ToolProgress, ApprovalRequested, ApprovalResolved, AnswerRequested, Observation,
+_OTHERS = (  # events that no decoder makes
+    of.StepStart, of.StepEnd, of.MessageAdded, of.RequestFailed, of.AttemptBegan, of.AttemptDiscarded,
+    of.AttemptCommitted, of.ToolStarted, of.ToolProgress, of.ApprovalRequested, of.ApprovalResolved,
+    of.AnswerRequested, Observation,
 )  # fmt: skip
-"""Events that no decoder makes."""
-_EITHER = (StreamWarning, UnknownPayload)  # made by decoders, and by pipelines
+_EITHER = (of.StreamWarning, of.UnknownPayload)  # made by decoders, and by pipelines
 _PLACE = ("seq", "step", "causes", "time")  # the pipeline stamps them
 _JUDGED = (None, "invalid_arguments")  # the problems of a call whose text is whole, before and after it is judged
 _BY_SCHEMA = ("status", "problem", "arguments", "normalizations")  # fields of a call that depend on its judge
@@ -438,34 +376,26 @@ class Difference:
     """`seq` of the recorded event at this place."""
     text: str
     """The difference in words, without content."""
+    about: str | None = None
+    """The tool of the call, and which of its arguments do not fit."""
 
     def __str__(self) -> str:
-        return f"event {self.seq}: {self.text}"
+        return f"event {self.seq}: {self.text}" + (f" ({self.about})" if self.about else "")
 
 
 class Redecoding:
     """Decodes the bodies of one recording again; without tools, arguments are not validated again."""
 
-    def __init__(
-        self,
-        recording: Recording,
-        *,
-        tools: AnyTools | None = None,
-        stages: StageList | None = None,
-        output: OutputType | None = None,
-        limits: Limits = Limits(),
-    ) -> None:
-        self.differences: list[Difference] = []
-        """The differences so far."""
+    def __init__(self, recording: Recording, tools: AnyTools | None, options: PipelineKeywords) -> None:
+        self.differences: list[Difference] = []  # the differences so far
         self.unchecked: list[str] = ["the recording is redacted"] if recording.redacted else []
-        """Why some of the responses were not decoded again."""
         if recording.lost:
             self.unchecked.append(f"lines of the file were torn: {', '.join(map(str, recording.lost[:10]))}")
         self._recording = recording
         self._tools = tools
-        self._stages = stages
-        self._output = output
-        self._limits = limits
+        self._stages: StageList | None = options.get("stages")
+        self._output: OutputType | None = options.get("output")
+        self._limits = options.get("limits", Limits())
         self._decoder: StreamDecoder | None = None
         self._made: deque[Event] = deque()
         self._is_over = False  # the decoder has finished
@@ -473,15 +403,15 @@ class Redecoding:
         self._left = deque(_left(recording))
         self._seq = 0
         self._judged_otherwise: set[str] = set()  # calls of this response
+        self._tool_names: tuple[str, ...] = ()
 
     def timed(self) -> Iterator[tuple[float, Event]]:
-        """Yields each event with the moment at which it happened, on the recording's clock."""
         for at, entry in self._recording.timed():
-            if isinstance(entry, EventBase):
+            if isinstance(entry, of.EventBase):
                 self._seq = entry.seq
-                if isinstance(entry, StepStart) and not entry.asks_model:
+                if isinstance(entry, of.StepStart) and not entry.asks_model:
                     self._end()  # its calls come out of no body
-                elif isinstance(entry, AttemptDiscarded):
+                elif isinstance(entry, of.AttemptDiscarded):
                     self._give_up()  # its last events were not emitted
                 yield at, self._checked(entry)
             elif isinstance(entry, StreamFacts):
@@ -498,6 +428,7 @@ class Redecoding:
         self._end()
         self._is_left = self._left.popleft()
         self._judged_otherwise.clear()
+        self._tool_names = facts.tools
         problem = self._problem(facts)
         if problem is not None:
             if problem not in self.unchecked:
@@ -536,8 +467,8 @@ class Redecoding:
 
     def _take(self, events: list[Event]) -> None:
         # What depends on a type or on tools that were not given to the replay is not compared.
-        unasked = () if self._output is not None else (OutputDelta, OutputEnd)
-        unjudged = () if self._tools is not None else (ToolCallValidated,)
+        unasked = () if self._output is not None else (of.OutputDelta, of.OutputEnd)
+        unjudged = () if self._tools is not None else (of.ToolCallValidated,)
         self._made += (event for event in events if not isinstance(event, (*unasked, *unjudged)))
 
     def _end(self) -> None:
@@ -556,36 +487,35 @@ class Redecoding:
     # -- the comparison --
 
     def _checked(self, event: Event) -> Event:
-        """Returns the event that the decoder has made, if it is the recorded one; else the recorded one."""
         if self._decoder is None or isinstance(event, _OTHERS):
             return event
-        if self._output is None and isinstance(event, (OutputDelta, OutputEnd)):
+        if self._output is None and isinstance(event, (of.OutputDelta, of.OutputEnd)):
             return event
-        if self._tools is None and isinstance(event, ToolCallValidated):
+        if self._tools is None and isinstance(event, of.ToolCallValidated):
             return event
         # A call that is judged otherwise is one difference, not three: its validation follows, or is missing, on either
         # side.
         while self._made and self._is_consequence(self._made[0]) and type(self._made[0]) is not type(event):
             self._made.popleft()
-        if self._is_consequence(event) and not (self._made and isinstance(self._made[0], ToolCallValidated)):
+        if self._is_consequence(event) and not (self._made and isinstance(self._made[0], of.ToolCallValidated)):
             return event
         if not self._made:
             if not self._is_left and not isinstance(event, _EITHER):
-                self._differs(f"{type(event).__name__} was recorded, and does not come out")
+                self._differs(f"{type(event).__name__} was recorded, and does not come out", self._about(event))
                 self._give_up()
             return event
         made = self._made[0]
         differs = self._difference(event, made)
         if differs is None:
             self._made.popleft()
-            place = ("seq", "step", "causes", "time") if isinstance(event, CausedEvent) else ("seq", "step")
+            place = ("seq", "step", "causes", "time") if isinstance(event, of.CausedEvent) else ("seq", "step")
             return replace(made, **{name: getattr(event, name) for name in place})
         # A warning may be the pipeline's own, so that it has to be made only if it stands next.
         if isinstance(event, _EITHER):
             return event
         self._made.popleft()
-        self._differs(differs)
-        if isinstance(event, ToolCallEnd):
+        self._differs(differs, self._about(event, made))
+        if isinstance(event, of.ToolCallEnd):
             self._judged_otherwise.add(event.call_id)
         if type(made) is not type(event):
             self._give_up()
@@ -593,7 +523,7 @@ class Redecoding:
 
     def _is_consequence(self, event: Event) -> bool:
         """Returns whether an event only follows from a reported difference: a call is valid now, or is not."""
-        return isinstance(event, ToolCallValidated) and event.call_id in self._judged_otherwise
+        return isinstance(event, of.ToolCallValidated) and event.call_id in self._judged_otherwise
 
     def _difference(self, recorded: Event, made: Event) -> str | None:
         if type(made) is not type(recorded):
@@ -605,12 +535,11 @@ class Redecoding:
         return f"{type(recorded).__name__} has another {_named(name, before.get(name), now.get(name))}"
 
     def _compared(self, event: Event) -> dict[str, Any]:
-        """Returns the fields of an event that are compared, as plain JSON."""
         written = written_event(event)
         for name in _PLACE:
             written.pop(name, None)
         # Without tools no arguments are judged. A problem of the text itself is found all the same, and compared.
-        if isinstance(event, ToolCallEnd) and self._tools is None and event.call.problem in _JUDGED:
+        if isinstance(event, of.ToolCallEnd) and self._tools is None and event.call.problem in _JUDGED:
             written.pop("error", None)
             written["call"] = {name: value for name, value in written["call"].items() if name not in _BY_SCHEMA}
         if "error" in written:
@@ -618,9 +547,16 @@ class Redecoding:
             written["error"] = {name: value for name, value in written["error"].items() if name != "cause"}
         return written
 
-    def _differs(self, text: str) -> None:
+    def _differs(self, text: str, about: str | None = None) -> None:
         if len(self.differences) < _MOST_REPORTED:
-            self.differences.append(Difference(self._seq, text))
+            self.differences.append(Difference(self._seq, text, about))
+
+    def _about(self, event: Event, made: Event | None = None) -> str | None:
+        name = getattr(getattr(event, "call", event), "name", None)
+        if name not in self._tool_names:  # else the model has made it up
+            return None
+        problems = getattr(getattr(made, "error", None), "problems", ())
+        return ": ".join([name, *(["; ".join(problems)] if problems else [])])
 
     def _give_up(self) -> None:
         self._decoder = None
@@ -628,7 +564,6 @@ class Redecoding:
 
 
 def _left(recording: Recording) -> list[bool]:
-    """Returns of each response whether its step was left before the end of its body."""
     left: list[bool] = []
     for entry in recording.entries:
         if isinstance(entry, StreamFacts):
@@ -639,13 +574,11 @@ def _left(recording: Recording) -> list[bool]:
 
 
 def _first_difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
-    """Returns the name of a field that differs, if there is one: rather one that may be shown."""
     others = [name for name in before.keys() | now.keys() if before.get(name) != now.get(name)]
     return min(others, key=lambda name: (name not in _WORDS, name), default=None)
 
 
 def _named(name: str, before: Any, now: Any) -> str:
-    """Returns the name of a field that differs; of a call, the field inside it; and our own words for it."""
     if isinstance(before, dict) and isinstance(now, dict) and name == "call":
         inner = _first_difference(before, now)
         return _named(f"call.{inner}", before.get(inner), now.get(inner))

@@ -10,13 +10,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaBound:
-    """Bounds one of the counts of a schema."""
-
-    count: str
-    """The key of the count."""
+    count: str  # the key of the count
     most: int
-    what: str
-    """The counted parts, in the plural, for people."""
+    what: str  # the counted parts, in the plural, for people
 
 
 def counts(schema: Mapping[str, Any]) -> Counter[str]:

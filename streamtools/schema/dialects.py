@@ -1,8 +1,6 @@
 """Holds the providers' dialects of JSON Schema: each a column of the table of keywords, with its further rules.
 
-A row of the table is a keyword or, in parentheses, a construct; a cell is the first letter of an `Action`. Everything
-that reads or writes a provider's schema asks this table, and so does the page that compares the providers. A wire of
-your own names a dialect, or derives one: ``PLAIN.but("acme", {"pattern": Action.NOTE})``.
+A row of the table is a keyword or, in parentheses, a construct; a cell is the first letter of an `Action`.
 """
 
 from __future__ import annotations
@@ -15,23 +13,6 @@ from typing import Any
 
 from .names import NameRule
 
-__all__ = [
-    "ANTHROPIC",
-    "ANTHROPIC_STRICT",
-    "BEDROCK_STRICT",
-    "COLUMNS",
-    "GEMINI",
-    "GEMINI_OPENAPI",
-    "KEYWORDS",
-    "MCP",
-    "OLLAMA",
-    "OPENAI",
-    "OPENAI_STRICT",
-    "PLAIN",
-    "Action",
-    "Dialect",
-]
-
 COLUMNS = (
     *("openai", "openai_strict", "anthropic", "anthropic_strict", "bedrock_strict"),
     *("gemini", "gemini_openapi", "mcp", "ollama", "plain"),
@@ -43,18 +24,13 @@ COLUMNS = (
 class Action(Enum):
     """Names the treatment of a keyword."""
 
-    KEEP = "K"
-    """It stays."""
-    DROP = "D"
-    """It is left out; a model loses nothing by that."""
-    NOTE = "N"
-    """It moves into the description: ``(min 1, max 10)``."""
+    KEEP = "K"  # it stays
+    DROP = "D"  # it is left out; a model loses nothing by that
+    NOTE = "N"  # it moves into the description: `(min 1, max 10)`
     REWRITE = "R"
     """It is expressed in another way; where that changes the model's arguments, `decode` changes them back."""
-    INLINE = "I"
-    """References only: the target stands in the reference's place."""
-    REFUSE = "E"
-    """It cannot be expressed: the export is refused, or falls back to one that is not strict."""
+    INLINE = "I"  # references only: the target stands in the reference's place
+    REFUSE = "E"  # it cannot be expressed: the export is refused, or falls back to one that is not strict
 
 
 def _row(letters: str) -> Mapping[str, Action]:
@@ -75,7 +51,7 @@ def _row(letters: str) -> Mapping[str, Action]:
 # * Ollama: the Go type `api.ToolProperty` has six fields; any other keyword vanishes without a word.
 # * Mistral and Cohere pass plain JSON Schema on to the model.
 
-KEYWORDS: Mapping[str, Mapping[str, Action]] = {
+KEYWORDS: Mapping[str, Mapping[str, Action]] = {  # the action by keyword and column
     # Columns:          openai, strict / anthropic, strict / bedrock strict / gemini, openapi / mcp / ollama / plain
     "$schema": _row("          D  D    K  D    D    D  D    K    D    K"),
     "$comment": _row("         D  D    K  D    D    D  D    K    D    K"),
@@ -139,7 +115,6 @@ KEYWORDS: Mapping[str, Mapping[str, Action]] = {
     "(property name)": _row("  K  K    R  R    R    R  R    K    K    K"),
     "(tool name)": _row("      R  R    R  R    R    R  R    R    K    R"),
 }
-"""The action by keyword and column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -150,20 +125,13 @@ class Dialect:
     actions: Mapping[str, Action]
     """The action for each keyword or construct of the table. Any other keyword stays where references do, and is left
     out elsewhere."""
-    wants_properties: bool = False
-    """The schema of a tool has ``properties``, even an empty one."""
-    formats: frozenset[str] | None = None
-    """The formats that it keeps; None keeps all."""
-    refused_pattern: re.Pattern[str] | None = None
-    """Finds the parts of a pattern that its engine does not know."""
-    few_items: bool = False
-    """It keeps ``minItems`` of 0 and 1 only."""
-    keys: NameRule | None = None
-    """The property names that it accepts; None accepts all."""
-    openapi: bool = False
-    """It is OpenAPI 3.0: ``nullable``, types in upper case, enums of strings only."""
-    enums: tuple[type, ...] = (str, int, float, bool, type(None))
-    """The Python types of values that its enums may have."""
+    wants_properties: bool = False  # the schema of a tool has `properties`, even an empty one
+    formats: frozenset[str] | None = None  # the formats that it keeps; None keeps all
+    refused_pattern: re.Pattern[str] | None = None  # finds the parts of a pattern that its engine does not know
+    few_items: bool = False  # it keeps `minItems` of 0 and 1 only
+    keys: NameRule | None = None  # the property names that it accepts; None accepts all
+    openapi: bool = False  # it is OpenAPI 3.0: `nullable`, types in upper case, enums of strings only
+    enums: tuple[type, ...] = (str, int, float, bool, type(None))  # the Python types of values that its enums may have
 
     def but(self, name: str, actions: Mapping[str, Action]) -> Dialect:
         """Returns a dialect with other actions for some keywords. For the other fields, use `dataclasses.replace`.
@@ -208,9 +176,7 @@ class Dialect:
 
 
 _VERBATIM = frozenset({Action.KEEP, Action.DROP, Action.NOTE})
-"""The actions that are possible for a schema that goes out as it was written."""
-_EVERYWHERE = frozenset({"(root union)", "(property name)"})
-"""The constructs that can be rewritten even there."""
+_EVERYWHERE = frozenset({"(root union)", "(property name)"})  # the constructs that can be rewritten even there
 
 _OPENAI_FORMATS = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
@@ -242,5 +208,4 @@ GEMINI_OPENAPI = _column(
 )
 MCP = _column("mcp")
 OLLAMA = _column("ollama")
-PLAIN = _column("plain")
-"""The dialect of Mistral, Cohere and Bedrock, which accept a schema as it is."""
+PLAIN = _column("plain")  # the dialect of Mistral, Cohere and Bedrock, which accept a schema as it is

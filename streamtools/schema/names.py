@@ -7,16 +7,12 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ..text import PLAIN_NAME_CHARACTERS, PLAIN_NAME_LENGTH
+from ..ground.text import PLAIN_NAME_CHARACTERS, PLAIN_NAME_LENGTH
 
-__all__ = ["PLAIN_NAMES", "TOOL_NAMES", "NameRule", "qualified"]
-
-_DIGITS = 6
-"""Of the hash at the end of a changed name."""
+_DIGITS = 6  # of the hash at the end of a changed name
 
 
 def qualified(namespace: str | None, name: str) -> str:
-    """Returns a tool's name with its namespace: ``billing.get_eta``."""
     return f"{namespace}.{name}" if namespace else name
 
 
@@ -24,22 +20,17 @@ def qualified(namespace: str | None, name: str) -> str:
 class NameRule:
     """Describes the names that a target accepts for tools or for properties."""
 
-    start: str
-    """The first character, as the inside of a character class."""
-    rest: str
-    """The characters after it, likewise."""
-    length: int
-    """The number of characters that it may have."""
+    start: str  # the first character, as the inside of a character class
+    rest: str  # the characters after it, likewise
+    length: int  # the number of characters that it may have
 
     @property
     def pattern(self) -> str:
-        """The rule as a regular expression."""
         if self.start == self.rest:
             return f"[{self.rest}]{{1,{self.length}}}"
         return f"[{self.start}][{self.rest}]{{0,{self.length - 1}}}"
 
     def accepts(self, name: str) -> bool:
-        """Returns whether `name` may stay as it is."""
         return re.fullmatch(self.pattern, name) is not None
 
     def cleaned(self, name: str) -> str:
@@ -69,7 +60,6 @@ class NameRule:
 # length of 64." https://platform.openai.com/docs/api-reference/chat/create . Mistral and Cohere take the same, as does
 # Bedrock: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html
 PLAIN_NAMES = NameRule(PLAIN_NAME_CHARACTERS, PLAIN_NAME_CHARACTERS, PLAIN_NAME_LENGTH)
-"""The names of tools that most providers accept."""
 
 TOOL_NAMES = NameRule("a-zA-Z_", "a-zA-Z0-9_.-", 64)
 """The names that a tool may have in this package: short enough for every provider. A dot is replaced for some."""

@@ -7,21 +7,22 @@
 
 Blocking streams are read in a thread of their own (`threads`); objects of SDKs become the payloads of their wire
 (`kinds`), LangChain's chunks those of Chat Completions (`langchain`). A connection with several responses is split into
-a stream for each (`responses`; `splitting`); one over a socket is read a response at a time and left open.
+a stream for each (`responses`); one over a socket is read a response at a time and left open.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..on_demand import names
+from ..ground.on_demand import names
 from .kinds import Item, answer_of, as_item
-from .source import Source, open_source
+from .source import ModelRequest, Source, open_source
 
 if TYPE_CHECKING:
-    from .source import responses
-    from .splitting import Responses, ResponseSource
+    from ..realtime import Responses, ResponseSource, responses
 else:
-    __getattr__ = names(__name__, {"source": "responses", "splitting": "Responses ResponseSource"})
+    __getattr__ = names(__name__, {".realtime": "Responses ResponseSource responses"})
 
-__all__ = ["Item", "ResponseSource", "Responses", "Source", "answer_of", "as_item", "open_source", "responses"]
+__all__ = [
+    "Item", "ModelRequest", "ResponseSource", "Responses", "Source", "answer_of", "as_item", "open_source", "responses",
+]  # fmt: skip

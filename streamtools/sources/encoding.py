@@ -5,8 +5,7 @@
     br             Brotli                                       brotli or brotlicffi, 1.2 or later
     zstd           several frames one after the other, too      compression.zstd, backports.zstd or zstandard
 
-A body may have a few codings on top of each other. Decodable input comes out at once, and no piece is decoded before
-the reader has asked for it, so that `Limits` see each before there is another.
+No piece is decoded before the reader has asked for it, so that `Limits` see each before there is another.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from typing import Any, Protocol
 
 from ..decode.body import SLICE_BYTES
 from ..errors import LimitExceeded, RemoteProtocolError, TruncatedStream
+from ..ground.text import one_line
 from ..limits import Limits
-from ..text import one_line
 
 # HTTP libraries decode a chunk at once, or in steps of a mebibyte, and a chunk of 64 KiB may hold 64 MiB, or with two
 # codings gigabytes. So output is bounded by the piece. The window, which a decoder must remember to go on, is bounded,
@@ -37,18 +36,13 @@ _WITHOUT = "send the request with Accept-Encoding: identity"
 
 
 class Coding(Protocol):
-    """One coding of one body."""
-
-    errors: tuple[type[Exception], ...]
-    """The exceptions of `feed` for bytes that are not encoded in this way."""
+    errors: tuple[type[Exception], ...]  # the exceptions of `feed` for bytes that are not encoded in this way
 
     def feed(self, data: bytes, /) -> Iterator[bytes]:
         """Takes the next bytes; yields the decoded ones. Exhaust it before the next call."""
         ...
 
-    def is_whole(self) -> bool:
-        """Returns whether the body may end here."""
-        ...
+    def is_whole(self) -> bool: ...
 
 
 class Decoding:
@@ -71,9 +65,7 @@ class Decoding:
         self._size = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Takes the next chunk of the encoded body; yields decoded pieces of at most `SLICE_BYTES`. Raises a
-        `RemoteProtocolError` if the bytes are not encoded in this way, `LimitExceeded` if they are more than
-        `Limits(max_stream_bytes=...)`."""
+        """Yields decoded pieces of at most `SLICE_BYTES`; raises a `RemoteProtocolError` or `LimitExceeded`."""
         # Empty members or frames decode to nothing, without end: no limit on what comes out would ever see them.
         self._size += len(data)
         if self._size > self._max_size:
@@ -103,7 +95,7 @@ class Decoding:
                 yield from self._through(at + 1, piece)
 
 
-# -- the codings -------------------------------------------------------------------------------------------------------
+# -- the codings --
 
 
 def _coding(name: str, window_bits: int) -> Coding:
@@ -115,17 +107,11 @@ def _coding(name: str, window_bits: int) -> Coding:
 
 @dataclass(slots=True, eq=False)
 class _Frames:
-    """Decodes gzip members or zstd frames one after the other."""
-
     new: Callable[[], Any]
-    """Makes the decoder of a frame."""
     decoded: Callable[[Any, bytes], Iterator[bytes]]
-    """Yields the decoded bytes of some input, up to the end of the frame."""
     errors: tuple[type[Exception], ...]
-    padding: bytes = b""
-    """Bytes to drop between two frames."""
-    step: int = SLICE_BYTES
-    """How many bytes are decoded at once."""
+    padding: bytes = b""  # bytes to drop between two frames
+    step: int = SLICE_BYTES  # how many bytes are decoded at once
     frame: Any = None
     count: int = 0
 
@@ -151,8 +137,6 @@ class _Frames:
 
 
 class _Deflate:
-    """Decodes zlib's format or bare deflate, whichever the body has."""
-
     errors: tuple[type[Exception], ...] = (zlib.error,)
 
     def __init__(self, window_bits: int) -> None:
@@ -180,7 +164,6 @@ class _Deflate:
 
 
 def _inflated(inflate: Any, data: bytes) -> Iterator[bytes]:
-    """Yields the decoded bytes of `data` up to the end of this member."""
     while True:
         piece = inflate.decompress(data, SLICE_BYTES)
         data = inflate.unconsumed_tail
@@ -228,7 +211,7 @@ def _brotli_window_bits(head: int) -> int:
     return 8 + (head >> 4 & 7) or 17
 
 
-# -- the decoders that are installed -----------------------------------------------------------------------------------
+# -- the decoders that are installed --
 
 
 def _gzip(window_bits: int) -> Coding:

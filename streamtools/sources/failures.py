@@ -1,7 +1,6 @@
-"""Reads from an exception how a request or its stream failed, and whether it may help to ask again.
+"""Reads from an exception of any client's library how a request or its stream failed, and whether to ask again.
 
-In: an exception of any client's library, or a `StreamError`; the HTTP status and headers of its response, if there is
-one. Out: a `Failure`. Attributes and the names of classes decide, so that no library is imported.
+Attributes and the names of classes decide, so that no library is imported.
 """
 
 from __future__ import annotations
@@ -9,19 +8,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ..errors import DeadlineExceeded, ProviderError, RequestError, StreamError, TruncatedStream
-from ..parts import RequestOutcome
-from ..text import class_name
+from ..ground.text import class_name
+from ..parts import Failure, RequestOutcome
 
-__all__ = ["Failure", "failure_of"]
-
+_LONGEST_S = 86_400.0  # that a provider may ask to wait for: a day
 _FIRST_ERROR = 400  # of the HTTP statuses
-_PASSING = frozenset({408, 409, 425, 429})
-"""Statuses below 500 that may be another one soon."""
+_PASSING = frozenset({408, 409, 425, 429})  # statuses below 500 that may be another one soon
 _OF_ONE_PROVIDER = frozenset({401, 402, 403, 404})
 """Statuses that another provider need not answer with: a key, a bill, a model."""
 
@@ -48,31 +44,21 @@ _PASSING_WORDS = frozenset(
     }
 )  # fmt: skip
 _SPENT_WORDS = frozenset({"billing_hard_limit_reached", "insufficient_quota"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """The way in which a request or its stream failed."""
-
-    outcome: RequestOutcome
-    error_type: str
-    """The HTTP status, the provider's own word, or the class of the exception."""
-    status: int | None = None
-    retry_after: float | None = None
-    """The seconds after which the provider wants to be asked again."""
-    may_pass: bool = False
-    """The same request may be answered soon."""
-    is_of_one_provider: bool = False
-    """Another provider may answer it."""
+_CODES: Mapping[str, frozenset[Any]] = {
+    "quota_exceeded": frozenset({402, "billing_error", *_SPENT_WORDS}),
+    "rate_limited": frozenset({429, "rate_limit_error", "rate_limit_exceeded", "resource_exhausted",
+                               "throttlingexception"}),
+    "overloaded": frozenset({503, 529, "overloaded", "overloaded_error", "service_unavailable",
+                             "serviceunavailableexception", "unavailable"}),
+    "timed_out": frozenset({408, 504, "deadline_exceeded", "modeltimeoutexception", "timed_out", "timeout_error"}),
+    "unauthorized": frozenset({401, 403, "accessdeniedexception", "authentication_error", "invalid_api_key",
+                               "permission_denied", "permission_error", "unauthenticated"}),
+    "connection_lost": frozenset({"connection_lost"}),
+}  # fmt: skip
 
 
 def failure_of(error: BaseException, *, status: int | None = None, headers: Any = None) -> Failure:
-    """Returns the way in which a request or its stream failed.
-
-    Args:
-        error: the exception.
-        status, headers: of the response that came, if the exception has none.
-    """
+    """`status` and `headers` are of the response that came, if the exception has none."""
     if isinstance(error, RequestError) and error.__cause__ is not None:
         error = error.__cause__
     names = {kind.__name__ for kind in type(error).__mro__}
@@ -97,11 +83,13 @@ def failure_of(error: BaseException, *, status: int | None = None, headers: Any 
     if status is not None:
         passes = status >= 500 or status in _PASSING
     is_spent = not _SPENT_WORDS.isdisjoint(words)
+    signs = {*words, status or outcome}
     return Failure(
         outcome=outcome,
         error_type=_error_type(error, status),
         status=status,
         retry_after=_retry_after(error, headers),
+        code=next((code for code, known in _CODES.items() if not known.isdisjoint(signs)), None),
         may_pass=passes and not is_spent and not names & _OF_THE_PROGRAM,
         is_of_one_provider=is_spent or status in _OF_ONE_PROVIDER,
     )
@@ -116,7 +104,6 @@ def _error_type(error: BaseException, status: int | None) -> str:
 
 
 def _status(error: BaseException) -> int | None:
-    """Returns the HTTP status that an exception has, wherever its library keeps it."""
     response = getattr(error, "response", None)
     found = [getattr(error, name, None) for name in ("status_code", "status", "code")]
     found += [getattr(response, name, None) for name in ("status_code", "status")]
@@ -134,7 +121,8 @@ def _metadata(response: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _retry_after(error: BaseException, headers: Any) -> float | None:
-    """Returns the seconds that a response asks to wait for, by a header, as seconds or as a date."""
+    if isinstance(error, RequestError):  # without its cause
+        return error.retry_after
     response = getattr(error, "response", None)
     of_botocore = _metadata(response).get("HTTPHeaders") if isinstance(response, Mapping) else None
     for holder in (getattr(error, "headers", None), getattr(response, "headers", None), of_botocore, headers):
@@ -159,4 +147,4 @@ def _seconds(given: Any) -> float | None:
             seconds = parsedate_to_datetime(text).timestamp() - time.time()
         except (TypeError, ValueError, OverflowError):
             return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+    return min(max(0.0, seconds), _LONGEST_S) if math.isfinite(seconds) else None

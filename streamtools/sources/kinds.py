@@ -45,8 +45,6 @@ _LIVE_SESSIONS = "google.genai.live"
 
 
 class Kind(Enum):
-    """The way in which a stream is read."""
-
     MEMORY = auto()
     CONNECTION = auto()
     RESPONSE = auto()
@@ -77,7 +75,6 @@ _OF_TYPE: dict[type, Kind] = {AsyncGeneratorType: Kind.ASYNC, GeneratorType: Kin
 
 
 def kind_of(stream: Any) -> Kind | None:
-    """Returns how to read `stream`; None if it cannot be read."""
     if (known := _OF_TYPE.get(type(stream))) is not None:
         return known
     if isinstance(stream, IN_MEMORY):
@@ -108,7 +105,6 @@ def connection_of(stream: Any) -> Any | None:
 
 
 def wrapped_by(stream: Any) -> Any | None:
-    """Returns the stream inside litellm's; None for any other stream."""
     return getattr(stream, "completion_stream", None)
 
 
@@ -153,7 +149,6 @@ def foreign_iterator_of(stream: Any) -> Any | None:
 
 
 def _is_of(home: str, code: Any) -> bool:
-    """Returns whether a function or a generator is written below the folder `home`; True for None."""
     if code is None:
         return True
     found = code.__code__ if type(code) is FunctionType else getattr(code, "ag_code", getattr(code, "gi_code", None))
@@ -170,7 +165,6 @@ def raw_of(response: Any, method: str) -> Any | None:
 
 
 def untap(response: Any) -> None:
-    """Has a tap leave a response alone that a pipeline is about to read."""
     # Read by both, its calls would run twice, and show twice.
     for holder in (response, getattr(response, "http_response", None)):
         extensions = getattr(holder, "extensions", None)
@@ -197,7 +191,6 @@ def _gives_bytes(response: Any) -> bool:
 
 
 def _is_blocking(response: Any) -> bool:
-    """Returns whether a response blocks."""
     # httpx's responses have the methods of both worlds; the type of the body shows which of them work.
     if not hasattr(response, "aiter_bytes"):
         return True
@@ -221,7 +214,6 @@ def server_of(response: Any) -> tuple[str, int | None] | None:
 
 
 def codings_of(response: Any) -> tuple[str, ...]:
-    """Returns the declared codings of a response's body, in the order of their application."""
     headers = getattr(response, "headers", None)
     if not isinstance(headers, Mapping):
         return ()
@@ -231,7 +223,7 @@ def codings_of(response: Any) -> tuple[str, ...]:
     return tuple(name for name in names if name not in _NO_CODING)
 
 
-# -- items -----------------------------------------------------------------------------------------------------------
+# -- items --
 
 #     bytes, text, mappings                     as they are
 #     an event of an event source               its frame, written again: an event named "error" stays one
@@ -258,7 +250,6 @@ _STANDARD_BASE64 = str.maketrans("-_", "+/")
 
 
 def langchain_chunks() -> LangChainChunks:
-    """Returns a converter of LangChain's chunks for one response."""
     from .langchain import LangChainChunks  # most streams are of others
 
     return LangChainChunks()
@@ -299,7 +290,6 @@ def answer_of(stream: Any) -> Any:
 
 
 def without_finish(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a Chat Completions chunk without the finish reason that no provider gave."""
     choices = payload.get("choices") or ()
     return {**payload, "choices": [{**choice, "finish_reason": None} for choice in choices]}
 
@@ -331,7 +321,6 @@ def as_event(data: bytes, name: object) -> bytes:
 
 
 def _as_gemini_has_it(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a response of google-genai, or a Live session's message, in the wire's form."""
     # pydantic writes bytes in URL-safe base64, the wire has the standard one. A signature has to go back to the
     # provider as it came.
     wire = {key: value for key, value in payload.items() if key not in _ADDED_BY_GENAI}

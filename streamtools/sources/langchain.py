@@ -1,13 +1,11 @@
-"""Turns LangChain's `AIMessageChunk`s into Chat Completions payloads.
+"""Turns LangChain's `AIMessageChunk`s, a dialect made of every provider's wire, into Chat Completions payloads.
 
     content="Hel"  |  content=[{"type": "text", "text": "Hel", "index": 0}, {"type": "thinking", "thinking": "..."}]
     tool_call_chunks=[{"name": "add", "args": '{"a"', "id": "call_1", "index": 0, "type": "tool_call_chunk"}]
     usage_metadata={"input_tokens": 9, ...}         what this chunk adds: the sum over all chunks is the usage
     response_metadata={"finish_reason": "stop"}     or `stop_reason`, `stopReason`, `done_reason`, `status`
 
-The chunks are a dialect of their own, made of every provider's wire (langchain-core 1.7:
-`langchain_core/messages/ai.py`, read 2026-11). Content without a field in a chat payload becomes an `UnknownPayload`
-event.
+Read in langchain-core 1.7, `langchain_core/messages/ai.py`, 2026-11.
 """
 
 from __future__ import annotations
@@ -46,7 +44,6 @@ class LangChainChunks:
         self._has_calls = False
 
     def payload(self, chunk: Any) -> dict[str, Any]:
-        """Returns one chunk as a Chat Completions payload."""
         metadata: Mapping[str, Any] = getattr(chunk, "response_metadata", None) or {}
         choice: dict[str, Any] = {"index": 0, "delta": _delta(chunk)}
         self._has_calls = self._has_calls or bool(chunk.tool_call_chunks)
@@ -107,7 +104,6 @@ def _delta(chunk: Any) -> dict[str, Any]:
 
 
 def _call(chunk: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a fragment of a call; fields that are None in the chunk are absent in it."""
     function = {"name": chunk.get("name"), "arguments": chunk.get("args")}
     call = {"index": chunk.get("index"), "id": chunk.get("id"), "function": _present(function)}
     return {"type": "function", **_present(call)}
@@ -142,7 +138,6 @@ def _blocks(blocks: list[Any]) -> dict[str, Any]:
 
 
 def _reasoning(block: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the texts of a reasoning block: Anthropic's, Bedrock's, LangChain's own, OpenAI's list of summaries."""
     for key in ("thinking", "reasoning", "reasoning_content"):
         inner = block.get(key)
         text = inner.get("text") if isinstance(inner, Mapping) else inner
@@ -155,7 +150,6 @@ def _reasoning(block: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _opaque(block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields the state that the provider wants back with a block, from the places where integrations put it."""
     for holder in (block, block.get("extras"), block.get("reasoning_content")):
         if isinstance(holder, Mapping):
             yield from ({"type": key, key: value} for key in _OPAQUE if (value := holder.get(key)))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeAlias
 
 import anyio
-from anyio.lowlevel import checkpoint
+from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..decode.body import as_items, read_json
 from ..limits import Limits
+from ..wires import Wire
 from .kinds import (
     Item,
     Kind,
@@ -31,9 +33,6 @@ from .kinds import (
     without_finish,
 )
 
-if TYPE_CHECKING:
-    from .splitting import NextResponse, Responses, ResponseSource
-
 _ACCEPTED = (
     "an SDK's stream, a response of httpx or aiohttp, or an iterable, asynchronous or not, of bytes, text or payloads"
 )
@@ -45,8 +44,7 @@ _MISTAKEN: tuple[tuple[Callable[[Any], object], str], ...] = (
         lambda stream: isinstance(stream, str) and _ADDRESS.fullmatch(stream),
         "an address; make the request, and pass its response",
     ),
-)
-"""Mistakes that have a kind of their own, and how their message goes on."""
+)  # mistakes that have a kind of their own, and how their message goes on
 _BLOCKING = {Kind.BLOCKING, Kind.BLOCKING_MANAGER, Kind.BLOCKING_RESPONSE}
 _RESPONSES = {Kind.RESPONSE, Kind.BLOCKING_RESPONSE, Kind.AIOHTTP}
 _STREAMS = set(Kind) - {Kind.MEMORY}
@@ -55,7 +53,22 @@ _LINGER_S = 0.05  # how long the end of a body is waited for, when all that matt
 _BUFFERED = 8  # chunks that may be in an HTTP library's hands at once
 
 
-# -- one stream --------------------------------------------------------------------------------------------------------
+# -- one stream --
+
+
+class OfConnection(Protocol):
+    """One response of a connection that stays open; its type has `is_of_connection`."""
+
+    def __aiter__(self) -> AsyncIterator[Item]: ...
+
+    def later(self) -> AsyncGenerator[Mapping[str, Any], None] | None:
+        """Returns an iterator of payloads about the calls of the response that has ended; None if none has."""
+
+    async def aclose(self) -> None:
+        """Leaves the connection open."""
+
+
+Connected: TypeAlias = "Callable[[Any, Limits], OfConnection]"  # gives the next response of a connection
 
 
 class Source:
@@ -64,7 +77,9 @@ class Source:
     gives_frames = False
     """Texts are pieces of a body, cut anywhere."""
 
-    def __init__(self, stream: Any, limits: Limits = Limits(), kind: Kind | None = None) -> None:
+    def __init__(
+        self, stream: Any, limits: Limits = Limits(), kind: Kind | None = None, connected: Connected | None = None
+    ) -> None:
         self._stream = stream
         self._kind = kind  # as it was given: a response may be begun by others before it is read here
         self._limits = limits
@@ -73,7 +88,8 @@ class Source:
         self._response: Any = None  # of an HTTP library, once it is read
         self._body: AsyncIterator[bytes] | None = None  # of a response, to be read to its very end
         self._codings: tuple[str, ...] = ()  # of the body, where it comes as it is on the wire
-        self._of_connection: NextResponse | ResponseSource | None = None
+        self._connected = connected
+        self._of_connection: OfConnection | None = None
         self._langchain = cache(langchain_chunks)
         self._is_at_line_start = True
 
@@ -180,12 +196,13 @@ class Source:
             self._opened.push_async_exit(blocking.leave)
             return blocking
         if kind is Kind.CONNECTION:
-            from .splitting import NextResponse
-
-            stream = NextResponse(connection_of(stream), self._limits)
+            if self._connected is None:
+                raise TypeError(f"cannot stream from {type(stream).__name__}, a connection of many responses")
+            stream = self._connected(connection_of(stream), self._limits)
         self._of_connection = _of_connection(stream)
         self._opened.push_async_callback(_close, stream)
-        chunks: Any = stream
+        # aiohttp's `response.content`, iterated, gives lines, and raises at one of more than 128 KiB.
+        chunks: Any = stream.iter_any() if kind is Kind.ASYNC and hasattr(stream, "iter_any") else stream
         if kind is Kind.RESPONSE:
             response: Any = response_of(stream)
             if response is not stream:
@@ -223,19 +240,22 @@ class Source:
         return raw.aiter_raw()
 
 
-def _of_connection(stream: Any) -> NextResponse | ResponseSource | None:
+def _of_connection(stream: Any) -> OfConnection | None:
     return stream if getattr(type(stream), "is_of_connection", False) is True else None
 
 
-# -- what may be opened ------------------------------------------------------------------------------------------------
+# -- what may be opened --
 
 
-def open_source(stream: Any, limits: Limits = Limits()) -> Source:
-    """Returns a source for `stream`, nothing of it read yet; raises a TypeError that names what to pass."""
-    return Source(stream, limits, _check(stream))
+def open_source(stream: Any, limits: Limits = Limits(), connected: Connected | None = None) -> Source:
+    """Returns a source for `stream`, nothing of it read yet; raises a TypeError that names what to pass. `connected`
+    gives a connection's next response."""
+    return Source(stream, limits, _check(stream), connected)
 
 
 def _check(stream: Any) -> Kind:
+    if hasattr(type(stream), "__aiter__") and not hasattr(stream, "model_dump") and kind_of(stream) is Kind.ASYNC:
+        return Kind.ASYNC  # nearly always; it is none of what follows
     name = type(stream).__name__
     for is_mistaken, advice in _MISTAKEN:
         if is_mistaken(stream):
@@ -254,7 +274,31 @@ def _check(stream: Any) -> Kind:
     return kind
 
 
-# -- reading and closing -----------------------------------------------------------------------------------------------
+# -- a request that is still to be made --
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """A request that is made when it is awaited; the result is the stream."""
+
+    ask: Callable[[], Any]  # returns the stream, or an awaitable of it
+    wire: Wire | str | None
+    pause_s: float = 0.0  # how long to wait before it is made
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._made().__await__()
+
+    async def _made(self) -> Any:
+        if self.pause_s:
+            await anyio.sleep(self.pause_s)
+        await checkpoint_if_cancelled()  # the answer may have been cut before it was asked for
+        stream = self.ask()
+        if isinstance(stream, Awaitable) and not hasattr(stream, "__aiter__"):
+            stream = await stream
+        return as_items(answer_of(stream), self.wire)
+
+
+# -- reading and closing --
 
 
 async def _decoded(
@@ -312,30 +356,3 @@ async def _close(stream: Any) -> None:
 async def _in_memory(items: Iterable[Any]) -> AsyncGenerator[Any, None]:
     for item in items:
         yield item
-
-
-def responses(stream: Any, *, limits: Limits = Limits()) -> Responses:
-    """Splits a connection of the Responses API, of Realtime or of Gemini's Live API into its responses: lanes,
-    successors after steering, a gateway's rounds.
-
-    Pass each one to `pipeline`, in a task of its own if several are open at once, or return it from `agent_loop`'s
-    ``call_model``. A connection is read only while somebody waits, and events that somebody else will want are kept
-    within ``max_waiting_bytes``. A reader that is cancelled while it waits cancels the connection's read with it, so
-    read every response to its end if the connection is an async generator.
-
-    A connection with `recv` has one such object, which `pipeline(connection)` shares, and its socket stays open:
-    leaving the block or closing this object ends the splitting alone.
-
-    Args:
-        stream: anything that `pipeline` takes; the connection of OpenAI's SDK and the session of Google's, too.
-        limits: bounds ``max_open_responses``, ``max_waiting_bytes`` and the framing.
-
-    Raises:
-        TypeError: this cannot be streamed.
-    """
-    from .splitting import Responses, Splitter, responses_of  # most streams are one response
-
-    # Two objects for one socket would take each other's events from it.
-    if (connection := connection_of(stream)) is not None:
-        return responses_of(connection, limits)
-    return Responses(Splitter(open_source(stream, limits), limits))

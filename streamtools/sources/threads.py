@@ -1,8 +1,6 @@
-"""Reads streams that block, and closes them, in a thread of their own.
+"""Reads streams that block, and closes them, in a thread of their own, which reads nothing ahead.
 
-In goes a stream that blocks, out comes an asynchronous iterator of its items. One thread does all that is done to a
-stream, and reads nothing ahead; a hop costs some 60 µs an item (measured, both backends). A reader that leaves a silent
-stream is bound by the pump's grace alone.
+A hop costs some 60 µs an item (measured, both backends).
 """
 
 from __future__ import annotations
@@ -46,16 +44,15 @@ class BlockingItems:
         self._opened = ExitStack()
 
     def __aiter__(self) -> BlockingItems:
-        """Returns itself: it can be read once."""
         return self
 
     async def __anext__(self) -> Any:
-        """Returns the next item, from the thread; the event loop is never blocked."""
         if self._thread is None:
             # Threads that were given up hang in a silent stream, perhaps for ever: their number in the process is
             # bounded.
-            if _given_up >= self._limits.max_abandoned_threads:
-                raise too_many(self._limits.max_abandoned_threads)
+            if _given_up >= (limit := self._limits.max_abandoned_threads):
+                where = "the number of threads that were left waiting for a silent stream"
+                raise LimitExceeded("max_abandoned_threads", limit=limit, value=_given_up, where=where)
             self._thread = _Thread()
         item = await self._thread.run(self._next)
         if item is _END:
@@ -63,7 +60,6 @@ class BlockingItems:
         return item
 
     async def leave(self, *raised: Any) -> bool:
-        """Closes all that was opened, as the exit of a context manager; once."""
         if self._thread is None:  # not begun, so that nothing is known to be open but the stream itself
             self._thread = _Thread()
             close_later(self._opened, self._stream)
@@ -109,7 +105,6 @@ class BlockingItems:
 
 
 def _encoded(response: Any) -> Iterator[bytes] | None:
-    """Returns the bytes of a response as they came over the wire, if they can be had."""
     chunks: Iterator[bytes] | None = None
     if (raw := raw_of(response, "iter_raw")) is not None:
         chunks = raw.iter_raw()
@@ -133,19 +128,12 @@ def _decoded(chunks: Iterator[bytes], codings: tuple[str, ...], limits: Limits) 
 
 
 def close_later(opened: ExitStack, stream: Any) -> None:
-    """Has `stream` closed with all that was opened, if it can be."""
     close = getattr(stream, "close", None) or getattr(wrapped_by(stream), "close", None)
     if callable(close):
         opened.callback(close)
 
 
-def too_many(limit: int) -> LimitExceeded:
-    """Returns the error of a stream that is not begun, because too many others hang."""
-    where = "the number of threads that were left waiting for a silent stream"
-    return LimitExceeded("max_abandoned_threads", limit=limit, value=_given_up, where=where)
-
-
-# -- the thread --------------------------------------------------------------------------------------------------------
+# -- the thread --
 #
 # A thread for each stream, not a pool: nothing of a stream is ever touched by two threads, and its iterator, context
 # and thread-locals stay together. It is a daemon, so that a read that hangs does not keep the interpreter alive. It
@@ -155,8 +143,6 @@ def too_many(limit: int) -> LimitExceeded:
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """A function to call in the thread, and its value or error."""
-
     function: Callable[[], Any]
     is_last: bool
     done: anyio.Event = field(default_factory=anyio.Event)
@@ -180,8 +166,6 @@ def thread_context() -> Context:
 
 
 class _Thread:
-    """One thread that does what it is asked to, one thing after the other, in one context."""
-
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._token = current_token()

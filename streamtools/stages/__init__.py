@@ -23,21 +23,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from ..errors import StreamError
 from ..events import Event, EventBase, ToolCallDelta, ToolCallFragment
+from ..ground.on_demand import names
 from ..limits import Limits
-from ..on_demand import names
 from ..tools import Toolset
 from .accumulate import Accumulate
-from .arguments import Deferred, Finalize, Validate
+from .arguments import Deferred, Finalize, Validate, arguments_of
 
 if TYPE_CHECKING:  # most streams have calls of their own, and no type for their answer
+    from ..text_calls import AUTO, DIALECTS, split_think, text_calls
     from .output import OutputType, TypedOutput
-    from .text import AUTO, DIALECTS, split_think, text_calls
 else:
-    __getattr__ = names(__name__, {"output": "OutputType TypedOutput", "text": "AUTO DIALECTS split_think text_calls"})
+    __getattr__ = names(
+        __name__, {"output": "OutputType TypedOutput", ".text_calls": "AUTO DIALECTS split_think text_calls"}
+    )
 
 __all__ = [
     "AUTO", "DEFAULT", "DIALECTS", "Chain", "Deferred", "OutputType", "Stage", "StageList", "StageRecipe",
-    "TypedOutput", "split_think", "text_calls",
+    "TypedOutput", "arguments_of", "split_think", "text_calls",
 ]  # fmt: skip
 
 
@@ -172,7 +174,6 @@ class Chain:
                 passing.pop()
 
     def _check_iterable(self, made: object, position: int, method: str) -> None:
-        """Refuses a value that a stage returned and that could not be iterated over, by the stage's name."""
         if not isinstance(made, Iterable):
             name, kind = type(self._stages[position]).__name__, type(made).__name__
             raise TypeError(
@@ -225,8 +226,7 @@ StageFactory: TypeAlias = "Callable[[Toolset, Limits, str], Stage]"
 class _Entry(NamedTuple):
     name: str
     make: StageFactory
-    before: str | None = None
-    """Name of the stage that it has to precede."""
+    before: str | None = None  # name of the stage that it has to precede
 
 
 class StageList:
@@ -286,8 +286,9 @@ class StageList:
         stages: list[Any] = []
         for entry in self._stages:
             stage = entry.make(tools, limits, id_salt)
-            if not (callable(getattr(stage, "feed", None)) and callable(getattr(stage, "finish", None))):
-                raise TypeError(_no_stage(entry, stage))
+            if missing := [f"{name}()" for name in ("feed", "finish") if not callable(getattr(stage, name, None))]:
+                made = f"was made as {type(stage).__name__}, which has no {' and no '.join(missing)}"
+                raise TypeError(f"the stage {entry.name!r} {made}")
             stages.append(stage)
         for earlier, later in pairwise(stages):
             if isinstance(later, Validate):
@@ -315,14 +316,7 @@ class StageList:
         raise ValueError(f"no stage called {name!r}; there are: {', '.join(self)}")
 
 
-def _no_stage(entry: _Entry, made: object) -> str:
-    """Returns why an object that was made as a stage is none, by its name in the list."""
-    missing = [f"{name}()" for name in ("feed", "finish") if not callable(getattr(made, name, None))]
-    return f"the stage {entry.name!r} was made as {type(made).__name__}, which has no {' and no '.join(missing)}"
-
-
 def _named(stage: StageSource) -> _Entry:
-    """Returns a stage under its name; its methods show which of the three kinds of source it is."""
     given: Any = stage
     is_class = isinstance(stage, type)
     name: str = getattr(given, "__name__", type(given).__name__)

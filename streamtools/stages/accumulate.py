@@ -1,8 +1,7 @@
 """Assembles the fragments of tool calls into calls: finds the call that each piece of arguments belongs to.
 
-Input: `ToolCallFragment`s, in the terms of a wire or of a dialect of text. Output: a `ToolCallStart` when a call's name
-is certain, a `ToolCallDelta` for each piece, one `ToolCallEnd`. All rules about which piece belongs to which call stand
-here, and nowhere else; docs/architecture.md has them as a table. Cost is linear in bytes.
+All rules about which piece belongs to which call stand here, and nowhere else; docs/providers/own-provider.md has their
+table. Cost is linear in bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from ..content import Caller
 from ..errors import InvalidArguments, LimitExceeded, ToolError
@@ -24,10 +23,11 @@ from ..events import (
     ToolCallFragment,
     ToolCallStart,
 )
+from ..ground.text import SurrogateJoiner
 from ..limits import Limits
 from ..parts import CallKind, ToolCall
 from ..schema.names import qualified
-from ..text import SurrogateJoiner
+from .arguments import arguments_of
 from .preview import Moments
 
 _NOTHING: frozenset[Any] = frozenset()
@@ -36,15 +36,8 @@ _MAX_STATE_KEYS = 64  # keys of `provider_state` kept per call; providers send u
 
 
 class Accumulate:
-    """Turns `ToolCallFragment` into `ToolCallStart`, `ToolCallDelta` and `ToolCallEnd`.
-
-    Args:
-        names: the registered tools' names.
-        limits: bounds on calls and their arguments.
-        id_salt: makes generated call ids differ from those of other responses, where the response itself has no id.
-
-    Raises:
-        LimitExceeded: from `feed`: too many calls, or too many arguments in all. The stream has to end.
+    """`id_salt` makes generated call ids differ from those of other responses, where the response has no id. `feed`
+    raises `LimitExceeded` for too many calls, or too many arguments in all: the stream has to end.
     """
 
     handles = frozenset({ToolCallFragment, StreamStart, StreamEnd})
@@ -63,13 +56,13 @@ class Accumulate:
         self._bare: dict[int | str | None, list[GrowingCall]] = {}  # by index: calls that have ended without arguments
         self._lost: frozenset[int | str] = _NOTHING  # indexes at which arguments came behind the end of a call
         self._lost_anywhere = False  # arguments came that no index names
+        self._has_text_calls = False
         self._argument_size = 0
         self._seed = self._id_salt = id_salt
         self._warned: frozenset[str] = _NOTHING
         self._out: list[Event] = []
 
     def feed(self, event: Event) -> Iterable[Event]:
-        """Takes one event."""
         self._out = []
         if isinstance(event, ToolCallFragment):
             self._fragment(event)
@@ -81,7 +74,7 @@ class Accumulate:
         return self._out
 
     def finish(self) -> Iterable[Event]:
-        """Returns nothing: no event is held past the `StreamEnd`."""
+        """No event is held past the `StreamEnd`."""
         return ()
 
     def grower(self, fragment: ToolCallFragment) -> Callable[[Any], ToolCallDelta | None] | None:
@@ -97,9 +90,13 @@ class Accumulate:
             slot = self._by_index.get(fragment.index)
         else:
             slot = self._slots[-1] if self._slots and not fragment.id else None
-        if slot is None or slot.ended or slot.closed or slot.problem or not slot.announced or not slot.text_came:
+        if slot is None or slot.state != "open" or slot.problem or not slot.announced or not slot.text_came:
             return None
-        if slot.repeat is not None or slot.is_contested or (fragment.id and self._by_id.get(fragment.id) is not slot):
+        if (
+            slot.repeat is not None
+            or slot.doubt & (CLOSED | CONTESTED)
+            or (fragment.id and self._by_id.get(fragment.id) is not slot)
+        ):
             return None
         json, pieces, shown = slot.json, slot.pieces, None if slot.kind == "custom" else slot.json
         most, most_of_all = self._limits.max_argument_bytes, self._limits.max_total_argument_bytes
@@ -122,13 +119,16 @@ class Accumulate:
     def _fragment(self, fragment: ToolCallFragment) -> None:
         if not _is_clean(fragment):
             fragment = _cleaned(fragment)
+        if fragment.disorder == "declined":
+            self._decline()
+            return
         if fragment.disorder in ("early", "late"):
             self._keep_stray(fragment)
             return
         slot = self._slot_for(fragment)
         if fragment.disorder is not None:
-            slot.in_disorder = True
-        if slot.ended or slot.closed:
+            slot.happens("disorder")
+        if slot.state != "open" or (slot.doubt & CLOSED and not fragment.whole):
             return
         if fragment.provider_state:
             self._keep(slot, fragment.provider_state)
@@ -141,8 +141,8 @@ class Accumulate:
         if fragment.whole:
             self._replace(slot, fragment.whole)
         elif fragment.arguments:
-            if slot.is_contested and not fragment.id and not fragment.start:
-                slot.in_disorder = slot.lost = True
+            if slot.doubt & CONTESTED and not fragment.id and not fragment.start:
+                slot.happens("stray")
             if slot.repeat is not None:
                 self._count(slot, fragment.arguments)
                 slot.repeat.append(fragment.arguments)
@@ -153,8 +153,36 @@ class Accumulate:
         if fragment.end:
             self._end_marked(slot, fragment)
 
+    def _decline(self) -> None:
+        """Makes the calls so far void; no later piece or id is taken for one of theirs."""
+        for slot in self._slots:
+            if slot.announced and slot.kind != "server":
+                self._void(slot)
+            elif slot.state == "open":
+                slot.state = "over"
+        for known in (self._by_id, self._shared, self._whole, self._by_index, self._early, self._bare):
+            known.clear()
+        self._lost, self._lost_anywhere = _NOTHING, False
+
+    def _void(self, slot: GrowingCall) -> None:
+        slot.problem, slot.state = "void", "over"
+        self._tell_end(slot, "".join(slot.pieces), cut=True)
+
+    def _twin(self, slot: GrowingCall) -> GrowingCall | None:
+        """Returns the call of which a whole one is a copy: a server has one in the text, and sends it natively."""
+        for other in self._slots:
+            may_be = other.state == "whole" and other.in_text != slot.in_text and other.shown_name == slot.shown_name
+            if may_be and self._value(other) == self._value(slot):
+                self._warn("call_in_text")
+                slot.state = other.state = "over"  # each is the copy of one
+                return other
+        return None
+
+    def _value(self, slot: GrowingCall) -> Any:
+        slot.read = slot.read or arguments_of("".join(slot.pieces), self._limits)
+        return slot.read[0] if isinstance(slot.read, tuple) else slot.pieces
+
     def _keep(self, slot: GrowingCall, state: Mapping[str, object]) -> None:
-        """Keeps more of the state that the provider wants back with the call."""
         kept = slot.provider_state = slot.provider_state or {}
         for key, value in state.items():
             if key in kept or len(kept) < _MAX_STATE_KEYS:
@@ -162,10 +190,9 @@ class Accumulate:
             else:
                 self._warn("state_dropped")
 
-    # -- pieces of no open call ----------------------------------------------------------------------------------------
+    # -- pieces of no open call --
 
     def _keep_stray(self, fragment: ToolCallFragment) -> None:
-        """Takes a piece of arguments that came where no call is open."""
         label, text = fragment.index, fragment.arguments
         if label is None or not self._may_remember(label, self._early.keys() | self._lost):
             self._lost_anywhere = True  # it may belong to any call that has not ended
@@ -173,11 +200,11 @@ class Accumulate:
         there = self._by_index.get(label)
         for slot in (
             *self._bare.pop(label, ()),
-            *(() if there is None or there.ended or there.is_settled else (there,)),
+            *(() if there is None or there.state != "open" or there.doubt & SETTLED else (there,)),
         ):
             # It has ended without any arguments, so that these may be its own. With the end of the response it would
             # run for `{}`, which the model did not write.
-            slot.in_disorder = slot.lost = True
+            slot.happens("stray")
         if fragment.disorder == "late" or fragment.problem or label in self._lost:
             self._early.pop(label, None)
             self._lost |= {label}
@@ -187,31 +214,27 @@ class Accumulate:
         self._early.setdefault(label, []).append(text)
 
     def _join_early(self, slot: GrowingCall, fragment: ToolCallFragment) -> None:
-        """Gives a call that begins the pieces that came before it, if they can be nobody else's.
-
-        They are its own if nothing had begun at their index before, if the call does not bring arguments itself, and if
-        no other call begins there: so its end waits for that of the response. In all other cases nobody can say what
-        is missing where, and the call is cut.
+        """Gives a call that begins the pieces that came before it, if they can be nobody else's: nothing had begun at
+        their index before, the call does not bring arguments itself, and no other call begins there, so that its end
+        waits for that of the response. In all other cases the call is cut.
         """
         label = fragment.index
         early = self._early.pop(label, None) if label is not None else None
         if label in self._lost or self._lost_anywhere:
-            slot.lost = True
+            slot.happens("loss")
         if early is None:
             return
-        slot.in_disorder = True
-        if fragment.arguments or fragment.whole or slot.lost:
-            slot.lost = True
+        if fragment.arguments or fragment.whole or slot.doubt & LOST:
+            slot.happens("stray")
             return
-        slot.joined = True
+        slot.happens("join")
         for text in early:
             self._argument_size -= len(text)
             self._grow(slot, text)
 
-    # -- finding a fragment's call -------------------------------------------------------------------------------------
+    # -- finding a fragment's call --
 
     def _slot_for(self, fragment: ToolCallFragment) -> GrowingCall:
-        """Returns the call of a fragment, which may begin with it."""
         id_ = fragment.id
         if fragment.start:
             slot = self._begin(fragment)
@@ -232,7 +255,6 @@ class Accumulate:
         return is_short and len(labels) < self._limits.max_open_blocks
 
     def _begin(self, fragment: ToolCallFragment) -> GrowingCall:
-        """Opens a call on a wire that marks where calls begin."""
         there = self._by_index.get(fragment.index) if fragment.index is not None else None
         slot = self._open(fragment, fragment.id)
         if there is not None:
@@ -240,15 +262,18 @@ class Accumulate:
         return slot
 
     def _contest(self, there: GrowingCall, slot: GrowingCall, *, is_marked: bool) -> None:
-        """Notes that a call begins at the index of an earlier one; `is_marked`, on a wire that marks beginnings."""
-        if there.joined and not there.ended:
-            there.lost = slot.lost = True  # the pieces from before both of them may belong to either
-        elif there.is_superseded or not (there.ended or there.closed):
+        is_open, doubt = there.state == "open", there.doubt
+        if doubt & JOINED and is_open:
+            there.happens("loss")
+            slot.happens("loss")  # the pieces from before both of them may belong to either
+        elif doubt & UNMARKED or (is_open and not doubt & CLOSED):
             # The earlier call has no end. If its text is a whole object, what follows is the later one's; else it may
             # be the earlier one's as well, unless it names a call by its id.
-            slot.is_contested = there.is_contested or there.json.state() != "complete"
-            there.is_contested = slot.is_contested and not there.ended
-            there.lost = there.lost or (is_marked and not there.ended and there.is_bare)
+            if doubt & CONTESTED or there.json.state() != "complete":
+                slot.happens("contest")
+                there.happens("contest" if is_open else "end of contest")
+            if is_marked and is_open and there.is_bare:
+                there.happens("loss")
 
     def _by_id_or_new(self, fragment: ToolCallFragment, id_: str) -> GrowingCall:
         name, index = fragment.name, fragment.index
@@ -262,7 +287,7 @@ class Accumulate:
             if name:
                 self._continue_name(slot, name)
             return slot
-        if there is None or there.ended:
+        if there is None or there.state != "open":
             return self._open(fragment, id_)
         if name and there.name:
             self._warn("index_reused")
@@ -281,7 +306,7 @@ class Accumulate:
         else:
             slot = self._slots[-1] if self._slots else None
         name = fragment.name
-        if slot is None or (slot.ended and name):
+        if slot is None or (slot.state != "open" and name):
             return self._open(fragment, None)
         if not name:
             return slot
@@ -300,11 +325,11 @@ class Accumulate:
         """Names a call whose arguments may have begun before: on a wire without beginnings, a name or an id is one."""
         slot.name = name
         if slot.text_came and not slot.wire_id:
-            slot.joined = slot.in_disorder = True
-            slot.lost = slot.lost or bool(fragment.arguments)
+            slot.happens("join")
+            if fragment.arguments:
+                slot.happens("loss")
 
     def _open_beside(self, there: GrowingCall, fragment: ToolCallFragment, id_: str | None) -> GrowingCall:
-        """Opens another call on the index of one that goes on."""
         slot = self._open(fragment, id_)
         self._contest(there, slot, is_marked=False)
         return slot
@@ -330,7 +355,11 @@ class Accumulate:
         self._opened += 1
         if self._opened > self._limits.max_tool_calls:
             raise LimitExceeded("max_tool_calls", limit=self._limits.max_tool_calls, where="the turn")
+        most, index = self._limits.max_open_blocks, fragment.index
+        if len(self._by_index) >= most and index is not None and index not in self._by_index:  # it would fall apart
+            raise LimitExceeded("max_open_blocks", limit=most, where="the calls of the turn")
         slot = GrowingCall(len(self._slots), fragment, self._limits)
+        self._has_text_calls = self._has_text_calls or slot.in_text
         first = self._by_id.get(id_) if id_ else None
         if id_ is not None and first is not None:
             others = self._shared.setdefault(id_, [first])
@@ -345,21 +374,22 @@ class Accumulate:
         return slot
 
     def _promote(self, slot: GrowingCall) -> None:
-        """Makes a call of its own of one that seemed to be another's repetition."""
         self._warn("duplicate_id")
         for other in self._shared[slot.wire_id]:
-            if other.closed and other.is_bare:
-                other.lost = slot.lost = True  # it has ended without the arguments that come now, under its id
+            if other.doubt & CLOSED and other.is_bare:
+                other.happens("loss")
+                slot.happens("loss")  # the other has ended without the arguments that come now, under its id
         slot.rivals, slot.number = [], len(self._slots)
         self._slots.append(slot)
 
     def _adopt_id(self, slot: GrowingCall, id_: str) -> None:
         slot.wire_id = id_
         self._by_id.setdefault(id_, slot)
-        if id_ in self._used_ids or len(id_) > self._limits.max_id_bytes or slot.announced:
-            return
-        self._used_ids.add(id_)
-        slot.call_id = id_
+        if len(id_) > self._limits.max_id_bytes or slot.announced:
+            self._warn("id_replaced")
+        elif id_ not in self._used_ids:
+            self._used_ids.add(id_)
+            slot.call_id = id_
 
     def _synthesized_id(self, slot: GrowingCall) -> str:
         """Generates an id for a call that has none: the same for the same stream, different in the next one."""
@@ -372,7 +402,7 @@ class Accumulate:
                 return call_id
             attempt += self._limits.max_tool_calls
 
-    # -- growing a call ------------------------------------------------------------------------------------------------
+    # -- growing a call --
 
     def _check_total(self) -> None:
         limit = self._limits.max_total_argument_bytes
@@ -399,7 +429,7 @@ class Accumulate:
         # emitted text that is longer contradicts it anyway
         so_far = "".join(slot.pieces) if slot.json.length <= len(text) else None
         slot.joiner = joiner
-        slot.lost, slot.joined, slot.is_settled = False, False, True  # in whatever order it came, this is all of it
+        slot.happens("whole text")
         if text == so_far:
             return
         if slot.text_came:
@@ -445,22 +475,23 @@ class Accumulate:
         for text in slot.pieces:
             self._out.append(slot.delta(text))
 
-    # -- ending a call -------------------------------------------------------------------------------------------------
+    # -- ending a call --
 
     def _end_marked(self, slot: GrowingCall, end: ToolCallFragment) -> None:
         """Ends a call where the wire says so; what only the response can decide waits for its end."""
-        if slot.joined and end.arguments:
-            slot.lost = True  # it has brought arguments itself
+        if (slot.doubt & JOINED and end.arguments) or (self._lost_anywhere and not end.whole):
+            slot.happens("loss")  # it has brought arguments itself, or others may be its own
         # Without its marker, JSON shows whether it is complete; free text, or no text, cannot show that.
-        is_open = end.disorder == "unmarked" and (slot.is_bare or slot.kind == "custom")
-        slot.lost = slot.lost or (self._lost_anywhere and not end.whole)
-        slot.is_superseded = end.disorder == "unmarked"
-        if end.cut or is_open or slot.lost:
+        is_unmarked = end.disorder == "unmarked"
+        is_open = is_unmarked and (slot.is_bare or slot.kind == "custom")
+        if is_unmarked or slot.doubt & UNMARKED:
+            slot.happens("end without a marker" if is_unmarked else "marker")
+        if end.cut or is_open or slot.doubt & LOST:
             self._end(slot, cut=True)
-        elif slot.is_bare or slot.joined:
+        elif slot.is_bare or slot.doubt & JOINED:
             # Anthropic closes its block even where `max_tokens` cut the response before the arguments: then it looks
             # like this, and only the finish reason shows the difference.
-            slot.closed = True
+            slot.happens("open end")
             if slot.is_bare:
                 self._bare.setdefault(slot.index, []).append(slot)
         else:
@@ -468,16 +499,29 @@ class Accumulate:
 
     def _stream_end(self, end: StreamEnd) -> None:
         ended_well = end.ended_well
-        self._lose_bare([slot for slot in self._slots if not slot.ended and slot.is_bare])
+        if self._slots:
+            self._drop_stray()
+        self._lose_bare([slot for slot in self._slots if slot.state == "open" and slot.is_bare])
         again = [slot for slot in self._by_index.values() if slot.rivals] if self._shared else ()
-        for slot in (*self._slots, *again):
-            if slot.ended:
+        slots = (*self._slots, *again)
+        for slot in sorted(slots, key=lambda slot: slot.in_text) if self._has_text_calls else slots:
+            if slot.state != "open":
                 continue
             if slot.repeat:
                 self._end_repeat(slot)
-            is_open = not slot.text_came or slot.kind == "custom" or slot.joined
-            self._end(slot, cut=slot.lost or (is_open and not ended_well))
+            is_open = not slot.text_came or slot.kind == "custom" or slot.doubt & JOINED
+            self._end(slot, cut=bool(slot.doubt & LOST or (is_open and not ended_well)))
         self._out.append(end)
+
+    def _drop_stray(self) -> None:
+        named = [slot for slot in self._slots if slot.name or slot.wire_id or slot.state != "open"]
+        if named and len(named) < len(self._slots):
+            has_more = any(slot.text_came or slot.problem for slot in {*self._slots}.difference(named))
+            self._slots = named
+            self._warn("arguments_lost" if has_more else "call_without_name")
+            for slot in named if has_more else ():
+                if slot.json.state() != "complete":
+                    slot.happens("loss")
 
     def _lose_bare(self, bare: list[GrowingCall]) -> None:
         """Cuts the calls without arguments that others may have taken for their own."""
@@ -488,7 +532,8 @@ class Accumulate:
         anywhere = self._lost_anywhere or any(s.text_came and not s.name and s.index is None for s in self._slots)
         broken = {slot.index for slot in self._slots if slot.text_came and slot.json.state() != "complete"}
         for slot in bare:
-            slot.lost = slot.lost or anywhere or slot.index in broken
+            if anywhere or slot.index in broken:
+                slot.happens("loss")
 
     def _end_repeat(self, slot: GrowingCall) -> None:
         """Compares what came behind complete arguments with them: the call, sent again under its id, is one call."""
@@ -503,13 +548,13 @@ class Accumulate:
             self._append(slot, rest)
         if slot.joiner.lone:
             self._warn("lone_surrogate")
-        slot.ended = True
+        slot.state = "over"
         if slot.rivals:
             if not cut and not slot.problem and slot.json.length in map(len, slot.rivals):
                 self._warn("call_resent")
                 return
             self._promote(slot)
-        if slot.lost and cut:
+        if slot.doubt & LOST and cut:
             self._warn("arguments_lost")
         if not slot.announced:
             self._announce(slot)
@@ -521,7 +566,17 @@ class Accumulate:
             if whole in self._whole:  # shown before it could be compared; it must not run a second time
                 slot.problem = "repeated_call"
             self._whole.add(whole)
-        slot.is_whole = not slot.problem and not cut
+        twin = None
+        if not slot.problem and not cut:
+            slot.state = "whole"
+            twin = self._twin(slot) if self._has_text_calls else None
+        if twin is not None and slot.in_text:
+            slot.problem = "void"
+        self._tell_end(slot, text, cut=cut)
+        if twin is not None and not slot.in_text:
+            self._void(twin)
+
+    def _tell_end(self, slot: GrowingCall, text: str, *, cut: bool) -> None:
         error = problem_error(slot.problem, self._limits) if slot.problem else None
         call = ToolCall(
             call_id=slot.call_id,
@@ -537,10 +592,9 @@ class Accumulate:
             awaits=slot.awaits,
             caller=slot.caller,
         )
-        self._out.append(ToolCallEnd(call, error, slot.in_disorder))
+        self._out.append(ToolCallEnd(call, error, bool(slot.doubt & DISORDER)))
 
     def _registered(self, slot: GrowingCall) -> str | None:
-        """Returns the registered name that a call's name stands for, if any."""
         name = qualified(slot.namespace, slot.name)
         if name in self._names:
             return name
@@ -585,23 +639,38 @@ def _cleaned(fragment: ToolCallFragment) -> ToolCallFragment:
     )
 
 
-# -- one call while its pieces come ------------------------------------------------------------------------------------
+# -- one call while its pieces come --
+
+
+DISORDER, CONTESTED, JOINED, LOST, SETTLED, UNMARKED, CLOSED = (1 << number for number in range(7))
+
+DOUBTS: Mapping[str, tuple[int, int]] = {  # what happens to a call: the doubts that it adds, those that it takes away
+    "disorder": (DISORDER, 0),  # the wire says that something is out of order; the call is not repaired
+    "contest": (CONTESTED, 0),  # a piece without an id may be this call's, or another's
+    "end of contest": (0, CONTESTED),
+    "join": (DISORDER | JOINED, 0),  # pieces from before its beginning are its own, unless another call begins there
+    "stray": (DISORDER | LOST, 0),  # a piece that may be its own
+    "loss": (LOST, 0),  # pieces of it may be missing
+    "whole text": (SETTLED, LOST | JOINED),  # in whatever order it came, this is all of it
+    "end without a marker": (UNMARKED, 0),  # since another began in its place
+    "marker": (0, UNMARKED),
+    "open end": (CLOSED, 0),  # whether it may run, the end of the response shows
+}
 
 
 class GrowingCall:
-    """One call while it grows."""
-
     __slots__ = (
-        "announced", "awaits", "call_id", "caller", "closed", "ended", "in_disorder", "index", "is_contested",
-        "is_settled", "is_superseded", "is_whole", "joined", "joiner", "json", "json_end", "kind", "lost", "name",
-        "namespace", "number", "pieces", "problem", "provider_state", "repeat", "rivals", "shown_name", "synthesized",
-        "text_came", "wire_id",
+        "announced", "awaits", "call_id", "caller", "doubt", "in_text", "index", "joiner", "json", "json_end", "kind",
+        "name", "namespace", "number", "pieces", "problem", "provider_state", "read", "repeat", "rivals", "shown_name",
+        "state", "synthesized", "text_came", "wire_id",
     )  # fmt: skip
 
     def __init__(self, number: int, fragment: ToolCallFragment, limits: Limits) -> None:
         self.number = number
         self.index = fragment.index
         self.kind: CallKind = fragment.kind
+        self.in_text = fragment.in_text
+        self.read: Any = None  # its arguments, once they are compared
         self.name = fragment.name or ""
         self.namespace = ""
         self.awaits = fragment.awaits
@@ -611,15 +680,8 @@ class GrowingCall:
         self.shown_name = ""
         self.synthesized = False
         self.announced = False
-        self.closed = False  # its marker of the end came; whether it may run, the end of the response shows
-        self.ended = False
-        self.is_whole = False  # it has ended, and neither was cut nor has a problem
-        self.in_disorder = False
-        self.is_contested = False  # a piece without an id may be another call's
-        self.is_superseded = False  # it has ended since another began in its place
-        self.is_settled = False  # all of its text came at once
-        self.joined = False  # pieces from before its beginning are its own, unless another call begins in its place
-        self.lost = False  # pieces of it may be missing
+        self.state: Literal["open", "whole", "over"] = "open"  # whole: it was neither cut nor has a problem
+        self.doubt = 0
         self.rivals: list[str] = []  # texts of whole calls under its id, one of which it repeats as far as it came
         self.repeat: list[str] | None = None  # what came behind complete arguments: perhaps all of them again
         self.problem: str | None = None
@@ -632,32 +694,35 @@ class GrowingCall:
 
     @property
     def is_bare(self) -> bool:
-        """True while a function call with a name has neither arguments nor a problem."""
         return not self.text_came and self.problem is None and self.kind == "function" and bool(self.name)
+
+    def happens(self, what: str) -> None:
+        added, removed = DOUBTS[what]
+        self.doubt = (self.doubt & ~removed) | added
 
     def may_come_again(self, other: GrowingCall) -> bool:
         """Returns whether a call that begins under this one's id may be the same, sent again: whole, of one name."""
-        is_whole = self.is_whole or (not self.ended and (self.closed or self.json.state() == "complete"))
+        is_whole = self.state == "whole" or (
+            self.state == "open" and bool(self.doubt & CLOSED or self.json.state() == "complete")
+        )
         return is_whole and self.name == other.name and self.kind != "server"
 
     def begin_again(self, limits: Limits) -> None:
-        """Discards the text, so that it can begin again."""
         self.pieces = []
         self.json = Moments(max_depth=limits.max_json_depth)
         self.json_end = 0
 
     def delta(self, text: str) -> ToolCallDelta:
-        """Returns the event for more of the text."""
         self.json_end += len(text)
         return ToolCallDelta(self.call_id, text, None if self.kind == "custom" else self.json, self.json_end)
 
 
 def problem_error(problem: str | None, limits: Limits) -> ToolError | None:
-    """Returns the error of a call by the code of its problem; None if it has none."""
     if problem is None:
         return None
     texts = {
         "missing_name": "the call came without a tool name",
+        "void": "another call, or another model's answer, took its place",
         "repeated_call": "the same call came before, under the same id; it is run once",
         "name_too_long": f"the tool name exceeds max_name_bytes={limits.max_name_bytes}",
         "too_deep": f"the arguments are nested deeper than max_json_depth={limits.max_json_depth}",

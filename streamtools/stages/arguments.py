@@ -1,26 +1,20 @@
-"""Gives ended calls their arguments: reads them from the text, and validates them by the tool's schema.
+r"""Gives ended calls their arguments, verbatim, losslessly normalised, or not at all; validates them by the tool's
+schema.
 
-They are taken verbatim, losslessly normalised, or not at all.
-
-A call runs with the arguments that the model wrote. The text is parsed by pydantic-core (orjson makes floats of
-integers from 2**64 on); NaN and Infinity are refused; of duplicate keys the last wins. Where the text is no JSON
-object, only steps that lose nothing are tried, and each is named in the call's `normalizations`:
+The text is parsed by pydantic-core (orjson makes floats of integers from 2**64 on); NaN and Infinity are refused; of
+duplicate keys the last wins. Where the text is no JSON object, only steps that lose nothing are tried, and each is
+named in the call's `normalizations`:
 
     empty_arguments    "", white space or null            → {}
-    double_encoded     "{\\"a\\": 1}" as a JSON string      → the object inside
+    double_encoded     "{\"a\": 1}" as a JSON string      → the object inside
     fenced_arguments   a code fence, or a leading "json"  → the object inside
     bom                a leading byte order mark          → dropped
     lone_surrogate     half a surrogate pair              → U+FFFD, which every encoder takes
     raw_line_break     a line break or tab in a string    → its escape, which stands for the same character
 
-A trailing comma or a bracket too many is not taken off, since it may be the trace of a lost piece. For the same
-reason nothing is normalised in a call whose pieces came in disorder. Anything else is refused with the code of its
-problem: `incomplete_json` (a prefix: it was cut), `malformed_json`, `concatenated_json`, `non_object_arguments`,
-`number_out_of_range`, `too_deep`, `argument_too_large`. Nothing is ever completed or guessed.
-
-Values of large texts are `Deferred`, since reading them would block the event loop.
-
-A call to a tool that is known by name only, or not at all, is not validated here: the dispatcher decides about it.
+A trailing comma or a bracket too many is not taken off, since it may be the trace of a lost piece. For the same reason
+nothing is normalised in a call whose pieces came in disorder. Nothing is ever completed or guessed. Values of large
+texts are `Deferred`, since reading them would block the event loop.
 """
 
 from __future__ import annotations
@@ -32,14 +26,16 @@ import string
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MethodType
 from typing import Any, NoReturn
 
 from pydantic_core import from_json, to_json
 
 from ..errors import CallTruncated, InvalidArguments, ToolError
 from ..events import Event, StreamWarning, ToolCallEnd, ToolCallValidated
+from ..ground.own import own
 from ..limits import Limits
-from ..parts import ToolCall, changed
+from ..parts import ARGUMENTS, ToolCall, changed
 from ..tools import LARGE_CHARS, TakesLong, Tool, Toolset
 from .preview import PartialJSON
 
@@ -77,6 +73,7 @@ _BREAK_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _MESSAGES = {
     "incomplete_json": "the arguments were cut: the JSON text is not complete",
     "malformed_json": "the arguments are no valid JSON",
+    "no_end": "the arguments may be whole, but the end of the call never came",
     "broken_and_cut": "the call did not end, and its arguments are no valid JSON",
     "concatenated_json": "the arguments hold more than one JSON value; which one is meant is not known",
     "non_object_arguments": "the arguments are no JSON object",
@@ -91,7 +88,6 @@ _BROKEN = frozenset({"malformed_json", "concatenated_json", "non_object_argument
 
 
 def _unchecked(event: ToolCallEnd, why: str) -> list[Event]:
-    """Returns the event with an invalid call, whose arguments could not be checked."""
     call = replace(event.call, status="invalid", problem="invalid_arguments", arguments=None)
     line = f"the arguments: could not be checked {why}"
     error = InvalidArguments(f"invalid arguments for {call.name}: {line}", problems=[line])
@@ -99,17 +95,13 @@ def _unchecked(event: ToolCallEnd, why: str) -> list[Event]:
 
 
 class Finalize:
-    """Gives each ended call its arguments, or the reason why it has none."""
-
     handles = frozenset({ToolCallEnd})
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.may_defer = False
-        """True if large calls are deferred."""
 
     def feed(self, event: Event) -> Iterable[Event | Deferred]:
-        """Takes one event."""
         if not isinstance(event, ToolCallEnd):
             return (event,)
         call = event.call
@@ -138,19 +130,15 @@ class Finalize:
         return (*[StreamWarning(step) for step in steps if step != "empty_arguments"], event) if steps else (event,)
 
     def finish(self) -> Iterable[Event]:
-        """Returns nothing: no event is held."""
         return ()
 
 
 def _words_of_cut(call: ToolCall) -> str:
-    """Returns why a call did not end: if its text could not have become JSON, a model that reads of a cut alone would
-    write the same again, only shorter."""
-    is_broken = (
-        call.kind == "function"
-        and bool(call.arguments_text)
-        and _what_is_wrong(call.arguments_text) != ("incomplete_json")
-    )
-    return _MESSAGES["broken_and_cut" if is_broken else "incomplete_json"]
+    """Returns why a call did not end: if its text could not have become JSON, or is whole, a model that reads of a cut
+    alone would write the same again, only shorter."""
+    seen = PartialJSON()
+    seen.feed(call.arguments_text if call.kind == "function" else "")
+    return _MESSAGES[{"broken": "broken_and_cut", "complete": "no_end"}.get(seen.state(), "incomplete_json")]
 
 
 def _refused(event: ToolCallEnd, problem: str, limits: Limits) -> ToolCallEnd:
@@ -162,13 +150,12 @@ def _refused(event: ToolCallEnd, problem: str, limits: Limits) -> ToolCallEnd:
 
 
 def words_of_problem(problem: str, limits: Limits) -> str:
-    """Returns what is wrong with arguments, by the problem's code."""
     depth, most = limits.max_json_depth, limits.max_argument_containers
     return _MESSAGES[problem].format(max_json_depth=depth, max_argument_containers=most)
 
 
 def arguments_of(text: str, limits: Limits = Limits()) -> tuple[dict[str, Any], tuple[str, ...]] | str:
-    """Returns the arguments that `text` stands for and the steps that led there, or the problem's code."""
+    """Returns the arguments in a call's text and the lossless steps to them, or the code of the problem with it."""
     if problem := _out_of_bounds(text, limits):
         return problem
     if not text.strip():
@@ -219,7 +206,6 @@ def _unwrapped(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _unbroken(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields the text as it is, then with the line breaks and tabs in its strings escaped, if there are any."""
     yield text, ()
     whole = _STRING.sub(lambda string: _RAW_BREAK.sub(_escaped_break, string[0]), text)
     if whole != text:
@@ -231,7 +217,6 @@ def _escaped_break(match: re.Match[str]) -> str:
 
 
 def _unfenced(text: str) -> str | None:
-    """Returns the text inside a code fence, or after a leading "json"; None if there is neither."""
     if text.startswith("```") and text.endswith("```") and len(text) >= 6:
         inside = text[3:-3]
         label = len(inside) - len(inside.lstrip(string.ascii_letters))
@@ -259,7 +244,6 @@ def _has_infinity(value: dict[str, Any], text: str) -> bool:
 
 
 def _what_is_wrong(text: str) -> str:
-    """Returns the code for a text that is no JSON: cut, several values, or malformed."""
     seen = PartialJSON()
     seen.feed(text)
     if seen.state() != "broken":
@@ -274,7 +258,6 @@ def _what_is_wrong(text: str) -> str:
 
 
 def value_of(text: str) -> Any:
-    """Returns the value of a JSON text; None if it is none."""
     try:
         return from_json(text, allow_inf_nan=False)
     except ValueError:
@@ -286,12 +269,10 @@ def _refuse(constant: str) -> NoReturn:
 
 
 DECODER = json.JSONDecoder(parse_constant=_refuse)
-"""Reads the JSON value that a text begins with, without NaN and Infinity."""
 
 
 def _out_of_bounds(text: str, limits: Limits) -> str | None:
-    """Returns the problem's code if brackets outside strings exceed a bound, else None. Linear, and without recursion:
-    pairs with nothing between them are removed, level by level."""
+    """Returns the problem's code if brackets outside strings exceed a bound. Linear: pairs go, level by level."""
     depth, most = limits.max_json_depth, limits.max_argument_containers
     if text.count("{") + text.count("[") <= min(depth, most):
         return None
@@ -324,14 +305,12 @@ class Validate:
         self.follows_finalize = False
         """True if this stage directly follows `Finalize`: verbatim arguments then equal their text."""
         self.may_defer = False
-        """True if long work is deferred."""
 
     def feed(self, event: Event) -> Iterable[Event | Deferred]:
-        """Takes one event."""
         if not isinstance(event, ToolCallEnd) or event.call.status != "ready" or event.call.kind == "server":
             return (event,)
         tool = self._tools.called(event.call)
-        if tool is None or event.call.arguments is None:
+        if tool is None:
             return (event,)
         try:
             return self._judged(event, tool, quick=self.may_defer)
@@ -341,19 +320,20 @@ class Validate:
             return (Deferred(run=partial(self._judged, event, tool), refuse=refuse, timeout_s=timeout),)
 
     def finish(self) -> Iterable[Event]:
-        """Returns nothing: no event is held."""
         return ()
 
     def _judged(self, event: ToolCallEnd, tool: Tool, *, quick: bool = False) -> Iterable[Event]:
-        call = event.call
-        assert call.arguments is not None, "only a call with arguments is judged"
+        call, given = event.call, event.call.arguments
+        if given is None:
+            return (event,)
         try:
-            arguments = self._tools.decode(call.name, call.arguments)
-            verbatim = self.follows_finalize and arguments is call.arguments and not call.normalizations
+            arguments = self._tools.decode(call.name, given)
+            verbatim = self.follows_finalize and arguments is given and not call.normalizations
             # A call whose own text is read once more need not be written again to be validated as JSON.
             text = call.arguments_text if verbatim and call.kind == "function" else None
             bound = tool.validate(arguments, text=text, quick=quick)
         except InvalidArguments as error:
             refused = replace(call, status="invalid", problem="invalid_arguments", arguments=None)
             return (replace(event, call=refused, error=error),)
+        ARGUMENTS.__set__(call, MethodType(own, given))  # whoever has read them before may change what they have
         return (event, ToolCallValidated(call, bound))

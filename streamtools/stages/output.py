@@ -1,9 +1,7 @@
 """Reads the answer as JSON of a type that the caller asked for, while it streams.
 
-The provider is asked for such an answer by fields of the request (``response_format`` and its like); this is the other
-side. The text is read as a call's arguments are: previews are for display alone, and the value is made once the answer
-has ended well, of the whole text, verbatim or losslessly normalised. Nothing is completed or guessed, and nothing is
-raised: an answer that is no such value is text with a problem.
+Previews are for display alone, and the value is made once the answer has ended well, of the whole text. Nothing is
+completed, guessed or raised: an answer that is no such value is text with a problem.
 """
 
 from __future__ import annotations
@@ -65,10 +63,8 @@ class OutputStage:
         self._json = Moments(max_depth=limits.max_json_depth)
         self._is_refused = False
         self.may_defer = False
-        """True if long work is deferred."""
 
     def feed(self, event: Event) -> Iterable[Event | Deferred]:
-        """Takes one event."""
         if isinstance(event, TextDelta):
             self._pieces.append(event.text)
             self._json.feed(event.text)
@@ -79,7 +75,6 @@ class OutputStage:
         return (event,)
 
     def finish(self) -> Iterable[Event]:
-        """Returns nothing: no event is held."""
         return ()
 
     def _ended(self, end: StreamEnd) -> Iterable[Event | Deferred]:
@@ -94,7 +89,6 @@ class OutputStage:
             return (self._deferred(text, end),)
 
     def _why_not(self, text: str, end: StreamEnd) -> str | None:
-        """Returns the reason why the text is not read; None if it is."""
         if self._is_refused:
             return "the model refused"
         if not end.ended_well:
@@ -125,7 +119,7 @@ def _unread(end: StreamEnd, why: str) -> list[Event]:
     return [OutputEnd(problem=f"the text could not be checked {why}"), end]
 
 
-# -- an answer as a type ---------------------------------------------------------------------------------------------
+# -- an answer as a type --
 
 # Describes an answer that is asked for as a type: `ExportedOutput`, and the reader of such an answer.
 #
@@ -177,5 +171,4 @@ def answer_reader(kind: type[Any] | Mapping[str, Any]) -> Tool[..., Any]:
 
 
 def _same(value: Any) -> Any:
-    """Returns the value."""
     return value

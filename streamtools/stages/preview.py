@@ -13,10 +13,6 @@ except:
   surrogates in the fed text are treated in the same way, so that a view is always valid Unicode.
 * Of a number of more than `NUMBER_CHARACTERS` characters, only that many are shown until it ends.
 
-`Moments` takes the text piece by piece, and gives at any end of a piece the value of the text up to there, which later
-text never changes. Moments that are asked for in the order of the text take time linear in the text together. A reader
-that is behind another one reads the text once more, and one that goes back begins at the start.
-
 Theory of operation of `PartialJSON`. The parser is a state machine over characters. Between values its state is a
 table, `_expect`: for each character that may come, the table that follows and an action, or None where there is nothing
 to do; any other character breaks the text for good. The tables stand behind the class. A literal is a chain of them,
@@ -31,11 +27,11 @@ eleven characters at most, and read again in front of the next delta.
 both, and `_after`, for each container around it: nothing recurses. A leaf is placed in its parent as soon as there is
 something to show, and replaced there as it grows.
 
-Theory of operation of `Moments`. `PartialJSON` reads on in place, and only the containers that are still open ever
-change. So a moment shares all closed ones with the reader, and has copies of the open ones, from the innermost
-outwards. While these have up to `EAGER_ITEMS` items together, each moment has copies of its own. Beyond that, new ones
-are made when the new text is worth them, a character for every `ITEMS_PER_CHARACTER` items; the moments in between show
-the last ones. So a long list, as a long string, is shown a little late, and its total cost is linear.
+Theory of operation of `Moments`, which has the value at any end of a piece. `PartialJSON` reads on in place, and only
+the containers that are still open ever change. So a moment shares all closed ones with the reader, and has copies of
+the open ones, from the innermost outwards. While these have up to `EAGER_ITEMS` items together, each moment has copies
+of its own. Beyond that, new ones are made when the new text is worth them, a character for every `ITEMS_PER_CHARACTER`
+items; the moments in between show the last ones. So a long list is shown a little late, and its total cost is linear.
 """
 
 from __future__ import annotations
@@ -51,12 +47,6 @@ import orjson
 
 from ..events import NO_MOMENT, Moment, Preview
 from ..limits import Limits
-
-__all__ = [
-    "DEFAULT_MAX_DEPTH", "EAGER_CHARACTERS", "EAGER_ITEMS", "ITEMS_PER_CHARACTER", "LAG", "Moments",
-    "NUMBER_CHARACTERS", "PartialJSON",
-]  # fmt: skip
-
 
 EAGER_CHARACTERS = 4096  # a string of up to this length is exact at every view: one copy costs 0.1 µs
 LAG = 64  # a longer one is copied when it has grown by 1/64: about 64 times in all, whatever the size of the deltas
@@ -95,8 +85,7 @@ class PartialJSON:
     """
 
     def __init__(self, max_depth: int = DEFAULT_MAX_DEPTH) -> None:
-        self.length = 0
-        """Characters fed so far."""
+        self.length = 0  # characters fed so far
         self.copied = 0
         """Characters read again, or copied for long strings, so far: linear in `length` for any number of views."""
         self._pieces: deque[str] = deque()  # fed and not yet read
@@ -209,7 +198,6 @@ class PartialJSON:
         return "".join(joined)
 
     def _break(self, text: str) -> int:
-        """Marks the text as broken; the view stays as it is."""
         self._leaf, self._expect = None, _BROKEN
         return len(text)
 
@@ -320,7 +308,6 @@ class PartialJSON:
         return i
 
     def _odd_number(self, text: str, i: int, before: str, number: str) -> int:
-        """Shows the valid part of a number that is long, or cut."""
         ended = self._leaf is None
         limit = min(_MAX_NUMBER_CHARACTERS, sys.get_int_max_str_digits() or _MAX_NUMBER_CHARACTERS)
         too_long = len(number.lstrip("-")) > limit
@@ -356,8 +343,6 @@ def _table(moves: dict[str, _Table | None], actions: dict[str, _Action] | None =
 
 
 def _literal(word: str, value: bool | None) -> _Table:
-    """Builds the states inside a literal, from its second letter on."""
-
     def end(self: PartialJSON, text: str, i: int) -> int:
         self._place(value)
         self._expect = self._after
@@ -399,7 +384,7 @@ _END = _table(_BLANK)  # after the top-level value
 _BROKEN = _table({})
 
 
-# -- the value at each delta -------------------------------------------------------------------------------------------
+# -- the value at each delta --
 
 
 EAGER_ITEMS = 64
@@ -422,8 +407,7 @@ class Moments(Preview):
     __slots__ = ("_behind", "_growing", "_max_depth", "_moment", "_moment_at", "_pieces", "_read", "_taken", "length")
 
     def __init__(self, max_depth: int = DEFAULT_MAX_DEPTH) -> None:
-        self.length = 0
-        """Characters fed so far."""
+        self.length = 0  # characters fed so far
         self._max_depth = max_depth
         self._pieces: list[str] = []
         self._taken = self._read = 0  # the pieces that were read, and their characters
@@ -432,13 +416,11 @@ class Moments(Preview):
         self._behind: Moments | None = None  # for a reader that asks for earlier moments
 
     def feed(self, text: str) -> None:
-        """Appends text, cut anywhere. Takes constant time."""
         if text:
             self._pieces.append(text)
             self.length += len(text)
 
     def state(self) -> Literal["empty", "partial", "complete", "broken"]:
-        """Returns the state of the whole text; see `PartialJSON.state`."""
         growing = self._growing or self._begin()
         if self._taken < len(self._pieces):
             growing.read(self._next(self.length))
@@ -468,7 +450,6 @@ class Moments(Preview):
         return growing
 
     def _next(self, end: int) -> str:
-        """Returns the text from the place that was read up to `end`, and notes that it is read."""
         start, pieces = self._taken, self._pieces
         while self._read < end and self._taken < len(pieces):
             self._read += len(pieces[self._taken])

@@ -5,7 +5,7 @@ records metrics if it has set a MeterProvider:
 
     from streamtools.telemetry import configure
 
-    with configure("jaeger-file", path="trace.json"):
+    with configure("otlp-file", path="trace.json"):
         ...
 
 Importing this package imports the OpenTelemetry API alone: `Tracing` is loaded where spans are drawn, the SDK with the
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 
-from ..on_demand import names
+from ..ground import names
 
 if TYPE_CHECKING:
     from ..observers import Observer
@@ -50,7 +50,6 @@ def default_observers() -> list[Observer]:
 
 
 def _meter_provider() -> Any | None:
-    """Returns the MeterProvider that the application has set; None if it has set none, or one that does nothing."""
     # Setting a provider imports the module: where it is not there, none is set. Imported here, it would cost every
     # program that has no metrics. The proxy's class is private, hence its name.
     api = sys.modules.get("opentelemetry.metrics")

@@ -27,14 +27,12 @@ def current_carrier() -> dict[str, str]:
 
 
 def carrier_of(span: Span) -> dict[str, str]:
-    """Returns ``traceparent`` and ``tracestate`` of a span."""
     carrier: dict[str, str] = {}
     _PROPAGATOR.inject(carrier, trace.set_span_in_context(span, context.Context()))
     return carrier
 
 
 def span_context_of(traceparent: str | None) -> SpanContext | None:
-    """Returns the span that a ``traceparent`` names; None if it names none."""
     if not isinstance(traceparent, str):
         return None
     found = trace.get_current_span(_PROPAGATOR.extract({"traceparent": traceparent}, context.Context()))
@@ -60,7 +58,7 @@ def carried(carrier: Mapping[str, str]) -> Iterator[None]:
         context.detach(token)
 
 
-# -- tracers ---------------------------------------------------------------------------------------------------------
+# -- tracers --
 
 # The tracer of each provider is kept, since making one costs a fifth of a step's spans. By the provider's identity:
 # Logfire's is a dataclass, with an equality of its own and without a hash.
@@ -68,7 +66,6 @@ _tracers: dict[int, dict[str | None, trace.Tracer]] = {}
 
 
 def tracer_of(provider: trace.TracerProvider | None, schema_url: str | None) -> trace.Tracer:
-    """Returns the tracer of a provider, or of the global one."""
     # The global provider may still be set: the tracer of its proxy must not be kept.
     if provider is None:
         return trace.get_tracer("streamtools", __version__, None, schema_url)
@@ -83,7 +80,6 @@ def tracer_of(provider: trace.TracerProvider | None, schema_url: str | None) -> 
 
 
 def _watched(provider: trace.TracerProvider) -> bool:
-    """Has the tracers of a provider forgotten with it; returns False if its end cannot be observed."""
     # An identity is used again once its object is gone. Where no weak reference is possible, nothing is kept.
     try:
         weakref.finalize(provider, partial(_tracers.pop, id(provider), None)).atexit = False

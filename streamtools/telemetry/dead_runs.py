@@ -2,79 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanKind, Status, StatusCode, TracerProvider
 
 from .carrier import span_context_of, tracer_of
-from .names import PROFILES, Names
+from .names import SEMCONV, Names
+
+if TYPE_CHECKING:
+    from ..durable.journal import StoredRun
+    from ..durable.store_sqlite import StoredCall
 
 
-@dataclass(frozen=True, slots=True)
-class BegunCall:
-    """A call whose end is not known."""
-
-    key: str
-    """As the store has it."""
-    state: str
-    begun_at: float
-    """In seconds since 1970."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeadRun:
-    """A run that did not come to its end."""
-
-    run_id: str
-    name: str | None
-    state: str
-    """``dead``, or ``suspended`` while it waits for a person."""
-    began_at: float
-    """In seconds since 1970."""
-    traceparent: str | None
-    """The latest span that is known of it, as W3C Trace Context has it."""
-    calls: tuple[BegunCall, ...]
-
-
-def draw(runs: Iterable[DeadRun], provider: TracerProvider, names: Names = PROFILES["semconv-1.41"]) -> None:
-    """Draws each run in its own trace, below the latest span that its process has noted: from its begin to the latest
-    thing that is known of it. The spans are new at each time: send a run once."""
+def draw(
+    runs: Iterable[tuple[StoredRun, Sequence[StoredCall]]], provider: TracerProvider, names: Names = SEMCONV
+) -> None:
+    """Draws each run, dead or ``suspended``, in its own trace, below the latest span that its process has noted: from
+    its begin to the latest thing that is known of it. The spans are new at each time: send a run once."""
     tracer = tracer_of(provider, names.schema_url)
-    for run in runs:
+    for run, calls in runs:
+        state = "dead" if run.ended_at is None else run.outcome or "left"
         known = span_context_of(run.traceparent)
         parent = Context() if known is None else trace.set_span_in_context(NonRecordingSpan(known), Context())
         span = tracer.start_span(
             f"invoke_agent {run.name}" if run.name else "invoke_agent",
             parent,
             SpanKind.INTERNAL,
-            {"gen_ai.operation.name": "invoke_agent", names.run_id: run.run_id, names.run_outcome: run.state},
+            {"gen_ai.operation.name": "invoke_agent", names.run_id: run.run_id, names.run_outcome: state},
             start_time=_ns(run.began_at),
         )
         if run.name is not None:
             span.set_attribute("gen_ai.agent.name", run.name)
-        text = "its process died" if run.state == "dead" else "waits for a person"
-        span.set_status(Status(StatusCode.ERROR if run.state == "dead" else StatusCode.UNSET, text))
+        text = "its process died" if state == "dead" else "waits for a person"
+        span.set_status(Status(StatusCode.ERROR if state == "dead" else StatusCode.UNSET, text))
         inside = trace.set_span_in_context(span, Context())
-        for call in run.calls:
-            attributes: dict[str, Any] = {
-                names.run_id: run.run_id,
-                names.call_store_key: call.key,
-                names.call_outcome: call.state,
-            }
+        for call in calls:
+            attributes: dict[str, Any] = {names.run_id: run.run_id, names.call_outcome: call.state}
             attributes |= _place(call.key, names)
-            at = _ns(call.begun_at)
+            at = _ns(call.claimed_at)
             begun = tracer.start_span(names.call_begin_span, inside, attributes=attributes, start_time=at)
             begun.set_status(Status(StatusCode.ERROR, "begun, and its end is not known"))
             begun.end(at)
-        span.end(_ns(max((call.begun_at for call in run.calls), default=run.began_at)))
+        span.end(_ns(max((call.claimed_at for call in calls), default=run.began_at)))
 
 
 def _place(key: str, names: Names) -> dict[str, Any]:
-    """Returns a call's key in the store, with its step and its id as its other spans have them, if the key has both."""
     parts = key.split(":", 3)  # of `tools.context.call_key`
     step = parts[1].partition(".")[0] if len(parts) == 4 else ""
     found: dict[str, Any] = {names.call_store_key: key}

@@ -1,11 +1,9 @@
 """Counts and times a run's responses and calls as OpenTelemetry metrics.
 
-    Trajectory(observers=[Tracing(), Metrics()])
-
-A pipeline has both, where the application has set their providers. Names and buckets:
-https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (gen-ai-metrics.md, read 2026-11-23);
-https://github.com/open-telemetry/semantic-conventions-genai/tree/main/docs/gen-ai (client-inference.md,
-gen-ai-metrics.md and non-normative/migration.md, read 2026-11-28). `streamtools.*` names are ours.
+Names and buckets: https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (gen-ai-metrics.md,
+read 2026-11-23); https://github.com/open-telemetry/semantic-conventions-genai/tree/main/docs/gen-ai
+(client-inference.md, gen-ai-metrics.md and non-normative/migration.md, read 2026-11-28). `streamtools.*` names are
+ours.
 """
 
 from __future__ import annotations
@@ -21,14 +19,13 @@ from opentelemetry import metrics
 
 from .._version import __version__
 from ..events import AttemptBegan, AttemptDiscarded, Event, Observation, StepEnd, StepStart, StreamEnd, StreamStart
-from ..observers import RunFacts
+from ..ground import class_name
+from ..observers import Observer, RunFacts
 from ..parts import COUNTS, OUTCOMES, RUN_OUTCOMES, STEP_OUTCOMES, Usage
-from ..text import class_name
 from .names import SEMCONV, provider_of, request_model
 from .tracing import call_error_type, stream_error_type, stream_outcome
 
-MAX_MODELS = 100
-"""Different names of models in the attributes of one process; the others are ``_OTHER``."""
+MAX_MODELS = 100  # different names of models in the attributes of one process; the others are `_OTHER`
 
 # The buckets that the conventions advise for each metric.
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
@@ -47,33 +44,22 @@ class MetricNames:
     """A profile of names; one that is None is not recorded."""
 
     operation_duration: str | None = "gen_ai.client.operation.duration"
-    """Seconds from the request to the response's end."""
     token_usage: str | None = "gen_ai.client.token.usage"
-    """Tokens of a response, by ``gen_ai.token.type``: ``input``, ``output``."""
     time_to_first_chunk: str | None = "gen_ai.client.operation.time_to_first_chunk"
-    """Seconds from the request to the first chunk."""
     time_per_output_chunk: str | None = "gen_ai.client.operation.time_per_output_chunk"
     """Seconds per event of a response after its first chunk: their mean, recorded once for a response."""
-    tool_duration: str | None = "gen_ai.execute_tool.duration"
-    """Seconds that a tool ran."""
-    calls: str | None = "streamtools.calls"
-    """Calls, by their outcome."""
-    wait_duration: str | None = "streamtools.wait.duration"
-    """Seconds in which a call could not start, by `Wait.reason`."""
-    usage: str | None = None
-    """Begins the names of counters of tokens, by ``gen_ai.token.modality``."""
-    usage_of_operation: str | None = None
-    """Begins the names of histograms of a response's tokens: input and output."""
-    agent_duration: str | None = None
-    """Seconds of a run that was entered: a `Trajectory`, or one of `agent_loop`."""
-    agent_inference_calls: str | None = None
-    """Requests to a model in a run."""
-    agent_tool_calls: str | None = None
-    """Calls of a run whose tool ran."""
+    tool_duration: str | None = "gen_ai.execute_tool.duration"  # seconds that a tool ran
+    calls: str | None = "streamtools.calls"  # calls, by their outcome
+    wait_duration: str | None = "streamtools.wait.duration"  # seconds in which a call could not start, by `Wait.reason`
+    usage: str | None = None  # begins the names of counters of tokens, by `gen_ai.token.modality`
+    usage_of_operation: str | None = None  # begins the names of histograms of a response's tokens: input and output
+    agent_duration: str | None = "gen_ai.invoke_agent.duration"
+    """Seconds of a run that was entered: a `Trajectory`, or one of `agent_loop`; by its outcome."""
+    agent_inference_calls: str | None = None  # requests to a model in a run
+    agent_tool_calls: str | None = None  # calls of a run whose tool ran
 
 
-NAMES = MetricNames()
-"""The GenAI conventions v1.41, and the new repository's name for tools' durations."""
+NAMES = MetricNames()  # the GenAI conventions v1.41, and the new repository's names for the durations of tools and runs
 
 METRIC_PROFILES: Mapping[str, MetricNames] = MappingProxyType(
     {
@@ -86,16 +72,14 @@ METRIC_PROFILES: Mapping[str, MetricNames] = MappingProxyType(
             time_per_output_chunk="gen_ai.client.inference.time_per_output_chunk",
             usage="gen_ai.client.inference.usage",
             usage_of_operation="gen_ai.client.inference.operation",
-            agent_duration="gen_ai.invoke_agent.duration",
             agent_inference_calls="gen_ai.invoke_agent.inference_calls",
             agent_tool_calls="gen_ai.invoke_agent.tool_calls",
         ),
     }
 )
-"""The profiles by the names that `Metrics` accepts, which are those of `Tracing`."""
 
 
-class Metrics:
+class Metrics(Observer):
     """An observer that records metrics. Give each run its own: it is cheap to make.
 
     Args:
@@ -132,9 +116,6 @@ class Metrics:
         if handler is not None:
             handler(self, event)
 
-    def around_tool(self, call_id: str) -> None:
-        """Returns None: nothing is to be held."""
-
     def begin_run(self, run: RunFacts) -> None:
         """Begins to time a run, and to count its calls."""
         self._run = _OpenRun(run.name, time.monotonic())
@@ -147,6 +128,8 @@ class Metrics:
         attributes = {} if run.name is None else {"gen_ai.agent.name": run.name}
         self._record("agent_inference_calls", run.inference_calls, attributes)
         self._record("agent_tool_calls", run.tool_calls, attributes)
+        if outcome is not None:
+            attributes[SEMCONV.run_outcome] = outcome
         if isinstance(error, Exception) or any(name == outcome and one.is_error for name, one in RUN_OUTCOMES.items()):
             attributes["error.type"] = _OTHER if error is None else class_name(error)
         self._record("agent_duration", max(0.0, time.monotonic() - run.began), attributes)
@@ -160,6 +143,8 @@ class Metrics:
         self._record("time_to_first_chunk", max(0.0, event.time - self._asked), self._of_chat())
 
     def _stream_end(self, event: StreamEnd) -> None:
+        if self._stream is not None and event.model is not None:
+            self._stream = replace(self._stream, model=event.model)
         outcome, attributes = stream_outcome(event), self._of_chat()
         if STEP_OUTCOMES[outcome].is_error:
             attributes["error.type"] = stream_error_type(event.error)
@@ -257,7 +242,7 @@ class _OpenRun:
     tool_calls: int = 0
 
 
-# -- tokens by modality ------------------------------------------------------------------------------------------------
+# -- tokens by modality --
 
 _NO_USAGE = Usage()
 _OF_OPERATION = ("input_tokens", "output_tokens")
@@ -267,7 +252,6 @@ _AUDIO = {"input_tokens": "audio_input_tokens", "output_tokens": "audio_output_t
 
 
 def _by_modality(usage: Usage, count: str) -> Iterator[tuple[str, int]]:
-    """Yields the modalities of a count with their tokens; that of all but sound is not known."""
     tokens, audio = getattr(usage, count), getattr(usage, _AUDIO.get(count, ""), None)
     if tokens is None and count not in _OF_OPERATION:
         return
@@ -276,7 +260,7 @@ def _by_modality(usage: Usage, count: str) -> Iterator[tuple[str, int]]:
     yield "unknown", max(0, (tokens or 0) - (audio or 0))
 
 
-# -- instruments -------------------------------------------------------------------------------------------------------
+# -- instruments --
 
 _HANDLERS: dict[type[Event], Callable[[Metrics, Any], None]] = {
     StepStart: Metrics._step_start,
@@ -305,7 +289,6 @@ _HISTOGRAMS: Mapping[str, tuple[str, str, tuple[float, ...]]] = {
 
 
 def _instruments_of(provider: Any, names: MetricNames) -> dict[str, _Record]:
-    """Returns the instruments of a provider, which are made once."""
     try:
         made = _known.setdefault(provider, {})
     except TypeError:  # it has no hash, or no weak references
@@ -339,7 +322,6 @@ def _made(meter: metrics.Meter, names: MetricNames) -> dict[str, _Record]:
 
 
 def _suffix(count: str) -> str:
-    """Returns a count's own part of its name, by the newer conventions."""
     facts = COUNTS[count]
     return facts.profiles.get("genai-0.1", facts.span).removeprefix("gen_ai.usage.")
 

@@ -1,8 +1,5 @@
 """Lists every span and attribute name that streamtools emits, in one table; words failures and requests in them.
 
-    Tracing(names="genai-0.1")
-    Tracing(names=dataclasses.replace(SEMCONV, response_id=None))
-
 A profile is one `Names`; a name that is None is not emitted. The ``streamtools.*`` names are ours, and the same in
 every profile. Source: https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (read
 2026-11-20), there gen-ai-spans.md and gen-ai-input-messages.json for requests.
@@ -18,11 +15,11 @@ from typing import Any, TypeAlias
 
 from ..errors import AnswerPending, ApprovalPending, ProviderError, StreamError
 from ..events import Observation, StreamEnd
+from ..ground import class_name
 from ..parts import COUNTS, OUTCOMES, Usage
-from ..text import class_name
 from ..wires import find
 
-# -- the profiles ------------------------------------------------------------------------------------------------------
+# -- the profiles --
 #
 # v1.41 is the last release of OpenTelemetry's conventions that has those for GenAI (stability: development); they have
 # moved to a repository of their own, whose first release is `genai-0.1`. Arize Phoenix and MLflow read the default, and
@@ -34,54 +31,36 @@ class Names:
     """A profile of names for spans and attributes. The defaults are the GenAI semantic conventions v1.41."""
 
     schema_url: str | None = "https://opentelemetry.io/schemas/1.41.0"
-    """The conventions that the instrumentation scope names."""
 
-    run_span: str = "invoke_agent"
-    """The agent's name follows it, where it has one."""
-    run_begin_span: str = "streamtools.begin.run"
-    """Written ahead, of no length: a run that began. The agent's name follows it, where it has one."""
-    call_begin_span: str = "streamtools.begin.call"
-    """Written ahead, of no length: a call that began and must not run twice. The tool's name follows it."""
+    run_span: str = "invoke_agent"  # the agent's name follows it, where it has one
+    run_begin_span: str = "streamtools.begin.run"  # written ahead, of no length
+    call_begin_span: str = "streamtools.begin.call"  # written ahead, of no length: the call must not run twice
     step_span: str = "streamtools.step"
-    chat_span: str = "chat"
-    """The model's name follows it, where the request or the stream has it."""
-    tool_span: str = "execute_tool"
-    """The tool's name follows it."""
-    call_span: str = "streamtools.call"
-    """A call that did not run: a span of no length. The tool's name follows it."""
-    approval_span: str = "streamtools.approval"
-    """The tool's name follows it."""
-    wait_span: str = "streamtools.wait"
-    """The tool's name follows it."""
-    pause_span: str = "streamtools.pause"
-    """The time from an attempt that broke off to the next request."""
-    early_span: str = "streamtools.early"
-    """The tool's name follows it."""
-    attempt_event: str = "streamtools.attempt"
-    """An event on a tool span: an attempt that failed and was followed by another."""
+    chat_span: str = "chat"  # the model's name follows it, where the request or the stream has it
+    tool_span: str = "execute_tool"  # the tool's name follows it
+    call_span: str = "streamtools.call"  # a call that did not run: a span of no length. The tool's name follows it
+    approval_span: str = "streamtools.approval"  # the tool's name follows it
+    wait_span: str = "streamtools.wait"  # the tool's name follows it
+    pause_span: str = "streamtools.pause"  # the time from an attempt that broke off to the next request
+    early_span: str = "streamtools.early"  # the tool's name follows it
+    attempt_event: str = "streamtools.attempt"  # an attempt that failed and was followed by another
 
     run_constants: Mapping[str, str] = field(default_factory=lambda: {"gen_ai.operation.name": "invoke_agent"})
-    """Attributes of every run span."""
     # A step carries no `gen_ai.*` attribute: Jaeger's UI would show it as an unknown GenAI operation.
-    step_constants: Mapping[str, str] = field(default_factory=dict)
-    """Attributes of every step span."""
+    step_constants: Mapping[str, str] = field(default_factory=dict)  # attributes of every step span
     chat_constants: Mapping[str, str] = field(default_factory=lambda: {"gen_ai.operation.name": "chat"})
-    """Attributes of every chat span."""
-    tool_constants: Mapping[str, str] = field(
+    tool_constants: Mapping[str, str] = field(  # attributes of every tool span
         default_factory=lambda: {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.type": "function"}
     )
-    """Attributes of every tool span."""
 
     # -- a run --
     agent_name: str | None = "gen_ai.agent.name"
     conversation_id: str | None = "gen_ai.conversation.id"
-    has_run_provider: bool = True
-    """The span of a run has the `provider`, too."""
+    has_run_provider: bool = True  # the span of a run has the `provider`, too
 
     # -- the model's response --
     provider: str | None = "gen_ai.provider.name"
-    server_address: str | None = "server.address"
-    """Where the HTTP library has it."""
+    server_address: str | None = "server.address"  # where the HTTP library has it
     server_port: str | None = "server.port"
     request_stream: str | None = "gen_ai.request.stream"
     request_model: str | None = "gen_ai.request.model"
@@ -94,140 +73,91 @@ class Names:
             "seed": "gen_ai.request.seed",
         }
     )
-    """A name for each parameter of a request that the conventions name."""
     response_model: str | None = "gen_ai.response.model"
     response_id: str | None = "gen_ai.response.id"
-    finish_reasons: str | None = "gen_ai.response.finish_reasons"
-    """The provider's own words, as a list."""
+    finish_reasons: str | None = "gen_ai.response.finish_reasons"  # the provider's own words, as a list
     time_to_first_chunk: str | None = "gen_ai.response.time_to_first_chunk"
     """Seconds from the request, or from the moment when streamtools took the stream over, to the first chunk."""
-    usage: Mapping[str, str | None] = field(
+    usage: Mapping[str, str | None] = field(  # a name for each count of `Usage`; one without a name is not emitted
         default_factory=lambda: {count: facts.span for count, facts in COUNTS.items()}
     )
-    """A name for each count of `Usage`; one without a name is not emitted."""
-    run_usage: Mapping[str, str | None] = field(
+    run_usage: Mapping[str, str | None] = field(  # a name for each count of `Usage` on the span of a run: their sums
         default_factory=lambda: {count: facts.span for count, facts in COUNTS.items()}
     )
-    """A name for each count of `Usage` on the span of a run: their sums."""
-    cost: str | None = "streamtools.cost"
-    """In the currency of the caller's ``prices=``; of a run the sum."""
-    input_messages: str | None = "gen_ai.input.messages"
-    """Content; only if it is captured, and the caller gave it."""
+    cost: str | None = "streamtools.cost"  # in the currency of the caller's `prices=`; of a run the sum
+    input_messages: str | None = "gen_ai.input.messages"  # content; only if it is captured, and the caller gave it
     system_instructions: str | None = "gen_ai.system_instructions"
-    """Content; only if it is captured, and the caller gave it."""
-    output_messages: str | None = "gen_ai.output.messages"
-    """Content; only if it is captured."""
-    message_finish: str | None = "finish_reason"
-    """The member of an output message that contains the finish."""
+    output_messages: str | None = "gen_ai.output.messages"  # content; only if it is captured
+    message_finish: str | None = "finish_reason"  # the member of an output message that contains the finish
 
     # -- a tool call --
     tool_name: str | None = "gen_ai.tool.name"
     tool_call_id: str | None = "gen_ai.tool.call.id"
-    tool_arguments: str | None = "gen_ai.tool.call.arguments"
-    """Content; only if it is captured."""
-    tool_result: str | None = "gen_ai.tool.call.result"
-    """Content; only if it is captured."""
+    tool_arguments: str | None = "gen_ai.tool.call.arguments"  # content; only if it is captured
+    tool_result: str | None = "gen_ai.tool.call.result"  # content; only if it is captured
 
     error_type: str = "error.type"
 
     # -- ours: identity and cause. They repeat the span links, because some trace stores drop those. --
     run_id: str = "streamtools.run.id"
-    run_name: str = "streamtools.run.name"
-    """The agent's name on a span that is no operation of the conventions."""
-    run_steps: str = "streamtools.run.steps"
-    """How many responses of a model have ended in the run."""
-    run_outcome: str = "streamtools.run.outcome"
-    """`RunOutcome`; not there for a loop of the caller's own."""
+    run_name: str = "streamtools.run.name"  # the agent's name on a span that is no operation of the conventions
+    run_steps: str = "streamtools.run.steps"  # how many responses of a model have ended in the run
+    run_outcome: str = "streamtools.run.outcome"  # `RunOutcome`; not there for a loop of the caller's own
     step: str = "streamtools.step.number"
     call_key: str = "streamtools.call.key"
     """``{step}.{index}``: the call's identity within its run, also where the provider gives no usable id."""
-    seq_first: str = "streamtools.seq.first"
-    """`seq` of the first event that the span covers."""
-    seq_last: str = "streamtools.seq.last"
-    """`seq` of the last event that the span covers; on a tool span its `Observation`."""
-    cause_seq: str = "streamtools.cause.seq"
-    """`seq` of its causes. On a chat span: the observations of the step before."""
-    link_type: str = "streamtools.link.type"
-    """On a link: ``proposed_by`` (tool to chat), ``observed`` (chat to the tools of the step before), ``follows`` (step
-    to the one before, where no run span is above them), ``resumes`` (step, and run, to the step that suspended its
-    calls)."""
+    seq_first: str = "streamtools.seq.first"  # `seq` of the first event that the span covers
+    seq_last: str = "streamtools.seq.last"  # on a tool span that of its `Observation`
+    cause_seq: str = "streamtools.cause.seq"  # `seq` of its causes. On a chat span: the observations of the step before
+    link_type: str = "streamtools.link.type"  # `proposed_by`, `observed`, `follows` or `resumes`
     calls_suspended: str = "streamtools.calls.suspended"
     """On a run and its last step: the keys of the calls that wait, and may go on in another trace."""
     resumes_trace: str = "streamtools.resumes.trace_id"
-    """On a resumed step and its run: the trace of the step that suspended its calls; Jaeger's UI shows no link's
-    kind."""
-    resumes_span: str = "streamtools.resumes.span_id"
-    """Likewise that step's span."""
+    resumes_span: str = "streamtools.resumes.span_id"  # likewise that step's span
     proposer_span: str = "streamtools.proposed_by.span_id"
     """On a resumed call: the span of the response that made it, in the trace that `resumes_trace` names."""
 
     # -- ours: outcomes --
-    step_outcome: str = "streamtools.step.outcome"
-    """`StepEnd.outcome`."""
+    step_outcome: str = "streamtools.step.outcome"  # `StepEnd.outcome`
     stream_wire: str = "streamtools.stream.wire"
-    stream_outcome: str = "streamtools.stream.outcome"
-    """``complete``, ``truncated``, ``abandoned``, ``cancelled`` or ``error``."""
-    stream_finish: str = "streamtools.stream.finish"
-    """The finish in our words."""
-    stream_server_calls: str = "streamtools.stream.server_calls"
-    """The number of tools that the provider ran itself; they have no spans of their own."""
-    call_store_key: str = "streamtools.call.store_key"
-    """The key under which the store knows a call whose process died."""
+    stream_outcome: str = "streamtools.stream.outcome"  # `complete`, `truncated`, `abandoned`, `cancelled` or `error`
+    stream_finish: str = "streamtools.stream.finish"  # the finish in our words
+    stream_server_calls: str = "streamtools.stream.server_calls"  # they have no spans of their own
+    call_store_key: str = "streamtools.call.store_key"  # the key under which the store knows a call whose process died
     call_kind: str = "streamtools.call.kind"
-    call_outcome: str = "streamtools.call.outcome"
-    """`Observation.outcome`."""
-    call_reason: str = "streamtools.call.reason"
-    """Why a call did not run, in words; on its span of no length, whatever the outcome."""
-    call_findings: str = "streamtools.call.findings"
-    """Where the values of the call's arguments come from, if it has a policy."""
+    call_outcome: str = "streamtools.call.outcome"  # `Observation.outcome`
+    call_reason: str = "streamtools.call.reason"  # in words; on the span of no length
+    call_findings: str = "streamtools.call.findings"  # where the values of the arguments come from
     call_id_synthesized: str = "streamtools.call.id_synthesized"
     call_validated: str = "streamtools.call.validated"
-    call_problem: str = "streamtools.call.problem"
-    """Code of the problem with the arguments."""
-    call_caller: str = "streamtools.call.caller"
-    """``code``, if code that the model wrote has made the call; not there for calls of the model itself."""
-    call_normalizations: str = "streamtools.call.normalizations"
-    """Lossless steps that led from the arguments' text to their value."""
+    call_problem: str = "streamtools.call.problem"  # code of the problem with the arguments
+    call_caller: str = "streamtools.call.caller"  # `code`; not there for calls of the model itself
+    call_normalizations: str = "streamtools.call.normalizations"  # from the arguments' text to their value
     failure_stage: str = "streamtools.failure_stage"
-    """``arguments``, ``lookup``, ``validation``, ``approval``, ``dispatch`` or ``execution``."""
     schema_source: str = "streamtools.schema.source"
     tool_owner: str = "streamtools.tool.owner"
     schema_present: str = "streamtools.schema.present"
     observation_type: str = "streamtools.observation.type"
     tool_attempts: str = "streamtools.tool.attempts"
-    tool_queue_time: str = "streamtools.tool.queue_time_s"
-    """Seconds from the call's being ready to its tool's start, the wait for the turn's end included."""
-    tool_effect: str = "streamtools.tool.effect"
-    """``pure``, ``idempotent`` or ``once``; on the span that says that a call begins."""
-    approval_verdict: str = "streamtools.approval.verdict"
-    """``approved``, ``denied``, or ``none``: the block was left before anybody had decided."""
-    approval_by: str = "streamtools.approval.by"
-    """The names of those who decided, where they are known."""
-    approval_edited: str = "streamtools.approval.edited"
-    """True if whoever approved the call has changed its arguments."""
-    waiting_tool: str = "streamtools.tool.name"
-    """The tool of a call that waits. Not `gen_ai.tool.name`, by which the wait would count as a call."""
-    waiting_call: str = "streamtools.call.id"
-    """The id of a call that waits."""
-    wait_reason: str = "streamtools.wait.reason"
-    """`Wait.reason`."""
-    early_fate: str = "streamtools.early.fate"
-    """``claimed``, ``missed`` or ``never_asked``: what became of a call under a tap."""
-    early_reason: str = "streamtools.early.reason"
-    """Why it was missed."""
-    early_won: str = "streamtools.early.won_s"
-    """Seconds that the early run had gone on when the framework asked for it."""
+    tool_queue_time: str = "streamtools.tool.queue_time_s"  # seconds from being ready to the tool's start
+    tool_effect: str = "streamtools.tool.effect"  # on the span that says that a call begins
+    approval_verdict: str = "streamtools.approval.verdict"  # `approved`, `denied`, or `none`: the block was left
+    approval_by: str = "streamtools.approval.by"  # the names of those who decided, where they are known
+    approval_edited: str = "streamtools.approval.edited"  # True if whoever approved the call has changed its arguments
+    waiting_tool: str = "streamtools.tool.name"  # not `gen_ai.tool.name`: the wait would count as a call
+    waiting_call: str = "streamtools.call.id"  # the id of a call that waits
+    wait_reason: str = "streamtools.wait.reason"  # `Wait.reason`
+    early_fate: str = "streamtools.early.fate"  # `claimed`, `missed` or `never_asked`
+    early_reason: str = "streamtools.early.reason"  # why it was missed
+    early_won: str = "streamtools.early.won_s"  # seconds that the early run had gone on when the framework asked for it
     attempt_number: str = "streamtools.attempt.number"
     attempt_duration: str = "streamtools.attempt.duration_s"
-    attempt_delay: str = "streamtools.attempt.delay_s"
-    """Seconds of pause before the next attempt."""
-    call_recorded: str = "streamtools.call.recorded"
-    """The idempotency store knew how the call had ended: nothing ran."""
+    attempt_delay: str = "streamtools.attempt.delay_s"  # seconds of pause before the next attempt
+    call_recorded: str = "streamtools.call.recorded"  # the idempotency store knew how the call had ended: nothing ran
     tool_still_running: str = "streamtools.tool.still_running"
 
 
-SEMCONV = Names()
-"""The GenAI semantic conventions v1.41."""
+SEMCONV = Names()  # the GenAI semantic conventions v1.41
 
 _USAGE_0_1 = {count: facts.profiles.get("genai-0.1", facts.span) for count, facts in COUNTS.items()}
 
@@ -241,12 +171,9 @@ GENAI_0_1 = replace(
     run_usage=_USAGE_0_1 | dict.fromkeys(("cached_input_tokens", "cache_write_input_tokens")),
     message_finish=None,
     has_run_provider=False,
-)
-"""The GenAI semantic conventions v0.1 of their own repository: the names that changed since v1.41, where they are
-written here."""
+)  # of their own repository: what changed since v1.41
 
 PROFILES: Mapping[str, Names] = MappingProxyType({"semconv-1.41": SEMCONV, "genai-0.1": GENAI_0_1})
-"""The profiles by the names that `Tracing` accepts."""
 
 
 def provider_of(wire: str) -> str:
@@ -261,13 +188,12 @@ def provider_of(wire: str) -> str:
         return wire.partition(".")[0]
 
 
-# -- captured content, cut to fit --------------------------------------------------------------------------------------
+# -- captured content, cut to fit --
 
 
 # Text is cut at its end, JSON inside its texts and lists: cut at its end, it would not be JSON any more, and the viewer
 # would show a string. Long texts are shortened first, since the structure is worth more than the end of a text.
-MARK = "…"
-"""Stands where something was left out."""
+MARK = "…"  # stands where something was left out
 
 _LENGTHS = (4096, 1024, 256, 64, 16, 0)  # of texts, tried in this order
 _ITEMS = (64, 16, 4, 1, 0)  # of lists and objects, tried with the shortest texts
@@ -275,7 +201,6 @@ _KEY_CHARS = 64  # of an object's key
 
 
 def fitted(text: str, most: int) -> str:
-    """Returns a text, cut to `most` characters."""
     return text if len(text) <= most else text[: most - len(MARK)] + MARK
 
 
@@ -312,13 +237,12 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)  # not orjson, which refuses integers from 2**64
 
 
-# -- why a span failed -------------------------------------------------------------------------------------------------
+# -- why a span failed --
 #
 # In words of ours alone: an exception's own words may quote the model, the provider or the tool, and are content.
 
 
 def error_of(observation: Observation) -> BaseException | None:
-    """Returns the exception that stands for a call's end: the tool's own, if it raised one."""
     error = observation.error
     return error if error is None or error.__cause__ is None else error.__cause__
 
@@ -329,7 +253,6 @@ def is_pending(observation: Observation) -> bool:
 
 
 def call_words(observation: Observation, end: StreamEnd | None) -> str:
-    """Returns why a call is not ``ok``."""
     # Three outcomes have words that depend on more than their row: the time, whether it ran, the turn's end.
     outcome, error = observation.outcome, error_of(observation)
     if outcome == "timed_out" and observation.duration is not None:
@@ -344,7 +267,6 @@ def call_words(observation: Observation, end: StreamEnd | None) -> str:
 
 
 def not_run_words(observation: Observation, end: StreamEnd | None) -> str:
-    """Returns why a call's tool did not run, also where that is no failure."""
     if observation.recorded:
         return "not run again: its end is on record"
     if is_pending(observation):
@@ -354,7 +276,6 @@ def not_run_words(observation: Observation, end: StreamEnd | None) -> str:
 
 
 def stream_words(error: StreamError | None) -> str:
-    """Returns why a stream did not end well."""
     if isinstance(error, ProviderError):
         return "the provider reported an error"
     return "the stream ended before its end" if error is None else _KINDS.get(error.kind, error.kind.replace("_", " "))
@@ -367,14 +288,13 @@ _KINDS = {
 }
 
 
-# -- requests in the words of the conventions --------------------------------------------------------------------------
+# -- requests in the words of the conventions --
 #
 # A request is read as the caller sent it, in the shape of any provider; nothing of it is changed, or required to be
 # there. Telemetry must not raise because a request has a shape that is not known here.
 
 
 _PLACES = ("", "config", "generationConfig", "generation_config", "inferenceConfig", "options")
-"""The objects of a request that hold parameters: the request itself, and those of Gemini, Bedrock and Ollama."""
 
 _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "temperature": ("temperature",),
@@ -385,19 +305,16 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     ),
     "seed": ("seed",),
 }  # fmt: skip
-"""The parameters that the conventions name, and the providers' words for each."""
 
 _TEXTS = ("text", "input_text", "output_text")  # types of blocks that are text
 
 
 def request_model(request: Mapping[str, Any]) -> str | None:
-    """Returns the name of the model that was asked for."""
     found = request.get("model", request.get("modelId"))
     return found if isinstance(found, str) else None
 
 
 def parameters(request: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yields the parameters of the request that are numbers, by the conventions' names."""
     places = [request, *(place for name in _PLACES if isinstance(place := request.get(name), Mapping))]
     for name, spellings in _PARAMETERS.items():
         found = (place[spelling] for place in places for spelling in spellings if spelling in place)
@@ -407,7 +324,6 @@ def parameters(request: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def instructions(request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the system's instructions, where the request has them beside its messages."""
     # Anthropic, Responses, Gemini; in Chat Completions they are a message.
     names = ("system", "instructions", "systemInstruction", "system_instruction")
     found = next((request[name] for name in names if request.get(name)), None)
@@ -415,7 +331,6 @@ def instructions(request: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def input_messages(request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the messages of a request."""
     # Responses takes bare text as its input, and so does Gemini as its contents.
     found = next((request[name] for name in ("messages", "input", "contents") if request.get(name)), None)
     if isinstance(found, str):
@@ -452,7 +367,6 @@ def _item(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parts(content: Any) -> Iterator[dict[str, Any]]:
-    """Yields the parts of a content: text as the conventions have it, calls and results too, anything else as it is."""
     if isinstance(content, str):
         yield {"type": "text", "content": content}
         return
@@ -499,7 +413,7 @@ def _tool_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
     return {"type": "tool_call", "id": call_id, "name": name, "arguments": arguments}
 
 
-# -- prices ----------------------------------------------------------------------------------------------------------
+# -- prices --
 #
 #     Tracing(prices={"gpt-5": {"input_tokens": 1.25, "cached_input_tokens": 0.125, "output_tokens": 10}})
 #
@@ -516,8 +430,6 @@ _PARTS: Mapping[str, str] = {count: facts.part_of for count, facts in COUNTS.ite
 
 
 def checked_prices(prices: Prices | None) -> Prices | None:
-    """Checks the prices, and returns them. Raises a `ValueError` if a price is not for a count of `Usage`; a
-    `TypeError` if they are neither a mapping of mappings nor a function, or a price is not a number."""
     if prices is None or callable(prices):
         return prices
     if not isinstance(prices, Mapping) or not all(isinstance(one, Mapping) for one in prices.values()):

@@ -8,26 +8,20 @@
         ├ streamtools.approval {name}         ApprovalRequested to ApprovalResolved, of a call that needs one
         ├ streamtools.wait {name}             a time in which a call could not start, and for what
         ├ streamtools.pause                   the time from an attempt that broke off to the next request
-      ├ streamtools.early {name}            a call under a tap: from its early run's begin until it is claimed
+        ├ streamtools.early {name}            a call under a tap: from its early run's begin until it is claimed
         ├ streamtools.begin.call {name}       of no length: a call begins that must not run twice, or was approved
         ├ execute_tool {name}      INTERNAL   ToolStarted, for the call's `duration`; link: proposed_by -> chat
         └ streamtools.call {name}  INTERNAL   of no length, at the Observation of a call that did not run; the same link
 
-Every announced call of kind ``function`` or ``custom`` gets one of the last two. Values of arguments, results and
-texts are in a span only if content is captured; everything else is names, codes, counts and times, bounded and valid as
-UTF-8. No span is ever current in the consumer's context; a tool's span is, while the tool's body runs.
-
-A span is exported when it ends. Those of a begin end at once, before the tool's code runs, so that a process that is
-killed leaves the run's name and the calls whose end is not known.
-
-`Tracing` is the observer; `OpenStep` is its state of the current step, with each call; `CallSpans` draws the calls;
-`SpanBuilder` starts, names and links all spans; `AttributeWriter` words their attributes.
+Values of arguments, results and texts are in a span only if content is captured; all else is names, codes, counts and
+times, bounded and valid as UTF-8. No span is ever current in the consumer's context. A span is exported when it ends;
+those of a begin end at once, before the tool's code runs, so that a process that is killed leaves the run's name and
+the calls whose end is not known.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import sys
@@ -44,30 +38,13 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer
 
+from .. import events as of
 from ..errors import LocalProtocolError, ProviderError, RequestError, StreamError, StreamToolsError, ToolFailed
-from ..events import (
-    ApprovalRequested,
-    ApprovalResolved,
-    AttemptBegan,
-    AttemptDiscarded,
-    CausedEvent,
-    Event,
-    Observation,
-    StepEnd,
-    StepStart,
-    StreamEnd,
-    StreamStart,
-    TextDelta,
-    ToolCallEnd,
-    ToolCallStart,
-    ToolCallValidated,
-    ToolStarted,
-)
+from ..events import Event
+from ..ground import class_name, type_name
 from ..observers import EarlyEnd, PrivacyFacts, RunFacts
 from ..parts import OUTCOMES, RUN_OUTCOMES, STEP_OUTCOMES, WAITS, FailedAttempt, Part, StepOutcome, ToolCall, Usage
-from ..text import class_name, type_name
 from .carrier import carrier_of, span_context_of, tracer_of
-from .log import log_call
 from .names import (
     PROFILES,
     Names,
@@ -91,10 +68,9 @@ from .names import (
 if TYPE_CHECKING:
     from .lean_spans import LeanTracer
 
-# -- the observer ------------------------------------------------------------------------------------------------------
+# -- the observer --
 
-SHORTEST_WAIT_S = 0.001
-"""Waits below this are in no span: most are the way of an event."""
+SHORTEST_WAIT_S = 0.001  # waits below this are in no span: most are the way of an event
 
 CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The environment variable that switches content on: ``true``, ``SPAN_ONLY`` or ``SPAN_AND_EVENT``."""
@@ -122,7 +98,6 @@ class Tracing:
         max_attribute_chars: longer text is cut, and ends in ``…``; JSON is cut inside, and stays JSON.
         prices: the prices of models (see `streamtools.telemetry.names`): each chat then has its cost, and a run the
             sum. Without them cost is in tokens alone.
-        logger: gets one record for each observation, with the ids of its span (see `streamtools.telemetry.log`).
 
     Raises:
         ValueError: an unknown profile or span, or a price for something that is not counted.
@@ -136,7 +111,6 @@ class Tracing:
         spans: Mapping[str, bool] | None = None,
         max_attribute_chars: int = MAX_ATTRIBUTE_CHARS,
         prices: Prices | None = None,
-        logger: logging.Logger | None = None,
     ) -> None:
         capture_content = os.environ.get(CAPTURE_CONTENT, "").strip().lower() in _CAPTURING
         if isinstance(names, str):
@@ -152,8 +126,7 @@ class Tracing:
         self._builder = SpanBuilder(
             tracer=tracer_of(tracer_provider, names.schema_url), names=names, writer=self._writer, wanted=self._wanted
         )
-        self._calls = CallSpans(self._builder, self._chat, logger)
-        self._logger = logger if self._wanted["execute_tool"] else None
+        self._calls = CallSpans(self._builder, self._chat)
         self._run: OpenRun | None = None
         self._step: OpenStep | None = None
         self._before: OpenStep | None = None  # the step before
@@ -162,17 +135,19 @@ class Tracing:
     @property
     def event_types(self) -> Collection[type[Event]]:
         """The events that begin or end something; text deltas only if content is captured, and there is no other way to
-        it. In a step that is sampled out, its end, and what is logged."""
+        it. In a step that is sampled out, its end."""
         if self._step is not None and self._step.sampled_out:
-            return _UNSAMPLED if self._logger is None else _UNSAMPLED | {Observation}
+            return _UNSAMPLED
         # Telemetry must not cost anything per token: a pipeline hands the whole response over at its end (`see_parts`).
         return _WITH_TEXT if self._writer.capture_content and self._parts is None else _COLD
 
     def obey(self, privacy: PrivacyFacts, /) -> None:
         """Takes the run's policy: whether content is captured, and what of a stack's source lines may be shown."""
-        self._writer.redact = privacy.redact
-        if privacy.content_in_spans is not None:
-            self._writer.capture_content = privacy.content_in_spans
+        # A guard of the user's may have neither, and sees no source lines.
+        self._writer.redact = getattr(privacy, "redact", lambda _: "")
+        content = getattr(privacy, "content_in_spans", None)
+        if content is not None:
+            self._writer.capture_content = content
 
     def give_up(self) -> None:
         """Ends all open spans: the policy's function has failed."""
@@ -194,10 +169,10 @@ class Tracing:
             return
         step = self._step
         if step is None:
-            if not isinstance(event, StepStart):
+            if not isinstance(event, of.StepStart):
                 return  # between steps there is nothing to draw
             step = self._step = OpenStep(event, run=self._run)
-        elif type(event) is StepStart:
+        elif type(event) is of.StepStart:
             raise LocalProtocolError("this Tracing is in the middle of a step; give every concurrent run its own")
         # An observer that raises is dropped by its pipeline, and sees no further event: what is open ends here.
         handler, is_of_call = found
@@ -273,7 +248,7 @@ class Tracing:
 
     # -- the beginning --
 
-    def _step_start(self, step: OpenStep, event: StepStart) -> None:
+    def _step_start(self, step: OpenStep, event: of.StepStart) -> None:
         root = None if step.run is None else step.run.span
         if root is not None:
             step.begin_below(root, self._builder.tracer)
@@ -290,12 +265,9 @@ class Tracing:
             root.set_attributes(self._writer.resumed(asked))
 
     def _pass_over(self, step: OpenStep, event: Event) -> None:
-        """Takes the events of a step that is sampled out: nothing is drawn below its root."""
-        if isinstance(event, StepEnd):
+        if isinstance(event, of.StepEnd):
             self._before, self._step = step, None
             step.forget()
-        elif isinstance(event, Observation) and self._logger is not None and step.span is not None:
-            log_call(self._logger, event, step.start.run_id, step.span)
 
     def _links_of(self, step: OpenStep, asked: SpanContext | None) -> list[Link]:
         """Returns a step's links: to the one that suspended its calls, and, without a run span, to the one before."""
@@ -309,7 +281,7 @@ class Tracing:
             links.append(self._builder.link("follows", before.get_span_context()))
         return links
 
-    def _stream_start(self, step: OpenStep, event: StreamStart) -> None:
+    def _stream_start(self, step: OpenStep, event: of.StreamStart) -> None:
         step.stream = event
         self._chat(step)
         if (run := step.run) is not None and run.span is not None and run.provider is None:
@@ -335,14 +307,13 @@ class Tracing:
             step.chat = step.open_chat = self._builder.start(step, name, found, began, links, SpanKind.CLIENT)
         return step.chat
 
-    def _attempt_began(self, step: OpenStep, event: AttemptBegan) -> None:
+    def _attempt_began(self, step: OpenStep, event: of.AttemptBegan) -> None:
         if step.broke_off is not None and self._wanted["wait"]:
             found = self._writer.pause(step.start, event)
             self._builder.start(step, self._names.pause_span, found, step.broke_off).end(step.ns(event.time))
         step.attempt, step.asked_at = event.attempt, None if event.attempt == 1 else event.time
 
-    def _attempt_discarded(self, step: OpenStep, event: AttemptDiscarded) -> None:
-        """Ends the chat span of a request whose answer broke off; the next one has a span of its own."""
+    def _attempt_discarded(self, step: OpenStep, event: of.AttemptDiscarded) -> None:
         span = self._chat(step)
         cost = self._writer.cost(step, event.usage)
         if step.run is not None:
@@ -351,7 +322,7 @@ class Tracing:
             what = "the request failed" if event.cause == "request_failed" else "the answer broke off"
             self._builder.describe_failure(span, f"{what}, and the model was asked again", None, None, 0)
             span.add_event("exception", {"exception.type": self._writer.text(_class_of(event))}, step.ns(event.time))
-            span.set_attributes(self._writer.attempt_end(event, cost))
+            _record(span, self._writer.attempt_end(event, cost))
             span.end(step.ns(event.time))
         step.broke_off = event.time
         step.chat = step.open_chat = step.stream = None
@@ -359,7 +330,7 @@ class Tracing:
         step.server = (None, None)
         step.calls, step.text, step.text_size = {}, [], 0
 
-    def _text(self, step: OpenStep, event: TextDelta) -> None:
+    def _text(self, step: OpenStep, event: of.TextDelta) -> None:
         # What goes beyond an attribute would be cut; it need not be kept.
         if step.text_size < self._writer.max_chars:
             step.text.append(event.text)
@@ -372,7 +343,7 @@ class Tracing:
 
     # -- the end --
 
-    def _stream_end(self, step: OpenStep, event: StreamEnd) -> None:
+    def _stream_end(self, step: OpenStep, event: of.StreamEnd) -> None:
         step.end = event
         step.cost = self._writer.cost(step, event.usage)
         if step.run is not None:
@@ -384,7 +355,7 @@ class Tracing:
         if outcome != "truncated":
             self._end_chat(step, outcome, event)
 
-    def _end_chat(self, step: OpenStep, outcome: StepOutcome, last: StreamEnd | StepEnd) -> None:
+    def _end_chat(self, step: OpenStep, outcome: StepOutcome, last: of.StreamEnd | of.StepEnd) -> None:
         span, step.open_chat = step.open_chat, None
         if span is None:
             return
@@ -401,7 +372,7 @@ class Tracing:
             # its status unset, with the usage so far.
             if STEP_OUTCOMES[outcome].is_error:
                 self._describe_stream(span, step, last.time)
-            span.set_attributes(found)
+            _record(span, found)
         span.end(step.ns(last.time))
 
     def _response_parts(self, step: OpenStep) -> Iterable[Part]:
@@ -411,7 +382,7 @@ class Tracing:
         calls = (Part(kind="call", call_id=call_id) for call_id in step.calls)
         return [Part(kind="text", text="".join(step.text)), *calls]
 
-    def _step_end(self, step: OpenStep, event: StepEnd) -> None:
+    def _step_end(self, step: OpenStep, event: of.StepEnd) -> None:
         # Children first, so that every span ends inside its parent.
         for known in step.calls.values():
             if not known.ended:
@@ -427,7 +398,7 @@ class Tracing:
                 # A failed tool does not fail its step: the model learns of it, and may go on.
                 if STEP_OUTCOMES[event.outcome].is_error:
                     self._describe_stream(span, step, event.time)
-                span.set_attributes(self._writer.step_end(event, step.error))
+                _record(span, self._writer.step_end(event, step.error))
                 if step.suspended:
                     span.set_attribute(self._names.calls_suspended, step.suspended)
             span.end(step.ns(event.time))
@@ -446,7 +417,7 @@ class Tracing:
                 span.end()
 
 
-# -- the attributes of spans -------------------------------------------------------------------------------------------
+# -- the attributes of spans --
 
 
 Attributes = dict[str, str | bool | int | float | Sequence[str] | Sequence[int]]
@@ -456,15 +427,12 @@ OTHER = "_OTHER"  # the conventions' fallback for `error.type`
 STACK_FRAMES = 20  # frames of a captured exception, innermost; a recursion error has a thousand
 
 _KINDS_OF_TEXT = {"text": "text", "refusal": "text", "reasoning": "reasoning"}
-"""Our pieces of a response, and the conventions' words for them."""
 
 _CODE = re.compile(r"[\w.:-]{1,64}", re.ASCII)  # what may be an `error.type`: of low cardinality, no prose
 
 
 @dataclass(slots=True)
 class AttributeWriter:
-    """Words the attributes of every span in one profile."""
-
     names: Names
     capture_content: bool
     max_chars: int
@@ -500,7 +468,6 @@ class AttributeWriter:
     # -- a run --
 
     def run_start(self, run: RunFacts) -> Attributes:
-        """Returns the attributes of a run at its beginning."""
         names = self.names
         found: Attributes = {names.run_id: self.text(run.run_id), **names.run_constants}
         self._put(found, names.agent_name, run.name)
@@ -508,14 +475,12 @@ class AttributeWriter:
         return found
 
     def run_begin(self, run: RunFacts) -> Attributes:
-        """Returns the attributes of the fact that a run has begun."""
         # None of `gen_ai`, by which Jaeger's UI would count it as an operation.
         found: Attributes = {self.names.run_id: self.text(run.run_id)}
         self._put(found, self.names.run_name, run.name)
         return found
 
     def run_end(self, run: OpenRun, outcome: str | None, error: BaseException | None) -> Attributes:
-        """Returns the attributes of a run at its end: the totals of its steps."""
         names = self.names
         found: Attributes = {names.run_steps: run.steps}
         self._put(found, names.run_outcome, outcome)
@@ -534,22 +499,19 @@ class AttributeWriter:
 
     # -- a step --
 
-    def step_start(self, start: StepStart) -> Attributes:
-        """Returns the attributes of a step at its beginning."""
+    def step_start(self, start: of.StepStart) -> Attributes:
         names = self.names
         found: Attributes = {**self._identity(start), **names.step_constants, names.seq_first: start.seq}
         asked = span_context_of(start.resumes)
         return found if asked is None else found | self.resumed(asked)
 
     def resumed(self, asked: SpanContext) -> Attributes:
-        """Returns the attributes that name the step whose calls are resumed."""
         return {
             self.names.resumes_trace: trace.format_trace_id(asked.trace_id),
             self.names.resumes_span: trace.format_span_id(asked.span_id),
         }
 
-    def step_end(self, end: StepEnd, error: StreamError | None) -> Attributes:
-        """Returns the attributes of a step at its end."""
+    def step_end(self, end: of.StepEnd, error: StreamError | None) -> Attributes:
         names = self.names
         found: Attributes = {names.step_outcome: end.outcome, names.seq_last: end.seq}
         if STEP_OUTCOMES[end.outcome].is_error:
@@ -558,7 +520,7 @@ class AttributeWriter:
 
     # -- a chat --
 
-    def chat_start(self, step: StepStart, stream: StreamStart | None, conversation_id: str | None) -> Attributes:
+    def chat_start(self, step: of.StepStart, stream: of.StreamStart | None, conversation_id: str | None) -> Attributes:
         """Returns the attributes of a response at its beginning; `stream` is None if it never began."""
         names = self.names
         found: Attributes = {**self._identity(step), **names.chat_constants}
@@ -579,18 +541,15 @@ class AttributeWriter:
         return found
 
     def server(self, host: str | None, port: int | None) -> Attributes:
-        """Returns the server's attributes, as far as they are known."""
         found: Attributes = {}
         self._put(found, self.names.server_address, host)
         self._put(found, self.names.server_port, port)
         return found
 
-    def chat_end(self, outcome: StepOutcome, last: StreamEnd | StepEnd, cost: float | None) -> Attributes:
-        """Returns the attributes of a response at its end; `last` is the step's end if the stream's own was never
-        seen."""
+    def chat_end(self, outcome: StepOutcome, last: of.StreamEnd | of.StepEnd, cost: float | None) -> Attributes:
         names = self.names
         found: Attributes = {names.stream_outcome: outcome, names.seq_last: last.seq}
-        end = last if isinstance(last, StreamEnd) else None
+        end = last if isinstance(last, of.StreamEnd) else None
         if STEP_OUTCOMES[outcome].is_error:
             found[names.error_type] = stream_error_type(end.error if end else None)
         if end is None:
@@ -599,12 +558,12 @@ class AttributeWriter:
         if finish is not None:
             self._put(found, names.finish_reasons, (self.text(finish),))
         self._put(found, names.stream_finish, end.finish)
+        self._put(found, names.response_model, end.model)
         self._put_usage(found, end.usage, names.usage)
         self._put(found, names.cost, cost)
         return found
 
-    def attempt_end(self, event: AttemptDiscarded, cost: float | None) -> Attributes:
-        """Returns the attributes of a response that broke off and was asked for again."""
+    def attempt_end(self, event: of.AttemptDiscarded, cost: float | None) -> Attributes:
         names = self.names
         outcome: StepOutcome = "truncated" if event.cause == "stream_truncated" else "error"
         found: Attributes = {names.stream_outcome: outcome, names.seq_last: event.seq}
@@ -614,18 +573,17 @@ class AttributeWriter:
         self._put(found, names.cost, cost)
         return found
 
-    def pause(self, step: StepStart, event: AttemptBegan) -> Attributes:
+    def pause(self, step: of.StepStart, event: of.AttemptBegan) -> Attributes:
         """Returns the attributes of the time between two requests of a step; the attempt is the second one."""
         return {**self._identity(step), self.names.attempt_number: event.attempt}
 
     def cost(self, step: OpenStep, usage: Usage | None) -> float | None:
-        """Returns the cost of a response, if its prices are known."""
         named = step.stream.model if step.stream else None
+        named = (step.end.model if step.end else None) or named
         asked = None if step.start.request is None else request_model(step.start.request)
         return cost_of(self.prices, (named, asked), usage)
 
     def request_content(self, request: Mapping[str, Any]) -> Attributes:
-        """Returns the messages of the request, and its instructions, shaped as the conventions have them."""
         found: Attributes = {}
         names, contents = self.names, {"input": input_messages(request), "system": instructions(request)}
         for name, value in ((names.input_messages, contents["input"]), (names.system_instructions, contents["system"])):
@@ -633,8 +591,7 @@ class AttributeWriter:
                 self._put_content(found, name, json.dumps(value, ensure_ascii=False, default=str))
         return found
 
-    def chat_content(self, answered: Iterable[Part], calls: Sequence[ToolCall], end: StreamEnd | None) -> Attributes:
-        """Returns the response itself, its pieces in order, shaped as the conventions' output messages."""
+    def chat_content(self, answered: Iterable[Part], calls: Sequence[ToolCall], end: of.StreamEnd | None) -> Attributes:
         known = {call.call_id: call for call in calls}
         parts: list[dict[str, Any]] = []
         for part in answered:
@@ -652,29 +609,23 @@ class AttributeWriter:
 
     # -- a tool call --
 
-    def tool_start(self, step: StepStart, start: ToolCallStart) -> Attributes:
-        """Returns the attributes of a call at the opening of its span."""
-        names = self.names
-        found = {**self._of_call(step, start), **names.tool_constants}
-        self._put(found, names.tool_name, start.name or None)
-        self._put(found, names.tool_call_id, start.call_id)
-        if start.call_id_synthesized:
-            found[self.names.call_id_synthesized] = True
-        return found
+    def tool_start(self, step: of.StepStart, start: of.ToolCallStart) -> Attributes:
+        return {**self._named_call(step, start, self.names.tool_name), **self.names.tool_constants}
 
-    def call_start(self, step: StepStart, start: ToolCallStart) -> Attributes:
-        """Returns the attributes of a call that did not run."""
+    def call_start(self, step: of.StepStart, start: of.ToolCallStart) -> Attributes:
         # No operation and no `gen_ai.tool.name`, by either of which it would count as a run of the tool.
+        return self._named_call(step, start, self.names.waiting_tool)
+
+    def _named_call(self, step: of.StepStart, start: of.ToolCallStart, tool_name: str | None) -> Attributes:
         names = self.names
         found = self._of_call(step, start)
-        self._put(found, names.waiting_tool, start.name or None)
+        self._put(found, tool_name, start.name or None)
         self._put(found, names.tool_call_id, start.call_id)
         if start.call_id_synthesized:
             found[names.call_id_synthesized] = True
         return found
 
-    def approval(self, step: StepStart, start: ToolCallStart, asked: ApprovalRequested) -> Attributes:
-        """Returns the attributes of a call when somebody is asked whether it may run."""
+    def approval(self, step: of.StepStart, start: of.ToolCallStart, asked: of.ApprovalRequested) -> Attributes:
         # None of `gen_ai`, by which the wait would count as a second tool.
         names = self.names
         found = {**self._of_call(step, start), names.cause_seq: asked.causes, names.seq_first: asked.seq}
@@ -688,18 +639,15 @@ class AttributeWriter:
         return self._cut("; ".join(map(str, findings)), self.max_chars)
 
     def people(self, names: Sequence[str]) -> list[str]:
-        """Returns the names of those who decided, as an attribute's value."""
         return [self.text(name) for name in names]
 
-    def wait(self, step: StepStart, start: ToolCallStart, reason: str) -> Attributes:
-        """Returns the attributes of a time in which a call could not start."""
+    def wait(self, step: of.StepStart, start: of.ToolCallStart, reason: str) -> Attributes:
         found = {**self._of_call(step, start), self.names.wait_reason: reason}
         self._put(found, self.names.waiting_tool, start.name or None)
         self._put(found, self.names.waiting_call, start.call_id)
         return found
 
-    def early(self, step: StepStart, end: EarlyEnd) -> Attributes:
-        """Returns the attributes of a call under a tap."""
+    def early(self, step: of.StepStart, end: EarlyEnd) -> Attributes:
         names = self.names
         found: Attributes = {names.run_id: self.text(step.run_id), names.early_fate: end.fate}
         self._put(found, names.waiting_tool, end.tool_name)
@@ -710,7 +658,6 @@ class AttributeWriter:
         return found
 
     def attempt(self, failed: FailedAttempt) -> Attributes:
-        """Returns the attributes of an attempt that failed, for an event."""
         names = self.names
         return {
             names.attempt_number: failed.number,
@@ -719,9 +666,9 @@ class AttributeWriter:
             names.attempt_delay: failed.delay_s,
         }
 
-    def _of_call(self, step: StepStart, start: ToolCallStart) -> Attributes:
+    def _of_call(self, step: of.StepStart, start: of.ToolCallStart) -> Attributes:
         names = self.names
-        found: Attributes = {
+        return {
             names.run_id: self.text(step.run_id),
             names.step: start.step,
             names.cause_seq: start.causes,
@@ -729,9 +676,8 @@ class AttributeWriter:
             names.call_kind: start.kind,
             names.seq_first: start.seq,
         }
-        return found
 
-    def tool_end(self, call: ToolCall | None, observation: Observation, *, started: bool) -> Attributes:
+    def tool_end(self, call: ToolCall | None, observation: of.Observation, *, started: bool) -> Attributes:
         """Returns the attributes of a call at its end, without a value of its arguments or result."""
         names = self.names
         found: Attributes = {
@@ -766,11 +712,9 @@ class AttributeWriter:
         return found
 
     def tool_lost(self) -> Attributes:
-        """Returns the attributes of a call without an observation."""
         return {self.names.call_outcome: "unknown", self.names.error_type: OTHER}
 
-    def tool_content(self, call: ToolCall | None, observation: Observation) -> Attributes:
-        """Returns the call's arguments, and its result for the model: JSON, or bare text."""
+    def tool_content(self, call: ToolCall | None, observation: of.Observation) -> Attributes:
         found: Attributes = {}
         if call is not None:
             # Normalised, the text is not what ran (a JSON string with the object inside, say).
@@ -807,7 +751,7 @@ class AttributeWriter:
 
     # -- helpers --
 
-    def _identity(self, step: StepStart) -> Attributes:
+    def _identity(self, step: of.StepStart) -> Attributes:
         names = self.names
         return {names.run_id: self.text(step.run_id), names.step: step.step, names.cause_seq: step.causes}
 
@@ -820,13 +764,16 @@ class AttributeWriter:
             found[name] = self.text(value) if isinstance(value, str) else value
 
 
-def call_key(start: ToolCallStart) -> str:
-    """Returns the call's name within its run."""
+def _record(span: Span, found: Attributes) -> None:
+    """Sets attributes that need no check, since `AttributeWriter` has made them."""
+    getattr(span, "record_unchecked", span.set_attributes)(found)
+
+
+def call_key(start: of.ToolCallStart) -> str:
     return f"{start.step}.{start.index}"
 
 
-def stream_outcome(end: StreamEnd) -> StepOutcome:
-    """Returns a stream's outcome by its own end."""
+def stream_outcome(end: of.StreamEnd) -> StepOutcome:
     if end.error is not None:
         return "truncated" if end.error.kind == "stream_truncated" else "error"
     return "complete" if end.complete else "truncated"
@@ -845,7 +792,7 @@ def stream_error_type(error: StreamError | None) -> str:
     return OTHER if error is None else error.kind
 
 
-def _class_of(event: AttemptDiscarded) -> str:
+def _class_of(event: of.AttemptDiscarded) -> str:
     """Returns the class of the error that ended an attempt: ours where a status or a provider's word stands for it."""
     ours = {"request_failed": RequestError, "stream_truncated": StreamError}.get(event.cause, ProviderError)
     if ours is not ProviderError and event.error_type.rpartition(".")[2][:1].isupper():
@@ -853,8 +800,7 @@ def _class_of(event: AttemptDiscarded) -> str:
     return f"{ours.__module__}.{ours.__qualname__}"
 
 
-def call_error_type(observation: Observation) -> str:
-    """Returns the `error.type` of a call that is not ``ok``."""
+def call_error_type(observation: of.Observation) -> str:
     # The tool's own exception, with its module; an error of ours is known by its class alone.
     error, facts = observation.error, OUTCOMES[observation.outcome]
     if facts.error_type is not None:
@@ -870,18 +816,15 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)  # not orjson, which refuses integers from 2**64
 
 
-# -- spans: started, named, linked -------------------------------------------------------------------------------------
+# -- spans: started, named, linked --
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanBuilder:
-    """Starts, names and links spans, in one profile of names."""
-
     tracer: Tracer
     names: Names
     writer: AttributeWriter
-    wanted: Mapping[str, bool]
-    """The spans to draw."""
+    wanted: Mapping[str, bool]  # the spans to draw
 
     def start(
         self,
@@ -892,28 +835,23 @@ class SpanBuilder:
         links: Sequence[Link] = (),
         kind: SpanKind = SpanKind.INTERNAL,
     ) -> Span:
-        """Starts a span of a step at the time of an event."""
         start_span = self.tracer.start_span if step.lean is None else step.lean.start_span
         return start_span(name, step.context, kind, attributes, links, start_time=step.ns(at))
 
     def write_ahead(self, run: OpenRun, facts: RunFacts) -> None:
-        """Writes that a run has begun, below its span."""
         context = None if run.span is None else trace.set_span_in_context(run.span)
         at, name = run.ns(time.monotonic()), self.named(self.names.run_begin_span, facts.name)
         self.tracer.start_span(name, context, attributes=self.writer.run_begin(facts), start_time=at).end(at)
 
     def link(self, kind: str, context: SpanContext) -> Link:
-        """Returns a link to another span, with its kind."""
         return Link(context, {self.names.link_type: kind})
 
     def named(self, prefix: str, subject: str | None) -> str:
-        """Returns a span's name: its operation, and the subject if that is known."""
         return f"{prefix} {self.writer.text(subject)}" if subject else prefix
 
     def describe_failure(
         self, span: Span, described: str, error: StreamToolsError | None, raised: BaseException | None, at_ns: int
     ) -> None:
-        """Marks a span as failed; `described` is in words of ours."""
         # An error's own words may quote the peer, the arguments or the tool, so they are content.
         if error is not None and self.writer.capture_content:
             described = self.writer.words(error)
@@ -922,7 +860,7 @@ class SpanBuilder:
             span.add_event("exception", self.writer.exception(raised), at_ns)
 
 
-# -- the run, the step and the calls that go on ------------------------------------------------------------------------
+# -- the run, the step and the calls that go on --
 
 
 def _epoch_offset_ns() -> int:
@@ -933,32 +871,22 @@ def _epoch_offset_ns() -> int:
 
 @dataclass(slots=True)
 class OpenRun:
-    """A run while it goes on."""
-
     conversation_id: str | None = None
-    provider: str | None = None
-    """That of its first response."""
+    provider: str | None = None  # that of its first response
     span: Span | None = None
-    steps: int = 0
-    """How many responses have ended."""
-    usage: Usage | None = None
-    """The sum of their counts."""
-    cost: float | None = None
-    """The sum of their costs, as far as they are known."""
+    steps: int = 0  # how many responses have ended
+    usage: Usage | None = None  # the sum of their counts
+    cost: float | None = None  # the sum of their costs, as far as they are known
     suspended: list[str] = field(default_factory=list)
-    """The keys of the last step's calls that may go on in another trace."""
     offset_ns: int = field(default_factory=_epoch_offset_ns)
 
     def start(self, tracer: Tracer, name: str, attributes: Mapping[str, Any], at: float) -> None:
-        """Starts its span, below the caller's."""
         self.span = tracer.start_span(name, attributes=attributes, start_time=self.ns(at))
 
     def ns(self, at: float) -> int:
-        """Returns a monotonic time as nanoseconds of the epoch."""
         return self.offset_ns + int(at * 1e9)
 
     def add(self, usage: Usage | None, cost: float | None) -> None:
-        """Adds the counts and the cost of a response that has ended."""
         if cost is not None:
             self.cost = cost + (self.cost or 0.0)
         if usage is not None:
@@ -967,45 +895,32 @@ class OpenRun:
 
 @dataclass(slots=True)
 class OpenStep:
-    """A step while it goes on, with its spans."""
-
-    start: StepStart
-    context: Context = field(default_factory=otel_context.get_current)
-    """The parent of the next span: the caller's, then the step's own."""
+    start: of.StepStart
+    context: Context = field(default_factory=otel_context.get_current)  # of the next span's parent
     span: Span | None = None
     chat: Span | None = None
-    open_chat: Span | None = None
-    """`chat`, until it has ended."""
-    asked_at: float | None = None
-    """When the model was asked again, in a second or later attempt."""
-    broke_off: float | None = None
-    """When the latest attempt was discarded."""
+    open_chat: Span | None = None  # `chat`, until it has ended
+    asked_at: float | None = None  # when the model was asked again, in a second or later attempt
+    broke_off: float | None = None  # when the latest attempt was discarded
     attempt: int = 1
-    stream: StreamStart | None = None
+    stream: of.StreamStart | None = None
     server: tuple[str | None, int | None] = (None, None)
-    end: StreamEnd | None = None
+    end: of.StreamEnd | None = None
     calls: dict[str, OpenToolSpan] = field(default_factory=dict)
     server_calls: int = 0
-    cost: float | None = None
-    """Of the response, as far as it is known."""
+    cost: float | None = None  # of the response, as far as it is known
     observed: dict[int, SpanContext] = field(default_factory=dict)
-    proposed_by: tuple[Link, ...] = ()
-    """The link of each call to its response, once there is one."""
+    proposed_by: tuple[Link, ...] = ()  # the link of each call to its response, once there is one
     text: list[str] = field(default_factory=list)
     text_size: int = 0
     offset_ns: int = field(default_factory=_epoch_offset_ns)
-    run: OpenRun | None = None
-    """The run of the step, if it was entered."""
-    suspended: list[str] = field(default_factory=list)
-    """The keys of its calls that wait when it ends."""
-    lean: LeanTracer | None = None
-    """Starts the spans below the root; None where the tracer itself has to."""
-    sampled_out: bool = False
-    """True if the root is not recorded: then nothing is drawn below it."""
+    run: OpenRun | None = None  # the run of the step, if it was entered
+    suspended: list[str] = field(default_factory=list)  # the keys of its calls that wait when it ends
+    lean: LeanTracer | None = None  # starts the spans below the root; None where the tracer itself has to
+    sampled_out: bool = False  # True if the root is not recorded: then nothing is drawn below it
 
     @property
     def began(self) -> float:
-        """When the model was asked, as far as that is known."""
         return self.start.time if self.start.requested_at is None else min(self.start.requested_at, self.start.time)
 
     def begin_below(self, root: Span, tracer: Tracer) -> None:
@@ -1014,42 +929,34 @@ class OpenStep:
         if not root.is_recording():
             self.sampled_out, self.span = True, root
         elif "opentelemetry.sdk.trace" in sys.modules:  # the application's: nothing here loads it
-            try:
-                from .lean_spans import lean_tracer
-            except ImportError:  # an SDK that has lost one of the names
-                return
-            self.lean = lean_tracer(tracer)
+            from .lean_spans import lean_tracer
+
+            self.lean = lean_tracer(tracer, root)
 
     def forget(self) -> None:
-        """Lets go of all that the next step does not ask for."""
         # A run of many steps would hold every text and every call until its end.
         self.calls, self.text, self.end, self.run = {}, [], None, None
 
     def ns(self, at: float) -> int:
-        """Returns an event's time as nanoseconds of the epoch."""
         return self.offset_ns + int(at * 1e9)
 
     @property
     def error(self) -> StreamError | None:
-        """The error that ended the stream, if it was not its own end."""
         return self.end.error if self.end else None
 
 
 @dataclass(slots=True)
 class OpenToolSpan:
-    """A call of the step, with its spans."""
-
-    start: ToolCallStart
+    start: of.ToolCallStart
     call: ToolCall | None = None
     ready_at: float | None = None
     started_at: float | None = None
     span: Span | None = None
-    approval: Span | None = None
-    """The span of the approval, while somebody is asked."""
+    approval: Span | None = None  # the span of the approval, while somebody is asked
     approved: bool = False
     ended: bool = False
 
-    def ends_at(self, step: OpenStep, event: Observation) -> int:
+    def ends_at(self, step: OpenStep, event: of.Observation) -> int:
         """Returns the end of its span, in nanoseconds of the epoch: the tool's duration, if it ran, as metrics have
         it."""
         if self.started_at is None or event.duration is None:
@@ -1058,8 +965,6 @@ class OpenToolSpan:
 
 
 class _Current:
-    """Makes a span current while it is held."""
-
     # Not `start_as_current_span`, which would record the text of the tool's exception: it may be secret.
     __slots__ = ("_span", "_token")
 
@@ -1075,22 +980,18 @@ class _Current:
             otel_context.detach(self._token)
 
 
-# -- the spans of a step's calls ---------------------------------------------------------------------------------------
+# -- the spans of a step's calls --
 
 
 class CallSpans:
     """Draws calls; `chat` returns the span of their response."""
 
-    def __init__(
-        self, builder: SpanBuilder, chat: Callable[[OpenStep], Span | None], logger: logging.Logger | None
-    ) -> None:
+    def __init__(self, builder: SpanBuilder, chat: Callable[[OpenStep], Span | None]) -> None:
         self._builder = builder
         self._names, self._writer, self._wanted = builder.names, builder.writer, builder.wanted
         self._chat = chat
-        self._logger = logger
 
-    def call_start(self, step: OpenStep, event: ToolCallStart) -> None:
-        """Notes a call that was announced."""
+    def call_start(self, step: OpenStep, event: of.ToolCallStart) -> None:
         # The provider runs a server call itself. Nothing shows when it started or how it ended, so a span would have to
         # invent that; the chat span counts these calls.
         if event.kind == "server":
@@ -1098,14 +999,12 @@ class CallSpans:
         else:
             step.calls[event.call_id] = OpenToolSpan(event)
 
-    def call_known(self, step: OpenStep, event: ToolCallEnd | ToolCallValidated) -> None:
-        """Keeps a call whose text is whole, or valid."""
+    def call_known(self, step: OpenStep, event: of.ToolCallEnd | of.ToolCallValidated) -> None:
         known = step.calls.get(event.call_id)
         if known is not None:
             known.call, known.ready_at = event.call, event.time
 
-    def approval_requested(self, step: OpenStep, event: ApprovalRequested) -> None:
-        """Begins the wait for an approval."""
+    def approval_requested(self, step: OpenStep, event: of.ApprovalRequested) -> None:
         known = step.calls.get(event.call_id)
         if known is None or not self._wanted["approval"]:
             return
@@ -1114,8 +1013,7 @@ class CallSpans:
             step, name, self._writer.approval(step.start, known.start, event), event.time
         )
 
-    def approval_resolved(self, step: OpenStep, event: ApprovalResolved) -> None:
-        """Ends the wait for an approval."""
+    def approval_resolved(self, step: OpenStep, event: of.ApprovalResolved) -> None:
         known = step.calls.get(event.call_id)
         if known is not None:
             known.approved = event.approved
@@ -1125,14 +1023,13 @@ class CallSpans:
             known.approval.set_attribute(self._names.approval_edited, True)
         self._end_approval(step, known, "approved" if event.approved else "denied", event)
 
-    def _end_approval(self, step: OpenStep, known: OpenToolSpan | None, verdict: str, last: CausedEvent) -> None:
+    def _end_approval(self, step: OpenStep, known: OpenToolSpan | None, verdict: str, last: of.CausedEvent) -> None:
         if known is not None and known.approval is not None:
             span, known.approval = known.approval, None
-            span.set_attributes({self._names.approval_verdict: verdict, self._names.seq_last: last.seq})
+            _record(span, {self._names.approval_verdict: verdict, self._names.seq_last: last.seq})
             span.end(step.ns(last.time))
 
-    def tool_started(self, step: OpenStep, event: ToolStarted) -> None:
-        """Begins the span of a tool that runs now."""
+    def tool_started(self, step: OpenStep, event: of.ToolStarted) -> None:
         # A span of a call covers all its attempts; those that failed are its events.
         known = step.calls.get(event.call_id)
         if known is None or known.started_at is not None:
@@ -1142,7 +1039,7 @@ class CallSpans:
             self._write_ahead(step, known, event)
         self._open(step, known, event.time)
 
-    def _write_ahead(self, step: OpenStep, known: OpenToolSpan, event: ToolStarted) -> None:
+    def _write_ahead(self, step: OpenStep, known: OpenToolSpan, event: of.ToolStarted) -> None:
         name = self._builder.named(self._names.call_begin_span, known.start.name)
         found = {**self._writer.call_start(step.start, known.start), self._names.seq_last: event.seq}
         if event.effect is not None:
@@ -1151,7 +1048,7 @@ class CallSpans:
             found[self._names.approval_verdict] = "approved"
         self._builder.start(step, name, found, event.time).end(step.ns(event.time))
 
-    def observation(self, step: OpenStep, event: Observation) -> None:
+    def observation(self, step: OpenStep, event: of.Observation) -> None:
         """Ends a call's span; of one that did not run it has no length."""
         known = step.calls.get(event.call_id)
         if known is None or known.ended:
@@ -1166,8 +1063,6 @@ class CallSpans:
         if (span := self._ending(step, known, event.time)) is None:
             return
         step.observed[event.seq] = span.get_span_context()
-        if self._logger is not None:
-            log_call(self._logger, event, step.start.run_id, span)
         if span.is_recording():
             started, ready = known.started_at, known.ready_at
             found = self._writer.tool_end(known.call, event, started=started is not None)
@@ -1184,10 +1079,10 @@ class CallSpans:
                     self._builder.describe_failure(span, reason, event.error, error_of(event), step.ns(event.time))
             if self._writer.capture_content:
                 found |= self._writer.tool_content(known.call, event)
-            span.set_attributes(found)
+            _record(span, found)
         span.end(known.ends_at(step, event))
 
-    def _draw_waits(self, step: OpenStep, known: OpenToolSpan, event: Observation) -> None:
+    def _draw_waits(self, step: OpenStep, known: OpenToolSpan, event: of.Observation) -> None:
         """Draws the times in which a call could not start; approvals have been drawn."""
         for wait in event.waits if self._wanted["wait"] else ():
             if not WAITS[wait.reason].has_own_span and wait.seconds >= SHORTEST_WAIT_S:
@@ -1222,7 +1117,7 @@ class CallSpans:
         known.span = self._builder.start(step, name, found, at, links)
         return known.span
 
-    def end_lost(self, step: OpenStep, known: OpenToolSpan, event: StepEnd) -> None:
+    def end_lost(self, step: OpenStep, known: OpenToolSpan, event: of.StepEnd) -> None:
         """Ends what is left of a call when its step ends."""
         self._end_approval(step, known, "none", event)
         span = self._ending(step, known, event.time)
@@ -1235,31 +1130,30 @@ class CallSpans:
         else:
             found |= self._writer.tool_lost()
             span.set_status(Status(StatusCode.ERROR, "its end is not known: its step is over"))
-        span.set_attributes(found)
+        _record(span, found)
         span.end(step.ns(event.time))
 
 
-# -- the observer's methods, by event ----------------------------------------------------------------------------------
+# -- the observer's methods, by event --
 
 
 _HANDLERS: dict[type[Event], tuple[Callable[[Any, OpenStep, Any], None], bool]] = {
-    StepStart: (Tracing._step_start, False),
-    AttemptBegan: (Tracing._attempt_began, False),
-    AttemptDiscarded: (Tracing._attempt_discarded, False),
-    StreamStart: (Tracing._stream_start, False),
-    ApprovalRequested: (CallSpans.approval_requested, True),
-    ApprovalResolved: (CallSpans.approval_resolved, True),
-    TextDelta: (Tracing._text, False),
-    ToolCallStart: (CallSpans.call_start, True),
-    ToolCallEnd: (CallSpans.call_known, True),
-    ToolCallValidated: (CallSpans.call_known, True),
-    ToolStarted: (CallSpans.tool_started, True),
-    Observation: (CallSpans.observation, True),
-    StreamEnd: (Tracing._stream_end, False),
-    StepEnd: (Tracing._step_end, False),
+    of.StepStart: (Tracing._step_start, False),
+    of.AttemptBegan: (Tracing._attempt_began, False),
+    of.AttemptDiscarded: (Tracing._attempt_discarded, False),
+    of.StreamStart: (Tracing._stream_start, False),
+    of.ApprovalRequested: (CallSpans.approval_requested, True),
+    of.ApprovalResolved: (CallSpans.approval_resolved, True),
+    of.TextDelta: (Tracing._text, False),
+    of.ToolCallStart: (CallSpans.call_start, True),
+    of.ToolCallEnd: (CallSpans.call_known, True),
+    of.ToolCallValidated: (CallSpans.call_known, True),
+    of.ToolStarted: (CallSpans.tool_started, True),
+    of.Observation: (CallSpans.observation, True),
+    of.StreamEnd: (Tracing._stream_end, False),
+    of.StepEnd: (Tracing._step_end, False),
 }
-"""The methods, and whether they are of `CallSpans`."""
 
 _WITH_TEXT = frozenset(_HANDLERS)
-_COLD = _WITH_TEXT - {TextDelta}
-_UNSAMPLED: frozenset[type[Event]] = frozenset({StepStart, StepEnd})
+_COLD = _WITH_TEXT - {of.TextDelta}
+_UNSAMPLED: frozenset[type[Event]] = frozenset({of.StepStart, of.StepEnd})

@@ -12,7 +12,7 @@ All of it works under pytest-asyncio and under anyio's plugin. Nothing here is n
 from __future__ import annotations
 
 from .executors import check_executor
-from .tools import FakeTool, Gate, ScriptedSource, feed_every_way
+from .tools import FakeTool, ScriptedSource, Waitable, feed_every_way
 from .wires import check_wire
 
-__all__ = ["FakeTool", "Gate", "ScriptedSource", "check_executor", "check_wire", "feed_every_way"]
+__all__ = ["FakeTool", "ScriptedSource", "Waitable", "check_executor", "check_wire", "feed_every_way"]

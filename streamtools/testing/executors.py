@@ -16,23 +16,16 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 import anyio
 
-from ..dispatch.executor import Begin, Executor, Invocation
-from ..dispatch.executors import MemoryStore, run_once
+from ..dispatch import Begin, Executor, Invocation, MemoryStore
+from ..dispatch.executors import run_once
 from ..errors import BeginRefused, ToolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 from ..parts import WAITS
 from ..telemetry.carrier import current_carrier
 from ..tools import Tool, ToolContext, tool
 
-__all__ = [
-    "CHECKS",
-    "Check",
-    "MakeExecutor",
-    "TOOLS",
-    "check_executor",
-]
+__all__ = ["CHECKS", "Check", "MakeExecutor", "TOOLS", "check_executor"]
 
 MakeExecutor: TypeAlias = Callable[[list[Tool[..., Any]]], Executor]
-"""Makes a fresh executor for these tools."""
 
 WAIT_S = 20.0  # for each check; a worker may have to start
 
@@ -69,7 +62,6 @@ async def check_executor(
 
 
 async def _checked(checks: Sequence[Check], executor: Executor) -> None:
-    """Runs checks on one executor, as far as they succeed."""
     # Raised only after the executor's end: its own task group may wrap an error that passes through.
     failed: AssertionError | None = None
     try:
@@ -103,7 +95,7 @@ def _name(check: Check) -> str:
     return getattr(check, "__name__", repr(check))
 
 
-# -- the tools that the checks call ----------------------------------------------------------------------------------
+# -- the tools that the checks call --
 #
 # Each has an async and a sync form, and stands in a module, so that workers can import it. Tools count their effects as
 # lines of a file, and wait by short pauses, since the code that waits may be in another process.
@@ -112,7 +104,6 @@ SECRET = "a value that nobody is to read"
 
 
 def marks(path: str | Path) -> int:
-    """Returns the number of effects."""
     return Path(path).read_text().count("\n")
 
 
@@ -121,8 +112,6 @@ def _echo(value: Any, ctx: ToolContext) -> Any:
 
 
 class Wordless(ToolError):
-    """An error whose text cannot be had."""
-
     def __str__(self) -> str:
         raise ValueError(SECRET)
 
@@ -227,15 +216,13 @@ TOOLS: dict[str, list[Tool[..., Any]]] = {
 }
 
 
-# -- the checks ------------------------------------------------------------------------------------------------------
+# -- the checks --
 #
 # Each check is given a fresh `Bench`, and raises if a promise is broken. Its name is the promise: it stands in the
 # error.
 
 
 class Bench:
-    """The equipment of a check: a fresh executor, already entered, and the path of a file that does not exist yet."""
-
     def __init__(self, executor: Executor, path: Path) -> None:
         self.executor = executor
         self.path = path
@@ -244,11 +231,9 @@ class Bench:
         self.reported = anyio.Event()
 
     def call(self, tool: str, *, key: str = "key", **arguments: Any) -> Invocation:
-        """Returns an invocation."""
         return Invocation(tool=tool, arguments=arguments, key=key)
 
     async def run(self, call: Invocation, begin: Begin | None = None, *, seconds: float = math.inf) -> Any:
-        """Runs a call, and keeps its reports. By default `begin` lets the call run for `seconds`, and is counted."""
         return await self.executor.run(call, begin or self.begin_with(seconds), self.report)
 
     def begin_with(self, seconds: float) -> Begin:
@@ -261,7 +246,6 @@ class Bench:
         return begin
 
     async def error_of(self, call: Invocation, begin: Begin | None = None, *, seconds: float = math.inf) -> ToolError:
-        """Returns the call's error."""
         try:
             value = await self.run(call, begin, seconds=seconds)
         except ToolError as error:
@@ -269,20 +253,17 @@ class Bench:
         raise AssertionError(f"{call.tool} should have raised, and returned a {type(value).__name__}")
 
     def report(self, value: Any) -> None:
-        """Takes a tool's report."""
         self.progress.append(value)
         self.reported.set()
 
 
 def expect(holds: bool, promise: str, found: object) -> None:
-    """Raises unless `holds` is true."""
     if not holds:
         raise AssertionError(f"{promise}; found {found!r}")
 
 
 @asynccontextmanager
 async def background(work: Callable[[], Awaitable[Any]]) -> AsyncIterator[anyio.CancelScope]:
-    """Runs `work` in the background; the scope cancels it, and leaving the block waits for it."""
     scope = anyio.CancelScope()
 
     async def run() -> None:
@@ -295,7 +276,6 @@ async def background(work: Callable[[], Awaitable[Any]]) -> AsyncIterator[anyio.
 
 
 async def stops(path: Path) -> None:
-    """Waits until the work leaves no more marks."""
     # It leaves one every 10 ms, so that 200 ms without one mean that it is over.
     before = -1
     while before != (before := marks(path)):  # noqa: ASYNC110 - it is another process that may go on
@@ -303,7 +283,6 @@ async def stops(path: Path) -> None:
 
 
 async def nothing_ran(path: Path) -> None:
-    """Raises if there is a mark, or one appears within 200 ms."""
     # A tool that was started by mistake may be in another process, and has had no time for its mark.
     await anyio.sleep(0.2)
     expect(not path.exists(), "no tool should have run", path)  # noqa: ASYNC240 - one look
@@ -575,32 +554,17 @@ async def a_lost_worker_leaves_one_effect_and_no_outcome(bench: Bench) -> None:
 Check: TypeAlias = Callable[[Bench], Awaitable[None]]
 
 CHECKS: tuple[Check, ...] = (
-    a_value_is_returned_unchanged,
-    the_tool_has_its_key_and_attempt,
-    the_tools_span_belongs_to_the_callers,
-    an_exception_shows_its_type_alone,
-    a_tool_error_keeps_its_words,
-    whatever_a_tool_raises_is_its_failure,
-    after_a_failure_it_runs_calls_as_before,
-    an_unknown_tool_is_not_started,
-    arguments_that_do_not_fit_are_not_started,
-    it_begins_once_and_before_the_tool,
-    a_refused_begin_runs_nothing_and_is_raised_unchanged,
-    a_call_that_is_cancelled_as_it_begins_runs_nothing,
-    its_time_begins_when_the_call_has_begun,
-    a_deadline_ends_the_work,
-    cancellation_reaches_the_work,
-    progress_is_reported_while_the_tool_runs,
-    it_names_waits_by_the_table_until_the_call_begins,
-    calls_run_side_by_side,
-    once_means_once,
-    closing_ends_what_runs,
+    a_value_is_returned_unchanged, the_tool_has_its_key_and_attempt, the_tools_span_belongs_to_the_callers,
+    an_exception_shows_its_type_alone, a_tool_error_keeps_its_words, whatever_a_tool_raises_is_its_failure,
+    after_a_failure_it_runs_calls_as_before, an_unknown_tool_is_not_started, arguments_that_do_not_fit_are_not_started,
+    it_begins_once_and_before_the_tool, a_refused_begin_runs_nothing_and_is_raised_unchanged,
+    a_call_that_is_cancelled_as_it_begins_runs_nothing, its_time_begins_when_the_call_has_begun,
+    a_deadline_ends_the_work, cancellation_reaches_the_work, progress_is_reported_while_the_tool_runs,
+    it_names_waits_by_the_table_until_the_call_begins, calls_run_side_by_side, once_means_once, closing_ends_what_runs,
     closing_starts_nothing_that_waits,
-)
-"""The checks of any executor."""
+)  # fmt: skip
 
 CLOSING: tuple[Check, ...] = (closing_ends_what_runs, closing_starts_nothing_that_waits)
-"""The checks that close the executor."""
 
 LOST_WORKER: tuple[Check, ...] = (a_lost_worker_leaves_one_effect_and_no_outcome,)
 """The check of an executor whose tools run in processes of their own on this machine."""

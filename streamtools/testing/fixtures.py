@@ -1,10 +1,4 @@
-"""Gives pytest a fixture that turns a recording into a test.
-
-pytest_plugins = ["streamtools.testing.fixtures"]             in the conftest.py of your tests
-
-def test_the_trip_is_planned_as_it_was(replayed):
-    assert replayed("trip.jsonl", tools=[get_weather, book]).text.startswith("It will rain")
-"""
+"""Gives pytest the fixture ``replayed``, which turns a recording into a test."""
 
 from __future__ import annotations
 
@@ -41,19 +35,9 @@ class Replayed:
         output: OutputType | None = None,
         observers: Iterable[Observer] = (),
     ) -> Turn:
-        """Replays a recording without running anything, and returns its last turn.
-
-        Args:
-            path: the file; relative to the test's own folder.
-            tools: the tools of today: the recorded calls have to be judged by them as they were.
-            run_id: the run, if the file has several.
-            stages: the stages, if they were not the default ones.
-            output: the type of the answer, if one was asked for.
-            observers: see every event.
-
-        Raises:
-            AssertionError: something else comes out than was recorded, or could not be decoded again.
-        """
+        """Replays a recording without running anything, and returns its last turn. `tools` are those of today: the
+        recorded calls have to be judged by them as they were. `run_id`: of a file with several runs. Raises an
+        `AssertionError` where something else comes out than was recorded."""
         options: dict[str, Any] = {"stages": stages, "output": output}
         given = {name: value for name, value in options.items() if value is not None}
         run = replay(self._directory / path, tools=tools, run_id=run_id, observers=observers, **given)

@@ -12,7 +12,7 @@ import anyio.lowlevel
 
 from ..tools import Binder, Effect, Tool, tool
 
-__all__ = ["Decoder", "FakeTool", "Gate", "ScriptedSource", "feed_every_way"]
+__all__ = ["Decoder", "FakeTool", "ScriptedSource", "Waitable", "feed_every_way"]
 
 Out = TypeVar("Out", covariant=True)
 T = TypeVar("T")
@@ -21,13 +21,9 @@ T = TypeVar("T")
 class Decoder(Protocol[Out]):
     """Any object that is fed bytes and then finished: `StreamDecoder`, `SSEDecoder`, or one of yours."""
 
-    def feed(self, chunk: bytes, /) -> Iterable[Out]:
-        """Takes the next bytes."""
-        ...
+    def feed(self, chunk: bytes, /) -> Iterable[Out]: ...
 
-    def finish(self) -> Iterable[Out]:
-        """Ends the input."""
-        ...
+    def finish(self) -> Iterable[Out]: ...
 
 
 def feed_every_way(
@@ -96,22 +92,22 @@ def _comparable(value: Any) -> Any:
     return value
 
 
-class Gate(Protocol):
+class Waitable(Protocol):
     """An object to wait for: an `anyio.Event`, or an asyncio or trio one."""
 
     def wait(self) -> Awaitable[object]:
-        """Returns when the gate is open."""
+        """Returns when it has happened."""
         ...
 
 
-Step: TypeAlias = "bytes | str | Mapping[str, Any] | Gate | BaseException"
+Step: TypeAlias = "bytes | str | Mapping[str, Any] | Waitable | BaseException"
 
 
 class ScriptedSource:
     """A stream for `pipeline` that follows a script, and records how it was read and closed.
 
     Args:
-        script: what to do, in order: bytes, text and mappings are yielded; a gate (an event) is waited for; an
+        script: what to do, in order: bytes, text and mappings are yielded; an event is waited for; an
             exception is raised. After the last step the stream ends.
 
     >>> source = ScriptedSource([b"data: [DONE]\\n\\n"])
@@ -131,11 +127,9 @@ class ScriptedSource:
         """True once the script came to its end, or to an exception."""
 
     def __aiter__(self) -> ScriptedSource:
-        """Returns itself: the stream can be read once."""
         return self
 
     async def __anext__(self) -> Any:
-        """Returns the next item of the script."""
         # As a network does: a reader that is cancelled can be stopped between any two items.
         await anyio.lowlevel.checkpoint()
         while not self.closed and self.position < len(self.script):
@@ -146,7 +140,7 @@ class ScriptedSource:
             if isinstance(step, (bytes, str, Mapping)):
                 self.position += 1
                 return step
-            # A gate is done when it is open. A reader that is cancelled here left before it.
+            # An event is done when it has happened. A reader that is cancelled here left before it.
             await step.wait()
             self.position += 1
         self.exhausted = True
@@ -170,7 +164,7 @@ class FakeTool:
             else.
         schema: JSON Schema of the arguments, where `source` is a name; by default any object.
         results: the results of calls, in the order in which they start (trio starts calls of one turn in any order);
-            an exception is raised, a gate (an event) is waited for before the next of them. A call beyond the last
+            an exception is raised, an event is waited for before the next of them. A call beyond the last
             fails. Or a function of the arguments, which returns or raises. Not given, every call returns None.
         effect: the effect of a second run of a call, where `source` is a name.
     """
@@ -216,8 +210,6 @@ def _stand_in(arguments: dict[str, Any]) -> None:
 
 
 class _ByName:
-    """A tool's binder for a function that takes the values by name in one dict."""
-
     injected: Mapping[str, Any] = {}
 
     def __init__(self, binder: Binder) -> None:

@@ -12,12 +12,11 @@ from ..content import Text
 from ..decode import StreamDecoder, parse
 from ..errors import ExportError, StreamError
 from ..events import Event, StreamEnd, StreamStart, ToolCallEnd, ToolCallFragment, ToolCallStart
+from ..ground import type_name
 from ..history import convert, lint, repair
 from ..limits import Limits
-from ..text import type_name
 from ..turn import Turn
-from ..wires import Wire, find
-from ..wires.transcript import Prompt
+from ..wires import Prompt, Wire, find
 from .tools import feed_every_way
 
 __all__ = ["check_wire"]
@@ -78,12 +77,11 @@ class _Case(NamedTuple):
     wire: Wire
     streams: list[Stream]
     turns: list[Turn]
-    """What they are."""
     cases: int
     dice: random.Random
 
 
-# -- good streams ------------------------------------------------------------------------------------------------------
+# -- good streams --
 
 
 def _a_good_stream_is_read_whole(case: _Case) -> None:
@@ -144,7 +142,7 @@ def _counts_are_numbers(case: _Case) -> None:
             assert count is None or (type(count) is int and count >= 0), f"streams[{number}]: {name} is no count"
 
 
-# -- spoiled streams ---------------------------------------------------------------------------------------------------
+# -- spoiled streams --
 
 
 def _a_cut_or_disordered_stream_runs_nothing_else(case: _Case) -> None:
@@ -161,7 +159,6 @@ def _a_cut_or_disordered_stream_runs_nothing_else(case: _Case) -> None:
 
 
 def _bent(wire: Wire, stream: Stream) -> Iterator[tuple[str, Stream]]:
-    """Yields the stream cut at each payload, and with the events of its calls in other orders."""
     for at in range(len(stream)):
         yield f"cut after {at} payloads", stream[:at]
     decoder, roles = wire.new_decoder(Limits()), list[tuple[object, set[str]]]()
@@ -227,7 +224,7 @@ def _check_events(events: list[Event]) -> None:
     assert sorted(begun) == sorted(ended), "a call does not begin and end once"
 
 
-# -- histories ---------------------------------------------------------------------------------------------------------
+# -- histories --
 
 
 def _histories(case: _Case) -> Iterator[tuple[Turn, list[Any]]]:
@@ -276,7 +273,7 @@ def _to_another(messages: list[Any], wire: Wire) -> object:
     return convert(messages, wire, "anthropic.messages" if wire.name == _CHAT else _CHAT)
 
 
-# -- spoiling ----------------------------------------------------------------------------------------------------------
+# -- spoiling --
 
 
 def _spoiled_stream(dice: random.Random, streams: Sequence[Stream]) -> Stream:
@@ -325,16 +322,8 @@ def _sse(stream: Stream) -> bytes:
 
 
 _CHECKS: tuple[Callable[[_Case], None], ...] = (
-    _a_good_stream_is_read_whole,
-    _a_stream_without_its_end_is_not_complete,
-    _each_call_has_a_beginning,
-    _every_call_is_ready,
-    _a_split_changes_nothing,
-    _what_was_parsed_says_the_same,
-    _counts_are_numbers,
-    _a_cut_or_disordered_stream_runs_nothing_else,
-    _no_payload_breaks_the_decoder,
-    _a_history_is_accepted_as_it_was_written,
-    _a_history_reads_back,
-    _no_history_raises,
-)
+    _a_good_stream_is_read_whole, _a_stream_without_its_end_is_not_complete, _each_call_has_a_beginning,
+    _every_call_is_ready, _a_split_changes_nothing, _what_was_parsed_says_the_same, _counts_are_numbers,
+    _a_cut_or_disordered_stream_runs_nothing_else, _no_payload_breaks_the_decoder,
+    _a_history_is_accepted_as_it_was_written, _a_history_reads_back, _no_history_raises,
+)  # fmt: skip

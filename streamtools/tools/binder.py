@@ -1,9 +1,4 @@
-"""Defines what stands between a call's arguments and the function: a `Binder` checks, types and places them.
-
-typed.TypedBinder   of a typed function, or of a model that the function takes as a whole
-foreign.Foreign     of a schema that was written by hand or fetched over a protocol, or of none
-foreign.Rerouted    of any binder, for another function that takes plain values in one dict
-"""
+"""Defines what stands between a call's arguments and the function: a `Binder` checks, types and places them."""
 
 from __future__ import annotations
 

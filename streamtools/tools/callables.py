@@ -1,8 +1,4 @@
-"""Reads the functions that become tools: name, parameters with their types resolved, descriptions, how to call them.
-
-Input: a function, and its docstring. Output: its parameters, a `Placement` that calls it, and a `Docstring`. A function
-that cannot become a tool is refused with a `ToolDefinitionError` that says what to write instead.
-"""
+"""Reads the functions that become tools: name, parameters with their types resolved, descriptions, how to call them."""
 
 from __future__ import annotations
 
@@ -38,13 +34,11 @@ _INSTEAD_OF: Mapping[type, str] = {
 
 
 def refuse(tool: str, why: str, parameter: str | None = None) -> ToolDefinitionError:
-    """Returns the error for a function that cannot be a tool."""
     where = f"tool {tool!r}" if parameter is None else f"tool {tool!r}, parameter {parameter!r}"
     return ToolDefinitionError(f"{where}: {why}", tool=tool, parameter=parameter)
 
 
 def as_function(target: object) -> Callable[..., Any]:
-    """Returns the callable that the tool will run. A `staticmethod` object is opened."""
     if isinstance(target, staticmethod):
         return as_function(target.__func__)
     name = _own_name(inner_function(target))
@@ -94,7 +88,6 @@ def _own_name(inner: Any) -> str:
 
 
 def checked_name(target: Callable[..., Any], name: str | None) -> str:
-    """Returns the tool's name, given or the function's own, if it is valid."""
     if name is None:
         name = _own_name(inner_function(target))
     # A provider refuses the whole request for one name that it does not accept.
@@ -105,7 +98,6 @@ def checked_name(target: Callable[..., Any], name: str | None) -> str:
 
 
 def returned_by(target: Callable[..., Any]) -> Any:
-    """Returns the function's return type, resolved; `Parameter.empty` where there is none, or none that resolves."""
     inner = inspect.unwrap(inner_function(target))
     annotation = getattr(inner, "__annotations__", {}).get("return", inspect.Parameter.empty)
     if annotation is inspect.Parameter.empty:
@@ -117,7 +109,6 @@ def returned_by(target: Callable[..., Any]) -> Any:
 
 
 def parameters_of(target: Callable[..., Any], tool: str, *, require_hints: bool) -> list[inspect.Parameter]:
-    """Returns the parameters that a caller may still pass, annotations resolved (`Parameter.empty` for none)."""
     inner = inner_function(target)
     try:
         signature = inspect.signature(target)
@@ -152,7 +143,6 @@ def reserved_names(target: Any) -> frozenset[str]:
 
 
 def _names_of(function: Any) -> list[str]:
-    """Returns the names of this very function's parameters, whatever it wraps."""
     try:
         parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
     except (TypeError, ValueError):  # written in C (`functools.lru_cache`), which takes what the wrapped one takes
@@ -167,9 +157,7 @@ def _require_hints(parameters: list[inspect.Parameter], signature: inspect.Signa
         if position == 0 and parameter.name in ("self", "cls"):
             raise refuse(tool, "is a method; make the tool from an instance: tool(instance.method)", parameter.name)
         raise refuse(
-            tool,
-            "has no type hint; add one, or accept any value with tool(..., require_hints=False)",
-            parameter.name,
+            tool, "has no type hint; add one, or accept any value with tool(..., require_hints=False)", parameter.name
         )
     if signature.return_annotation is signature.empty:
         raise refuse(tool, "has no return annotation; add one (-> None if it returns nothing)")
@@ -184,7 +172,6 @@ def class_body_of(function: Any) -> Mapping[str, Any] | None:
 
 
 def _namespace(function: Any) -> dict[str, Any]:
-    """Returns the names that annotations of the function may use."""
     # Those of its module, and those of the functions and the class body that it is being defined in: these still run,
     # so that their frames have the names, which a decorator in a test or a factory needs.
     found: dict[str, Any] = dict(getattr(function, "__globals__", {}))
@@ -197,7 +184,6 @@ def _namespace(function: Any) -> dict[str, Any]:
 
 
 def _frames(qualname: str) -> Iterator[Mapping[str, Any]]:
-    """Yields the local names of the running code called `qualname`, innermost first."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_qualname == qualname:
@@ -206,7 +192,6 @@ def _frames(qualname: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _resolved(parameter: inspect.Parameter, namespace: dict[str, Any], tool: str) -> Any:
-    """Returns the annotation as a type."""
     if parameter.annotation is parameter.empty:
         return parameter.empty
     try:  # each alone, so that the error can name the parameter
@@ -226,37 +211,29 @@ def _as_type(annotation: Any, namespace: dict[str, Any]) -> Any:
     return get_type_hints(holder, namespace, include_extras=True)["it"]
 
 
-# -- calling a function with values by name ----------------------------------------------------------------------------
+# -- calling a function with values by name --
 
 # `*args` takes a list under its own name and `**kwargs` a dict, so that no position can shift, and no key can take the
 # place of a parameter.
 
 NO_VALUES: Mapping[str, Any] = {}
 RESERVED = "is a parameter of the tool itself, and cannot be set here"
-"""The rule that is broken by an entry of ``**kwargs`` among `Placement.clashes`."""
 _VARIABLE = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Puts a value for each parameter of one function where it belongs."""
-
     open: tuple[Parameter, ...]
     """Parameters that a caller fills, annotations resolved; neither injected nor bound by a `functools.partial`."""
     injected: Mapping[str, Injected]
-    """Parameters that the program fills, by name."""
-    positional: tuple[str, ...]
-    """Parameters to pass by position, injected ones included."""
+    positional: tuple[str, ...]  # parameters to pass by position, injected ones included
     defaults: Mapping[str, Any]
-    """The defaults of the positional parameters that have one."""
     var_positional: str | None
     var_keyword: str | None
-    reserved: frozenset[str]
-    """Names that an entry of ``**kwargs`` may not have."""
+    reserved: frozenset[str]  # names that an entry of ``**kwargs`` may not have
 
     @classmethod
     def of(cls, function: Callable[..., Any], parameters: Sequence[Parameter], tool: str) -> Placement:
-        """Reads a function whose parameters `callables.parameters_of` has resolved; see `injected_of`."""
         found = ((p.name, injected_of(p, tool)) for p in parameters)
         injected = {name: one for name, one in found if one is not None}
         kinds = {p.kind: p.name for p in parameters}
@@ -275,11 +252,9 @@ class Placement:
 
     @property
     def named(self) -> tuple[Parameter, ...]:
-        """The open parameters that take one value each."""
         return tuple(p for p in self.open if p.kind not in _VARIABLE)
 
     def only(self, tool: str, why: str) -> Parameter:
-        """Returns the one open parameter; raises a `ToolDefinitionError`, with `why`, if there is another number."""
         if len(self.open) != 1 or len(self.named) != 1:
             raise refuse(tool, f"{why}; this has: {', '.join(p.name for p in self.open) or 'none'}")
         return self.named[0]
@@ -287,7 +262,6 @@ class Placement:
     def arrange(
         self, values: dict[str, Any], injected: Mapping[str, Any] = NO_VALUES
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns ``(args, kwargs)`` for the function; a parameter that neither argument names has its default."""
         if not self.positional and self.var_positional is None and self.var_keyword is None:
             return (), {**values, **injected} if injected else values
         # With defaults: by position, a later value must not take the place of one that is left out.
@@ -300,12 +274,11 @@ class Placement:
         return tuple(args), named
 
     def clashes(self, keys: Iterable[str]) -> list[str]:
-        """Returns the `keys` of ``**kwargs`` that are parameters of the function itself."""
         # They could set an injected parameter, or one that a partial has bound.
         return [key for key in keys if key in self.reserved]
 
 
-# -- parameters that the program fills ---------------------------------------------------------------------------------
+# -- parameters that the program fills --
 
 # The model neither sees nor sets them:
 #
@@ -322,27 +295,18 @@ Source: TypeAlias = Literal["call", "call_id", "context", "default"]
 _MARKERS: Mapping[tuple[str, str], Source] = {
     ("langchain_core", "InjectedToolCallId"): "call_id",
     ("langchain_core", "InjectedToolArg"): "default",  # LangGraph's InjectedState and InjectedStore are such, too
-    ("langgraph", "InjectedState"): "default",
-    ("langgraph", "InjectedStore"): "default",
-    ("langchain_core", "RunnableConfig"): "context",
-    ("langgraph", "ToolRuntime"): "context",
-    ("langchain", "ToolRuntime"): "context",
-    ("agents", "RunContextWrapper"): "context",
-    ("pydantic_ai", "RunContext"): "context",
-    ("strands", "ToolContext"): "context",
-    ("strands", "Agent"): "context",
-    ("mcp", "Context"): "context",
-    ("fastmcp", "Context"): "context",
-    ("google", "ToolContext"): "context",  # Google's Agent Development Kit
-    ("agno", "RunContext"): "context",
-    ("agno", "Agent"): "context",
-    ("agno", "Team"): "context",
-    ("workflows", "Context"): "context",  # llama-index
-    ("llama_index", "Context"): "context",
-    ("agent_framework", "FunctionInvocationContext"): "context",
-    ("agent_framework", "AgentContext"): "context",
-    ("agent_framework", "AgentSession"): "context",
-}
+    **dict.fromkeys((("langgraph", "InjectedState"), ("langgraph", "InjectedStore")), "default"),
+    **dict.fromkeys((
+        ("langchain_core", "RunnableConfig"), ("langgraph", "ToolRuntime"), ("langchain", "ToolRuntime"),
+        ("agents", "RunContextWrapper"), ("pydantic_ai", "RunContext"), ("strands", "ToolContext"),
+        ("strands", "Agent"), ("mcp", "Context"), ("fastmcp", "Context"),
+        ("agno", "RunContext"), ("agno", "Agent"), ("agno", "Team"),
+        ("google", "ToolContext"),  # Google's Agent Development Kit
+        ("workflows", "Context"), ("llama_index", "Context"),  # llama-index
+        ("agent_framework", "FunctionInvocationContext"), ("agent_framework", "AgentContext"),
+        ("agent_framework", "AgentSession"),
+    ), "context"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,23 +314,18 @@ class Injected:
     """Fills a parameter that the model neither sees nor sets."""
 
     source: Source
-    wants: str
-    """The type, as its author wrote it."""
-    marker: tuple[str, str] | None = None
-    """The package and class of the object that a ``context`` parameter wants."""
-    type: Any = None
-    """``Deps`` of ``ToolContext[Deps]``; None for a bare ``ToolContext``."""
+    wants: str  # the type, as its author wrote it
+    marker: tuple[str, str] | None = None  # the package and class of the object that a `context` parameter wants
+    type: Any = None  # ``Deps`` of ``ToolContext[Deps]``; None for a bare ``ToolContext``
     default: Any = Parameter.empty
 
     @property
     def needs_context(self) -> bool:
-        """True if the parameter cannot do without the pipeline's context."""
         if self.source == "context":
             return self.default is Parameter.empty
         return self.type is not None and not _accepts(self.type, None)
 
     def value(self, ctx: ToolContext) -> Any:
-        """Returns the value for one run."""
         if self.source == "call":
             return ctx
         if self.source == "call_id":
@@ -376,7 +335,6 @@ class Injected:
         return self.default
 
     def problem(self, context: Any) -> str | None:
-        """Returns the reason for which a pipeline with this context cannot fill the parameter; None if it can."""
         if self.source == "context" and self.needs_context and not self._fits(context):
             given = "none was given" if context is None else f"context is a {type(context).__name__}"
             return f"wants a {self.wants}, and {given}; pass one as context=, or take a streamtools.ToolContext"
@@ -391,7 +349,6 @@ class Injected:
 
 
 def mentions(annotation: Any, kind: type) -> bool:
-    """Returns whether a type is `kind`, one of its subclasses, or is made of one."""
     if any(isclass(one) and issubclass(one, kind) for one in (annotation, get_origin(annotation))):
         return True
     return any(mentions(part, kind) for part in get_args(annotation))
@@ -439,7 +396,6 @@ def _alternatives(annotation: Any) -> list[Any]:
 
 
 def _marker(annotation: Any) -> tuple[str, str] | None:
-    """Returns the marker that is a parameter's type, alone or with None, or stands in its ``Annotated``."""
     metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
     for one in metadata:
         if (found := _known(one if isclass(one) else type(one))) is not None:
@@ -452,7 +408,6 @@ def _marker(annotation: Any) -> tuple[str, str] | None:
 
 
 def _marker_within(annotation: Any) -> tuple[str, str] | None:
-    """Returns a marker somewhere inside of a type; None if there is none."""
     for part in get_args(annotation):
         if isinstance(part, list):  # the parameters of a Callable
             part = Union[tuple(part)] if part else None  # noqa: UP007
@@ -486,7 +441,7 @@ def _accepts(wanted: Any, context: Any) -> bool:
     return False
 
 
-# -- descriptions ------------------------------------------------------------------------------------------------------
+# -- descriptions --
 
 # Google, NumPy, Sphinx and epytext, also mixed in one text. The prose becomes the tool's description, the sections
 # about parameters become theirs. Sections about results and errors are left out, since the model calls and does not
@@ -498,44 +453,17 @@ def _accepts(wanted: Any, context: Any) -> bool:
 # parameters of the current item, or nowhere.
 
 
-_PARAMETER_SECTIONS = frozenset(
-    {
-        "args",
-        "arguments",
-        "params",
-        "parameters",
-        "keyword args",
-        "keyword arguments",
-        "other args",
-        "other arguments",
-        "other parameters",
-    }
-)
+_PARAMETER_SECTIONS = frozenset({
+    "args", "arguments", "params", "parameters", "keyword args", "keyword arguments", "other args", "other arguments",
+    "other parameters",
+})  # fmt: skip
 _DROPPED_SECTIONS = frozenset(
     {"return", "returns", "yield", "yields", "receives", "raise", "raises", "except", "exceptions", "warns"}
 )
-_PROSE_SECTIONS = frozenset(
-    {
-        "attention",
-        "attributes",
-        "caution",
-        "danger",
-        "error",
-        "example",
-        "examples",
-        "hint",
-        "important",
-        "methods",
-        "note",
-        "notes",
-        "references",
-        "see also",
-        "tip",
-        "todo",
-        "warning",
-        "warnings",
-    }
-)
+_PROSE_SECTIONS = frozenset({
+    "attention", "attributes", "caution", "danger", "error", "example", "examples", "hint", "important", "methods",
+    "note", "notes", "references", "see also", "tip", "todo", "warning", "warnings",
+})  # fmt: skip
 _PARAMETER_FIELDS = frozenset({"param", "parameter", "arg", "argument", "key", "keyword", "kwarg"})
 _DROPPED_FIELDS = frozenset(
     {"type", "return", "returns", "rtype", "yield", "yields", "ytype", "raise", "raises", "except", "exception"}
@@ -550,12 +478,8 @@ _FIELD = re.compile(r"[:@](\w++)(?:\s++([^:]*+))?:\s*+(.*)")  # :param int x: th
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """Holds the parts of a docstring that a model reads."""
-
-    description: str
-    """The prose, summary first."""
-    parameters: dict[str, str]
-    """Descriptions by parameter name, stars stripped; line breaks are as written."""
+    description: str  # the prose, summary first
+    parameters: dict[str, str]  # descriptions by parameter name, stars stripped; line breaks are as written
 
 
 def parse_docstring(text: str, names: Container[str] = ()) -> Docstring:
@@ -569,8 +493,6 @@ def parse_docstring(text: str, names: Container[str] = ()) -> Docstring:
 
 
 class _Reader:
-    """Reads a docstring line by line."""
-
     def __init__(self, names: Container[str]) -> None:
         self._names = names
         self._prose: list[str] = []
@@ -602,7 +524,6 @@ class _Reader:
         return Docstring(description, {name: text for name, text in items.items() if text})
 
     def _opens(self, text: str, indent: int, following: str) -> bool:
-        """Opens a section or field if the line does; returns whether it does."""
         # Three dashes below a line make it a title of NumPy's; below "Parameters", or below a section that stays prose.
         underline = following.strip()
         if len(underline) >= 3 and not underline.strip("-"):
@@ -645,7 +566,6 @@ class _Reader:
         self._append(line[min(indent, self._margin) :])
 
     def _opens_inside(self, text: str, indent: int) -> bool:
-        """Ends the section where a title stands in place of one of its items; returns whether it does."""
         deepest = self._indent if self._item_indent is None or self._style != "google" else self._item_indent
         is_first = self._style == "google" and self._has_items and self._item_indent is None
         found = _TITLE.fullmatch(text) if indent <= deepest or is_first else None

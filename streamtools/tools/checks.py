@@ -1,11 +1,10 @@
 """Asks the user's validator or check about a call's arguments, and words all problems of arguments for the model.
 
-Problems are lines that a model can act on and that never repeat a value: a path into the arguments as they were sent,
-and the rule that they break. A coercion has a line of the same kind, ``priority: string to integer``.
-
-    city: is required but missing
     people[0].age: should be greater than or equal to 0
     pet.lives (as cat): should be a valid integer
+    priority: string to integer
+
+Problems and coercions are lines that a model can act on and that never repeat a value.
 """
 
 from __future__ import annotations
@@ -20,11 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args
 from pydantic_core import ErrorDetails, ValidationError, from_json
 from pydantic_core.core_schema import ErrorType
 
-from ..errors import InvalidArguments, ToolError
+from ..errors import InvalidArguments, ToolError, contained
+from ..ground.own import own
+from ..ground.text import MAX_PATH_CHARS, cut, dotted, type_name
 from ..limits import Limits
-from ..text import MAX_PATH_CHARS, cut, dotted, type_name
-from .binder import ArgumentsValidator, Binder, TakesLong
-from .callables import Injected, refuse
+from .binder import ArgumentsValidator, TakesLong
+from .callables import refuse
 
 if TYPE_CHECKING:
     from ..schema.validation import SchemaProblem, Validator
@@ -36,7 +36,6 @@ Check: TypeAlias = Callable[[dict[str, Any]], object]
 
 
 def check_checks(tool: str, validator: object, check: object) -> None:
-    """Raises a `ToolDefinitionError` for a validator or check that is not one."""
     if check is not None and (not callable(check) or inspect.iscoroutinefunction(check)):
         raise refuse(tool, "check: expected a plain function, since it runs before the call is accepted")
     if validator is not None and not isinstance(validator, ArgumentsValidator):
@@ -46,10 +45,7 @@ def check_checks(tool: str, validator: object, check: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checks:
-    """Asks a user's validator and check of one tool, which can refuse arguments and not change them."""
-
     tool: str
-    """The tool's name, for errors."""
     validator: ArgumentsValidator | None = None
     check: Check | None = None
 
@@ -61,7 +57,6 @@ class Checks:
             raise self._refusal(lines)
 
     def run(self, values: dict[str, Any], given: dict[str, Any]) -> None:
-        """Runs the check; raises `InvalidArguments` if it has returned False, or raised. See `judge`."""
         if self.check is not None and self._asked(_verdict, self.check, values, given) is False:
             raise self._refusal([f"the arguments: {WITHHELD}"])
 
@@ -72,69 +67,24 @@ class Checks:
         values: dict[str, Any],
         given: dict[str, Any],
     ) -> T:
-        """Asks, and reads the answer; it may also refuse the arguments by raising."""
         # A refusal that quotes the arguments is not passed on: the model reads the text, and logs have it.
         try:
-            return read(ask(values))
+            return read(ask(own(values)))
         except InvalidArguments as error:
             raise self._refusal(error.problems or [f"the arguments: {_text(error)}"]) from error
         except ToolError as error:  # its text is for the model
             raise self._refusal([f"the arguments: {_text(error)}"]) from error
         except ValueError as error:  # perhaps pydantic's, whose text quotes the value
             raise self._refusal([f"the arguments: {rule_of_a_check(_text(error), given)}"]) from None
-        except Exception as error:
+        except BaseException as error:
             problem = f"the arguments: the tool's own check raised {type_name(error)}"
-            raise self._refusal([problem]) from error
+            raise self._refusal([problem]) from contained(error)
 
     def _refusal(self, lines: list[str] | tuple[str, ...]) -> InvalidArguments:
         return refusal(self.tool, listed(lines))
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """Binds as another binder does, and asks a user's validator and check about the values by parameter name."""
-
-    binder: Binder
-    checks: Checks
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """JSON Schema of the arguments. Do not change it."""
-        return self.binder.schema
-
-    @property
-    def validator_name(self) -> str | None:
-        """The names of all judges."""
-        validator = self.checks.validator
-        names = (self.binder.validator_name, None if validator is None else validator.name)
-        return ", ".join(name for name in names if name is not None) or None
-
-    @property
-    def injected(self) -> Mapping[str, Injected]:
-        """Parameters that the program fills, by name."""
-        return self.binder.injected
-
-    def validate(
-        self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
-    ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Returns values by parameter name, and the coercions; see `Binder`."""
-        values, coercions = self.binder.validate(arguments, text, quick=quick)
-        given = dict(arguments)
-        self.checks.judge(dict(values), given)
-        self.checks.run(dict(values), given)
-        return values, coercions
-
-    def arrange(self, values: dict[str, Any], injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns ``(args, kwargs)`` for the function."""
-        return self.binder.arrange(values, injected)
-
-    def drift(self) -> list[str]:
-        """Returns a line for each disagreement of schema and signature."""
-        return self.binder.drift()
-
-
 def _verdict(answer: object) -> object:
-    """Returns the result of a check; raises a TypeError if it is a coroutine."""
     if inspect.isawaitable(answer):  # it has checked nothing yet, so it lets nothing pass
         if inspect.iscoroutine(answer):
             answer.close()
@@ -143,7 +93,6 @@ def _verdict(answer: object) -> object:
 
 
 def _lines(answer: object) -> list[str]:
-    """Returns the lines of a validator; raises a TypeError if the answer is not a list of lines."""
     answer = _verdict(answer)
     # None or True is no consent: it may be the answer of a validator that raises, or of one for another library.
     if not isinstance(answer, (list, tuple)) or not all(isinstance(line, str) for line in answer):
@@ -158,7 +107,7 @@ def _text(error: Exception) -> str:
         return WITHHELD
 
 
-# -- problems and coercions in lines for the model ---------------------------------------------------------------------
+# -- problems and coercions in lines for the model --
 
 # The rules are pydantic's own words, except where those quote the input. The text of a `ValueError` of a user's
 # validator is kept unless it repeats something of the input.
@@ -176,8 +125,7 @@ _REWRITTEN = {
     "timezone_offset": "should have a timezone offset of {tz_expected} seconds",
     "bytes_invalid_encoding": "should be valid {encoding}",
     "needs_python_object": "has a type that no JSON value fits",
-}
-"""Rules whose own text quotes the input or speaks of Python. Filled from the error's context."""
+}  # rules whose own text quotes the input or speaks of Python. Filled from the error's context.
 
 _OWN_WORDS = frozenset({"value_error", "assertion_error", "mapping_type", "iteration_error", "get_attribute_error"})
 _BUILT_IN = frozenset(get_args(ErrorType)) - _OWN_WORDS
@@ -193,11 +141,9 @@ _CONTAINERS: Mapping[str, tuple[type, ...]] = {
 """Errors that mean "an array (an object) belongs here", with the types that a string there may decode to."""
 
 Path: TypeAlias = tuple[str | int, ...]
-"""The keys and positions that lead to a value."""
 
 
 def refusal(tool: str, lines: Sequence[str]) -> InvalidArguments:
-    """Returns the error that refuses a call, from its problems."""
     return InvalidArguments(f"invalid arguments for {tool}: " + "; ".join(lines), problems=lines)
 
 
@@ -213,7 +159,6 @@ def _counted(first: Iterable[str], count: int) -> list[str]:
 
 
 def unknown(keys: Iterable[str], names: Iterable[str]) -> list[str]:
-    """Returns a line for each key that is not among the names of a tool's arguments."""
     rule = f"is not an argument of this tool, which takes {', '.join(names) or 'none'}"
     return [f"{dotted((key,))}: {rule}" for key in keys]
 
@@ -245,7 +190,6 @@ def decode_strings(error: ValidationError, arguments: dict[str, Any]) -> tuple[s
 
 
 def decode_at(arguments: dict[str, Any], path: Path, wanted: tuple[type, ...] = (list, dict)) -> str | None:
-    """Replaces the string at `path` by the value of its JSON text, if of a wanted type; returns the string."""
     text: str = descend(arguments, path)
     try:
         decoded = from_json(text, allow_inf_nan=False)
@@ -292,14 +236,12 @@ def _repeats(words: str, given: Any) -> bool:
 
 
 def _quotes(words: str, given: Any) -> bool:
-    """Returns whether a text repeats a value of the input that is longer than a common word or number."""
     # Short values are words that a rule may well have itself: "red", "5".
     words = words.casefold()
     return any(len(leaf) > 5 and leaf in words for leaf in _leaves(given))
 
 
 def _leaves(given: Any) -> Iterator[str]:
-    """Yields the texts and numbers of a JSON value, case folded."""
     waiting = [given]
     while waiting:
         value = waiting.pop()
@@ -338,7 +280,6 @@ def _has(value: Any, part: str | int) -> bool:
 
 
 def descend(value: Any, path: Path) -> Any:
-    """Returns the value at a path that exists."""
     for part in path:
         value = value[part]
     return value
@@ -352,7 +293,6 @@ def _alternative(labels: list[str]) -> str:
 
 
 BY_LAX_RULES = "the arguments: by lax rules"
-"""The line where the place is not known: lax rules only decided which of several models fits best."""
 
 _TYPE_NAMES: Mapping[type, str] = {
     bool: "boolean",
@@ -375,8 +315,7 @@ _WANTED: Mapping[str, str] = {
     **dict.fromkeys(("time_delta_type", "time_delta_parsing"), "duration"),
     "decimal_type": "decimal",
     "enum": "enum",
-}
-"""Strict errors that lax rules may get over in JSON, with the wanted type."""
+}  # strict errors that lax rules may get over in JSON, with the wanted type
 
 _ABSENT = object()
 
@@ -402,7 +341,6 @@ def coercions_of(strict: ValidationError, arguments: dict[str, Any], value: Any)
 
 
 def _follow(value: Any, path: Path) -> Any:
-    """Returns the value at `path` of the validated arguments, as far as its containers are plain."""
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], dict):
         value = value[1]  # (args, kwargs) of a signature
     for part in path:
@@ -414,10 +352,7 @@ def _follow(value: Any, path: Path) -> Any:
     return value
 
 
-# -- judging by a JSON Schema ----------------------------------------------------------------------------------------
-
-QUICK_STEPS = 10_000
-"""Steps of a quick validation: some 5 ms."""
+# -- judging by a JSON Schema --
 
 _HOLDS_TYPES = frozenset({"type", "anyOf", "oneOf"})
 """Keywords whose failure may mean that an array or object belongs where a string stands."""
@@ -426,52 +361,48 @@ _HOLDS_TYPES = frozenset({"type", "anyOf", "oneOf"})
 class Enforced:
     """Judges a call's arguments, or its result, by a JSON Schema as it is now; `whole` stands for the value."""
 
-    __slots__ = ("_budget", "_compiled", "_exhausted", "_steps", "_whole", "name", "unenforced")
+    __slots__ = ("_compiled", "_too_much", "_whole", "name", "unenforced")
 
     def __init__(self, schema: Mapping[str, Any], limits: Limits, *, whole: str = "the arguments") -> None:
-        from ..schema.validation import Budget, Exhausted, compile  # only who brings a schema pays for its compiler
+        from ..schema.validation import TooMuch, compile  # only who brings a schema pays for the engine
 
-        self._budget, self._exhausted = Budget, Exhausted
-        self._whole = whole
-        self._steps = limits.max_validation_steps
-        self._compiled: Validator = compile(schema, limits=limits, engine="auto")
-        self.name = self._compiled.name
-        """``jsonschema``, or ``jsonschema-rs`` where that is installed and has the same verdicts."""
+        self._whole, self._too_much = whole, TooMuch
+        self._compiled: Validator = compile(schema, limits=limits)
+        self.name = self._compiled.name  # `jsonschema-rs`
         self.unenforced = self._compiled.unenforced
         """Places of patterns that no linear-time engine can run, with the reason."""
 
-    def judge(self, values: Any, *, decode: bool, is_large: bool, quick: bool) -> tuple[list[str], tuple[str, ...]]:
-        """Returns a line for each problem of arguments or a result, and one for each text that was decoded. `decode`
-        decodes in place a string with the JSON text of an array or object, if the schema refuses the string and accepts
-        that value; `is_large` asks only an engine that can be stopped; `quick` raises `TakesLong` for what takes more
-        than about 10 ms."""
-        steps = min(self._steps, QUICK_STEPS) if quick else self._steps
-        budget = self._budget(steps, as_problem=steps == self._steps, native=not is_large)
-        try:
-            return self._judged(values, decode, budget)
-        except self._exhausted:
-            raise TakesLong from None
-
-    def _judged(self, values: Any, decode: bool, budget: Any) -> tuple[list[str], tuple[str, ...]]:
-        found = self._compiled.validate(values, budget)
+    def judge(
+        self, values: Any, *, decode: bool, chars: int | None = None, quick: bool = False
+    ) -> tuple[list[str], tuple[str, ...]]:
+        """Returns a line for each problem, and one for each text that was decoded. `decode` decodes in place a string
+        with the JSON text of an array or object, if the schema refuses the string and accepts that value; `quick`
+        raises `TakesLong` for what takes more than about 10 ms.
+        """
+        found = self._validated(values, chars, quick)
         texts: dict[Path, str] = {}
         # Only after a refusal: a string that the schema accepts is meant as a string, whatever it looks like.
         if found and decode:
             texts = {path: text for path in _strings(found, values) if (text := decode_at(values, path)) is not None}
         if texts:
-            found = self._compiled.validate(values, budget)
+            found = self._validated(values, None, quick)
             # A string whose value does not fit either goes back: the problem is that of the model's own text. All of
-            # them together, since each question may cost all the steps that a validation may take.
+            # them together, since each question may cost all the work that a validation may take.
             wrong = {problem.path for problem in found if problem.path in texts and problem.keyword in _HOLDS_TYPES}
             for path in wrong:
                 descend(values, path[:-1])[path[-1]] = texts.pop(path)
             if wrong:
-                found = self._compiled.validate(values, budget)
+                found = self._validated(values, None, quick)
         lines = [f"{dotted(problem.path) or self._whole}: {problem.message}" for problem in found]
         return lines, tuple(f"{dotted(path)}: json_string" for path in texts)
 
+    def _validated(self, values: Any, chars: int | None, quick: bool) -> list[SchemaProblem]:
+        try:
+            return self._compiled.validate(values, chars=chars, quick=quick)
+        except self._too_much:
+            raise TakesLong from None
+
 
 def _strings(found: Iterable[SchemaProblem], values: dict[str, Any]) -> list[Path]:
-    """Returns the first few places, each once, where a string stands and perhaps something else belongs."""
     paths = dict.fromkeys(problem.path for problem in found if problem.path and problem.keyword in _HOLDS_TYPES)
     return [path for path in paths if isinstance(descend(values, path), str)][:MAX_PROBLEMS]

@@ -11,16 +11,12 @@ from typing_extensions import TypeVar
 
 from ..errors import ToolError
 
-ELSEWHERE: Any = object()
-"""Stands for the context of a pipeline in another process, to which it does not come along."""
+ELSEWHERE: Any = object()  # stands for the context of a pipeline in another process, to which it does not come along
 
 
 def key_prefix(run_id: str, step: int, response_id: str | None, attempt: int = 1) -> str:
-    """Returns the beginning of the keys of one response's calls, unique to the response; a call's id ends each key.
-
-    It has the run's id with ``%3A`` for colons, the step with the number of a second or later attempt at its answer,
-    and a hash of the response's id if the provider gives one.
-    """
+    """The beginning of the keys of one response's calls, unique to the response: the run's id with ``%3A`` for colons,
+    the step with the number of a second or later attempt, and a hash of the response's id if there is one."""
     # Some models count their calls from nought, and ids that have to be made up repeat: without the response, two
     # answers in runs of one name would share their keys.
     response = "" if response_id is None else blake2b(response_id.encode("utf-8", "replace"), digest_size=6).hexdigest()
@@ -29,12 +25,10 @@ def key_prefix(run_id: str, step: int, response_id: str | None, attempt: int = 1
 
 
 def run_prefix(run_id: str) -> str:
-    """Returns the beginning of the keys of one run's calls, and of no other's."""
     return f"{run_id.replace('%', '%25').replace(':', '%3A')}:"
 
 
 def call_key(run_id: str, step: int, response_id: str | None, call_id: str) -> str:
-    """Returns one text for one call of one response in one run, and for no other."""
     return key_prefix(run_id, step, response_id) + call_id
 
 

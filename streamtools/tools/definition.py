@@ -1,12 +1,7 @@
-"""Defines `Tool`: a function that a model can call, with its name, its text and its schema.
-
-A tool is made of a function, a foreign schema, a model, or a framework's tool. Its fields are made and checked here,
-or it is refused.
-"""
+"""Defines `Tool`: a function that a model can call, with its name, its text and its schema."""
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import inspect
 import json
@@ -19,11 +14,12 @@ from typing_extensions import ParamSpec, TypeVar
 
 from ..content import Grammar, Namespace, RequestHints
 from ..errors import InvalidArguments, SchemaError
+from ..ground.own import own
+from ..ground.text import shown_by
 from ..limits import Limits
 from ..parts import ToolCall
 from ..schema import Kept
 from ..schema.names import qualified
-from ..text import shown_by
 from ..wires import Wire
 from . import checks
 from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
@@ -39,7 +35,7 @@ from .callables import (
     parse_docstring,
     refuse,
 )
-from .checks import Check, Checked, Checks, Enforced
+from .checks import Check, Checks, Enforced
 from .context import ToolContext
 from .options import RunKeywords, RunOptions, ToolOptions, check_options, policies_of
 from .results import NO_RESULTS, OutputSchema, Results, plain, results_of
@@ -47,7 +43,6 @@ from .typed import TypedBinder, docstring_of
 
 if TYPE_CHECKING:
     from .foreign import PassAs
-    from .frameworks import FrameworkTool
 
 P = ParamSpec("P", default=...)
 Q = ParamSpec("Q")
@@ -118,11 +113,11 @@ class Tool(RunOptions, Generic[P, R]):
     @property
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the arguments (2020-12, unless its ``$schema`` names another): a fresh copy."""
-        return copy.deepcopy(self._binder.schema)
+        return dict(own(self._binder.schema))
 
     @property
     def validator(self) -> str | None:
-        """The name of the judge of the arguments (``pydantic``, ``jsonschema``); None where there is none."""
+        """The name of the judge of the arguments (``pydantic``, ``jsonschema-rs``); None where there is none."""
         return self._binder.validator_name
 
     @property
@@ -134,7 +129,6 @@ class Tool(RunOptions, Generic[P, R]):
         return fingerprint(self.name, self.description, self._binder.schema, self.output_schema, self.grammar)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Calls the function itself: nothing is validated, injected or recorded."""
         return self.fn(*args, **kwargs)
 
     if TYPE_CHECKING:
@@ -326,17 +320,22 @@ class Tool(RunOptions, Generic[P, R]):
         args, kwargs = self._binder.arrange(values, NO_VALUES)
         return Bound(args, kwargs, values, coercions, self.boundary == "validated")
 
+    def copied(self, bound: Bound) -> Bound:
+        """Returns the same arguments as values of their own, for another run."""
+        values = own(bound.by_name)
+        return Bound(*self._binder.arrange(values, NO_VALUES), values, bound.coercions, bound.validated)
+
     @property
     def checks_results(self) -> bool:
         """The tool's `output_schema` was declared: a result that does not fit fails its call."""
         return self._judge is not None
 
-    def check_result(self, value: Any, *, is_large: bool = False, quick: bool = False) -> list[str]:
+    def check_result(self, value: Any, *, chars: int | None = None, quick: bool = False) -> list[str]:
         """Returns a line for each place where a result does not fit the declared output schema; none without one.
 
         Args:
             value: the result as plain JSON.
-            is_large: ask only an engine that can be stopped.
+            chars: the length of the result as JSON, if it is known.
             quick: give up what takes more than about 10 ms, so that it can be done again in a thread.
 
         Raises:
@@ -344,7 +343,7 @@ class Tool(RunOptions, Generic[P, R]):
         """
         if self._judge is None:
             return []
-        lines, _ = self._judge.judge(value, decode=False, is_large=is_large, quick=quick)
+        lines, _ = self._judge.judge(value, decode=False, chars=chars, quick=quick)
         return checks.listed(lines)
 
     @property
@@ -431,14 +430,13 @@ def fingerprint(
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# -- the fields of a tool, by its source -------------------------------------------------------------------------------
+# -- the fields of a tool, by its source --
 
 
 _ANYTHING: dict[str, Any] = {"type": "object"}  # for the model, where nothing is known
 
 
 def of_function(target: object, options: ToolOptions) -> dict[str, Any]:
-    """Returns the fields of a tool with the schema of a function's signature; raises a `ToolDefinitionError`."""
     function, name = _begun(target, options)
     docstring = _docstring(function)
     custom = options.kind == "custom" or options.grammar is not None
@@ -465,7 +463,6 @@ def of_function(target: object, options: ToolOptions) -> dict[str, Any]:
 def of_model(
     model: Any, target: object, options: ToolOptions, *, description: str | None, **preset: Any
 ) -> dict[str, Any]:
-    """Returns the fields of a tool with the schema of a model; see `Tool.from_model`. Those in `preset` are kept."""
     function, name = _begun(target, options)
     binder = TypedBinder.of_model(model, function, name, coerce=options.coerce)
     if description is None:
@@ -493,7 +490,6 @@ def of_schema(
     schema_source: SchemaSource,
     **preset: Any,
 ) -> dict[str, Any]:
-    """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`. `preset` has others."""
     function, name = _begun(target, options)
     from .foreign import Foreign, PassAs  # most tools have their schema from their own types
 
@@ -540,8 +536,17 @@ def of_schema(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameworkTool:
+    framework: str
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    fn: Callable[..., Any]  # runs a call, given its arguments as one dict, and a `ToolContext`
+    needs_approval: bool = False
+
+
 def of_framework(theirs: FrameworkTool, options: ToolOptions) -> dict[str, Any]:
-    """Returns the fields of a tool that another framework has made; see `frameworks`."""
     # An approval that its framework asks for is asked for here, too, whatever the options say.
     gate = options.needs_approval or theirs.needs_approval
     return of_schema(
@@ -556,14 +561,15 @@ def of_framework(theirs: FrameworkTool, options: ToolOptions) -> dict[str, Any]:
     )
 
 
-def _checked(binder: Binder, name: str, options: ToolOptions) -> Binder:
+def _checked(binder: TypedBinder, name: str, options: ToolOptions) -> TypedBinder:
     if options.validator is None and options.check is None:
         return binder
-    return Checked(binder, Checks(tool=name, validator=options.validator, check=options.check))
+    checks = Checks(tool=name, validator=options.validator, check=options.check)
+    judges = [binder.validator_name, *([] if options.validator is None else [options.validator.name])]
+    return replace(binder, checks=checks, validator_name=", ".join(judges))
 
 
 def _begun(target: object, options: ToolOptions) -> tuple[Callable[..., Any], str]:
-    """Returns the function to run and the tool's name, and checks the options."""
     function = as_function(target)
     name = checked_name(function, options.name)
     check_options(name, options)
@@ -584,7 +590,6 @@ def _namespace(options: ToolOptions) -> Namespace | None:
 def _made(
     function: Callable[..., Any], options: ToolOptions, binder: Binder, *, results: Results, **preset: Any
 ) -> dict[str, Any]:
-    """Returns the fields of a `Tool`: those that all ways of making one share, and those in `preset`."""
     # With `lazy`, the function has only name, text and signature: what it loads runs in a thread, sync or async.
     runs = function if options.lazy is None else LazyFunction(options.lazy)
     called = called_function(function)
@@ -602,7 +607,6 @@ def _made(
 
 
 def _check_examples(options: ToolOptions, binder: Binder, name: str) -> None:
-    """Refuses an example that the tool itself would refuse."""
     for number, example in enumerate(options.hints.examples if options.hints else ()):
         try:
             binder.validate(example, None)
@@ -612,7 +616,6 @@ def _check_examples(options: ToolOptions, binder: Binder, name: str) -> None:
 
 
 def _check_named(option: str, given: object, binder: Binder, name: str) -> None:
-    """Refuses the name of an argument that is not declared, where any are."""
     declared = binder.schema.get("properties")
     if not isinstance(declared, dict):
         return
@@ -643,8 +646,9 @@ def _of_object(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 class LazyFunction:
-    """Loads an expensive function at the first call, once, whatever the number of threads that call: a call waits while
-    another one loads. A loader that raises fails that call; the next one tries again."""
+    """Loads an expensive function at the first call, once, whatever the number of threads that call. A loader that
+    raises fails that call; the next one tries again.
+    """
 
     def __init__(self, load: Callable[[], Callable[..., Any]]) -> None:
         self._load = load
@@ -653,7 +657,6 @@ class LazyFunction:
         self._lock = threading.RLock()
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Loads the function if need be, and calls it."""
         loaded = self._first() if self._loaded is None else self._loaded
         return loaded(*args, **kwargs)
 

@@ -1,7 +1,4 @@
-"""Writes a tool in a provider's own shape: its entry in a request, and the way back for the arguments.
-
-The formats are MCP's, and those of all wires that are known at the time of the call.
-"""
+"""Writes a tool in the shape of MCP or of a wire: its entry in a request, and the way back for the arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +17,8 @@ from ..schema.names import NameRule, qualified
 from ..schema.translation.document import DEFINITIONS, SchemaDocument, reference_of
 from ..schema.translation.plan import Inverse
 from ..schema.translation.translate import make
-from ..wires import Wire, known, meant
+from ..wires import Wire, known, meant, names
+from ..wires import find as find_wire
 from ..wires.formats import JSON, EntryFormat, StrictForm, ToolEntry, ToolFormat
 
 Constraints = Literal["keep", "description"]
@@ -57,34 +55,26 @@ class _Described(Protocol):
 
 
 class EntryOptions(NamedTuple):
-    """Holds the options of an export, beside the format."""
-
     strict: bool = False
     inline_refs: bool = True
     constraints: Constraints = "keep"
     name: str | None = None
-    """The name to use instead of the tool's own."""
     hints: RequestHints | None = None
-    """The hints to use in place of the tool's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class TranslatedTool:
-    """Holds a tool in one format."""
-
     # Without a reference to the tool, so that the cache keeps no tool alive.
 
-    name: str
-    """The name under which the model calls."""
-    pickled: bytes
-    """The entry, as bytes of our own: unpickling is the quickest way to an exact copy."""
+    name: str  # the name under which the model calls
+    pickled: bytes  # the entry, as bytes of our own: unpickling is the quickest way to an exact copy
     decode: Callable[[Mapping[str, Any]], dict[str, Any]]
     rewritten: bool
     losses: tuple[str, ...]
 
     @property
     def payload(self) -> dict[str, Any]:
-        """The entry for the request; a fresh copy."""
+        """A fresh copy."""
         copied: dict[str, Any] = pickle.loads(self.pickled)
         return copied
 
@@ -93,7 +83,6 @@ _CACHE: WeakKeyDictionary[_Described, dict[tuple[ToolFormat, EntryOptions], Tran
 
 
 def translated(tool: _Described, format: ToolFormat, options: EntryOptions) -> TranslatedTool:
-    """Returns the tool in a format, computed once for each; raises an `ExportError` that names the place."""
     key = (format, options)
     kept = _CACHE.get(tool, {}).get(key)
     if kept is None:
@@ -103,7 +92,6 @@ def translated(tool: _Described, format: ToolFormat, options: EntryOptions) -> T
 
 
 def payload_of(tool: _Described, wire: Wire | str, options: EntryOptions) -> dict[str, Any]:
-    """Returns the entry alone; raises an `ExportError` if the arguments need decoding, or the wire cannot."""
     found, strict = find(wire, options.strict)
     made = translated(tool, found, options._replace(strict=strict))
     # The payload alone drops the way back: calls would be of unknown tools, or be refused for the nulls and lists of
@@ -173,19 +161,13 @@ def _made(tool: _Described, format: ToolFormat, options: EntryOptions) -> Transl
         pickled=pickle.dumps(payload),
         decode=Inverse(tool.name, made.plan, made.definitions) if needs_decoding else dict,
         rewritten=needs_decoding or called != tool.name,
-        losses=(
-            *(made.losses if freeform is None else ()),
-            *losses,
-            *untold,
-            *(unsaid if given is None else ()),
-        ),
+        losses=(*(made.losses if freeform is None else ()), *losses, *untold, *(unsaid if given is None else ())),
     )
 
 
 def _hints_of(
     given: RequestHints | None, form: EntryFormat, wire: str, *, rewritten: bool
 ) -> tuple[JSON, tuple[str, ...]]:
-    """Returns the hints that have a field in the provider's entry, by name, and a line for each of the others."""
     hints = {} if given is None else given.given()
     losses = {name: f"{wire} has no field for it" for name in hints if name not in form.hints}
     # Examples are arguments of the tool's own schema, and would contradict the one that the model reads.
@@ -204,21 +186,18 @@ def _check_strict(tool: _Described, wire: str, form: StrictForm, schema: dict[st
 
 
 def _description(tool: _Described, freeform: bool) -> tuple[str, tuple[str, ...]]:
-    """Returns the description, with the grammar if the model cannot be held to that; and the losses."""
     if tool.grammar is None or freeform:
         return tool.description, ()
     text = f"{tool.description}\n\nThe input must match this {tool.grammar.syntax} grammar:\n{tool.grammar.definition}"
     return text.strip(), ("grammar: in the description only",)
 
 
-RESULT = "result"
-"""The property of a result other than an object: hosts of MCP before 2026-07-28 accept objects only."""
+RESULT = "result"  # the property of a result other than an object: hosts of MCP before 2026-07-28 accept objects only
 
 
 def _output(
     tool: _Described, format: ToolFormat, form: EntryFormat, options: EntryOptions
 ) -> tuple[JSON | None, tuple[str, ...]]:
-    """Returns the schema of the result in the format's dialect, and the losses."""
     # A schema that the tool does not declare, and that nothing enforces, is for MCP alone, whose clients expect one.
     if tool.output_schema is None or not (tool.checks_results or format.exports_results):
         return None, ()
@@ -250,7 +229,7 @@ def _is_object(schema: Mapping[str, Any], tool: str) -> bool:
     return isinstance(node, dict) and node.get("type") == "object"
 
 
-# -- the formats of entries --------------------------------------------------------------------------------------------
+# -- the formats of entries --
 
 
 # `once` needs none: by default, MCP takes a tool for one that writes, may destroy, and is not idempotent.
@@ -273,7 +252,6 @@ MCP = ToolFormat(
 
 
 STRICT = ".strict"
-"""The end of a format's name that means its strict form."""
 
 
 def tool_formats() -> tuple[ToolFormat, ...]:
@@ -291,12 +269,10 @@ def targets(*, strict: bool = False) -> tuple[str, ...]:
 
 
 def short_names() -> dict[str, str]:
-    """Returns the wires' names by their short ones, which only the command line accepts."""
     return {wire.short_name: wire.name for wire in known() if wire.short_name is not None}
 
 
 def find(wire: Wire | str, strict: bool) -> tuple[ToolFormat, bool]:
-    """Returns the format of a wire or name, and whether its strict form is meant; raises an `ExportError`."""
     if isinstance(wire, Wire):
         plain, found = wire.name, next(iter(wire.tools), None)
         if found is None:
@@ -304,7 +280,8 @@ def find(wire: Wire | str, strict: bool) -> tuple[ToolFormat, bool]:
     else:
         plain = wire.removesuffix(STRICT)
         strict = strict or plain != wire
-        found = _by_name(known()).get(plain)
+        own = find_wire(plain).tools if plain in names() else ()  # most are called so, and no other wire is loaded
+        found = next((one for one in own if one.name == plain), None) or _by_name(known()).get(plain)
         if found is None:
             raise ExportError(f"unknown wire {plain!r}; {meant(plain, targets())}")
     if strict and found.strict is None:

@@ -1,12 +1,7 @@
-"""Binds arguments by a schema that was not derived from the function: written by hand, fetched, or none at all.
-
-Our JSON Schema validator or one of the user's judges the arguments, and a check of the user's may follow. `Rerouted`
-binds a tool's arguments for another function than its own, in one dict.
-"""
+"""Binds arguments by a schema that was not derived from the function: written by hand, fetched, or none at all."""
 
 from __future__ import annotations
 
-import copy
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +9,8 @@ from inspect import Parameter
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from ..errors import InvalidArguments
-from ..text import dotted
+from ..ground.own import own
+from ..ground.text import dotted
 from . import checks
 from .binder import LARGE_CHARS, Binder, Coerce, TakesLong
 from .callables import NO_VALUES, RESERVED, Injected, Placement, parameters_of
@@ -29,52 +25,45 @@ PassAs: TypeAlias = Literal["keywords", "mapping"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreign:
-    """Binds arguments by a foreign schema, which is enforced as it stands."""
-
     # No model is built of it: building models of schemas gets some 60 to 70 % of the official suite right, since a
     # model says less or something else than its schema.
 
     tool: str
-    """The tool's name, for errors."""
-    schema: dict[str, Any]
-    """As it was given. Do not change it."""
+    schema: dict[str, Any]  # as it was given. Do not change it.
     judge: Enforced | None
     """The validator of the schema; None where a validator of the user's takes its place, or there is no schema."""
     checks: Checks
-    """The user's own validator and check."""
     coerce: Coerce
     pass_as: PassAs
     placement: Placement
-    names: frozenset[str]
-    """The function's parameters that an argument may be passed to."""
+    names: frozenset[str]  # the function's parameters that an argument may be passed to
 
     @property
     def validator_name(self) -> str | None:
-        """The name of the judge; None where there is none."""
         judge = self.checks.validator or self.judge
         return None if judge is None else judge.name
 
     @property
     def injected(self) -> Mapping[str, Injected]:
-        """Parameters that the program fills, by name."""
         return self.placement.injected
 
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Returns a copy of the arguments, and the strings in it that were decoded; see `Binder`."""
-        values, is_large = self._copied(arguments, text, quick)
-        coercions = self._judged(values, is_large, quick)
+        values, chars = self._copied(arguments, text, quick)
+        coercions = self._judged(values, chars, quick)
         # A schema may be open where the function is not: Python's own TypeError would come out of the tool's run.
-        if self.pass_as == "keywords" and (lines := self._misplaced(values)):
-            raise self._refusal(lines)
+        if self.pass_as == "keywords":
+            if lines := self._misplaced(values):
+                raise self._refusal(lines)
+            # A default that a run can change, such as `[]`, would keep the change.
+            values = {**own({p.name: p.default for p in self.placement.named if p.default.__hash__ is None}), **values}
         self.checks.run(values, values)
         return values, coercions
 
     def arrange(
         self, values: dict[str, Any], injected: Mapping[str, Any] = NO_VALUES
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns ``(args, kwargs)`` for the function."""
         placement = self.placement
         if self.pass_as == "mapping":
             return placement.arrange({placement.named[0].name: values}, injected)
@@ -85,35 +74,30 @@ class Foreign:
         return placement.arrange(values, injected)
 
     def drift(self) -> list[str]:
-        """Returns one line per disagreement of schema and signature: names, required ones, simple types."""
         lines = [] if self.pass_as == "mapping" else drift(self.schema, self.placement)
         if self.judge is not None:
             lines += [f"{what}; it is not enforced" for what in self.judge.unenforced]
         return lines
 
-    def _copied(self, arguments: Mapping[str, Any], text: str | None, quick: bool) -> tuple[dict[str, Any], bool]:
-        """Returns a copy, and whether it is large."""
+    def _copied(self, arguments: Mapping[str, Any], text: str | None, quick: bool) -> tuple[dict[str, Any], int]:
         # By way of JSON text: the copy is plain, and shares nothing with the record of the call.
         data = as_json(self.tool, arguments) if text is None else text
-        is_large = len(data) > LARGE_CHARS
-        if quick and is_large:
+        if quick and len(data) > LARGE_CHARS:
             raise TakesLong
         if type(data) is bytes and (b"NaN" in data or b"Infinity" in data):
             refuse_not_finite(self.tool, data)
-        return from_text(self.tool, data), is_large
+        return from_text(self.tool, data), len(data)
 
-    def _judged(self, values: dict[str, Any], is_large: bool, quick: bool) -> tuple[str, ...]:
-        """Asks the judge; returns a line for each string that was decoded."""
+    def _judged(self, values: dict[str, Any], chars: int, quick: bool) -> tuple[str, ...]:
         self.checks.judge(values, values)
         if self.judge is None:
             return ()
-        lines, decoded = self.judge.judge(values, decode=self.coerce == "lax", is_large=is_large, quick=quick)
+        lines, decoded = self.judge.judge(values, decode=self.coerce == "lax", chars=chars, quick=quick)
         if lines:
             raise self._refusal(lines)
         return decoded
 
     def _misplaced(self, values: dict[str, Any]) -> list[str]:
-        """Returns a line for each argument that fits the schema and not the function."""
         placement, names = self.placement, self.names
         extra = [key for key in values if key not in names]
         lines = [
@@ -138,14 +122,10 @@ _JSON_TYPES: Mapping[Any, frozenset[str]] = {
     dict: frozenset({"object"}),
     type(None): frozenset({"null"}),
 }
-"""The JSON types that fit a simple type."""
 
 
 def drift(schema: Mapping[str, Any], placement: Placement) -> list[str]:
-    """Returns one line per disagreement of schema and signature, in the order of the signature.
-
-    It compares only names, which arguments are required, and types that are simple on both sides.
-    """
+    """Compares only names, which arguments are required, and types that are simple on both sides."""
     properties = schema.get("properties")
     if not isinstance(properties, Mapping):
         return []
@@ -180,7 +160,6 @@ def _disagreements(parameter: Parameter, described: Any, *, in_required: bool) -
 
 
 def _json_types(annotation: Any) -> frozenset[str]:
-    """Returns the JSON types that fit a simple annotation; empty if it is not simple."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _json_types(get_args(annotation)[0])
@@ -197,45 +176,36 @@ def _spelled(names: set[str] | frozenset[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rerouted:
-    """Judges arguments as another binder does, and places them in one parameter of another function."""
-
     binder: Binder
     placement: Placement
 
     @classmethod
     def of(cls, binder: Binder, function: Callable[..., Any], tool: str) -> Rerouted:
-        """Reads the other function; raises a `ToolDefinitionError` if it does not take one dict."""
         placement = Placement.of(function, parameters_of(function, tool, require_hints=False), tool)
         placement.only(tool, "the function behind it takes one dict, in its one parameter")
         return cls(binder, placement)
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of the arguments. Do not change it."""
         return self.binder.schema
 
     @property
     def validator_name(self) -> str | None:
-        """The name of the judge; None where there is none."""
         return self.binder.validator_name
 
     @property
     def injected(self) -> Mapping[str, Injected]:
-        """Parameters that the program fills, by name."""
         return self.placement.injected
 
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Returns a copy of the arguments, if they fit; see `Binder`."""
         self.binder.validate(arguments, text, quick=quick)
         # Plain values: a framework behind the function makes its own types of them.
-        return copy.deepcopy(dict(arguments)), ()
+        return own(dict(arguments)), ()
 
     def arrange(self, values: dict[str, Any], injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns ``(args, kwargs)`` for the function."""
         return self.placement.arrange({self.placement.named[0].name: values}, injected)
 
     def drift(self) -> list[str]:
-        """Returns a line for each disagreement of schema and signature."""
         return self.binder.drift()

@@ -1,8 +1,4 @@
-"""Defines the options of a tool, each with its default, and the middleware around its calls.
-
-`streamtools.tool` explains each option for its users. Middleware is a `Middleware`: a function around a tool's calls,
-which is given the call as a `ToolCallRequest`.
-"""
+"""Defines the options of a tool, each with its default, and the middleware around its calls."""
 
 from __future__ import annotations
 
@@ -33,8 +29,7 @@ Operation: TypeAlias = str | Sequence[str] | Callable[[Mapping[str, Any]], Any]
 """The thing that must not happen twice: the names of the arguments that make it, or a function of the validated
 arguments by name that returns a plain value."""
 
-Scope: TypeAlias = Literal["run", "conversation", "forever"]
-"""Where an operation must not happen twice."""
+Scope: TypeAlias = Literal["run", "conversation", "forever"]  # where an operation must not happen twice
 
 AnyPolicy: TypeAlias = Callable[[tuple[Finding, ...]], Any]
 """A function of the origins of a call's arguments that returns a verdict as an approver does. True: the call runs.
@@ -87,35 +82,22 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOptions(RunOptions):
-    """Holds all options of a tool."""
-
-    name: str | None = None
-    """The tool's name; by default the function's."""
-    require_hints: bool = True
-    """Refuse parameters without a type hint, and a missing return annotation."""
-    kind: Literal["function", "custom"] = "function"
-    """``custom``: a freeform tool."""
+    name: str | None = None  # the tool's name; by default the function's
+    require_hints: bool = True  # refuse parameters without a type hint, and a missing return annotation
+    kind: Literal["function", "custom"] = "function"  # ``custom``: a freeform tool
     grammar: Grammar | None = None
-    """The language of a freeform tool's text."""
     coerce: Coerce = "lax"
     """The policy for a value of another type: it becomes the wanted one where nothing is lost, or is refused."""
-    lazy: Callable[[], Callable[..., Any]] | None = None
-    """Returns the function to run, at the first call."""
+    lazy: Callable[[], Callable[..., Any]] | None = None  # returns the function to run, at the first call
     namespace: Namespace | str | None = None
-    """The group of tools that the tool belongs to."""
     hints: RequestHints | None = None
-    """Further hints about the tool for a provider."""
     validator: ArgumentsValidator | None = None
     """A judge of the arguments: beside a function's types, in the place of the validator of a foreign schema."""
-    check: Check | None = None
-    """A function that may refuse the validated arguments."""
-    output_schema: OutputSchema | None = None
-    """A declaration of the tool's results, which are then checked."""
+    check: Check | None = None  # a function that may refuse the validated arguments
+    output_schema: OutputSchema | None = None  # a declaration of the tool's results, which are then checked
 
 
 class RunKeywords(TypedDict, total=False):
-    """Declares the fields of `RunOptions` as keyword arguments."""
-
     effect: Effect
     needs_approval: NeedsApproval
     requires: int
@@ -135,8 +117,6 @@ class RunKeywords(TypedDict, total=False):
 
 
 class ToolKeywords(RunKeywords, total=False):
-    """Declares the fields of `ToolOptions` as keyword arguments."""
-
     name: str | None
     require_hints: bool
     kind: Literal["function", "custom"]
@@ -155,11 +135,12 @@ _INSTEAD_OF: Mapping[str, str] = {
     "parameters": "type hints make the schema, and Tool.from_schema takes one that is written by hand",
     "schema": "type hints make the schema, and Tool.from_schema takes one that is written by hand",
     "strict": "a tool is made strict for a request: tool.to(wire, strict=True)",
+    **dict.fromkeys(("requires_approval", "require_approval", "approval"), "write needs_approval=..."),
+    "idempotent": "write effect='idempotent', or 'once' for what must not happen twice",
 }
 
 
 def policies_of(given: AnyPolicy | Sequence[AnyPolicy] | None) -> tuple[AnyPolicy, ...]:
-    """Returns the policies that were given as one, or as several."""
     if given is None:
         return ()
     if isinstance(given, Sequence):
@@ -177,7 +158,6 @@ def check_names(options: Iterable[str]) -> None:
 
 
 def check_options(tool: str, options: ToolOptions) -> None:
-    """Raises a `ToolDefinitionError` for values that an option cannot have; it names those that it may have."""
     for name, (fits, expected) in _VALUES.items():
         if not fits(given := getattr(options, name)):
             # Objects by their type: their own words may be long, or hold what should not be logged.
@@ -265,10 +245,9 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         "a plain function that returns the one to run, which may be async",
     ),
 }
-"""The test of each option's value, and the words for the values that pass."""
 
 
-# -- middleware --------------------------------------------------------------------------------------------------------
+# -- middleware --
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,5 +297,4 @@ keeps the one that `run` returned."""
 
 
 def is_middleware(given: object) -> bool:
-    """Returns whether this may be middleware: an async function, or an object whose call is one."""
     return inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(getattr(given, "__call__", None))  # noqa: B004

@@ -1,8 +1,4 @@
-"""Finds the schema of a tool's results, and judges results by it if the tool declares it.
-
-Input: a tool's declaration or return annotation, and a result as plain JSON, as the model would read it. Output: the
-schema, and a line for each problem of the result, with its place and without its value.
-"""
+"""Finds the schema of a tool's results, and judges results by it if the tool declares it."""
 
 from __future__ import annotations
 
@@ -27,11 +23,8 @@ OutputSchema: TypeAlias = Mapping[str, Any] | type[Any] | UnionType | Literal[Tr
 
 
 class Results(NamedTuple):
-    """Describes the results of a tool, as far as they are known."""
-
     schema: dict[str, Any] | None = None
-    judge: Enforced | None = None
-    """Judges results; None if nothing was declared."""
+    judge: Enforced | None = None  # judges results; None if nothing was declared
 
 
 NO_RESULTS = Results()
@@ -66,7 +59,6 @@ def _declared(function: Callable[..., Any], tool: str, declared: Any) -> dict[st
 
 
 def _of_annotation(function: Callable[..., Any]) -> dict[str, Any] | None:
-    """Returns the JSON Schema of a function's return annotation; None if there is none, or it is not plain JSON."""
     returned = returned_by(function)
     if returned in (inspect.Parameter.empty, None, type(None), Any) or mentions(returned, ToolResult):
         return None
@@ -81,7 +73,6 @@ def _of_type(kind: Any) -> dict[str, Any]:
 
 
 def plain(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a copy of a schema, which has to be plain JSON."""
     if isinstance(schema, Kept):  # it was copied already, and many tools of an MCP server share the memory for it
         return schema.schema
     try:

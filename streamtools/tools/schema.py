@@ -1,8 +1,4 @@
-"""Makes a validator and a JSON Schema of parameters, both of one pydantic core schema.
-
-Input: parameters with resolved annotations. Output: a `SchemaValidator`, the schema of a closed object of plain JSON,
-and a `Weigher` of the work that validation would take.
-"""
+"""Makes a validator and a JSON Schema of parameters, both of one pydantic core schema."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ from pydantic_core import CoreConfig, CoreSchema, PydanticSerializationError, Sc
 from pydantic_core.core_schema import ArgumentsV3Schema
 
 from .callables import refuse
-from .weight import NO_SCHEMAS, Weigher, choices_of, nodes_of
+from .weight import NO_SCHEMAS, Core, Weigher, definitions_of, nodes_of, schemas_in
 
 with warnings.catch_warnings():
     # pydantic warns on import of anything experimental (2.11 to 2.13). There is no other way to these schemas, and our
@@ -35,13 +31,9 @@ _ROOT_KEYS = ("type", "properties", "required", "additionalProperties", "$defs")
 
 
 class CompiledParameters(NamedTuple):
-    """Holds the validator and the schema that were made of types."""
-
     validator: SchemaValidator
-    schema: dict[str, Any]
-    """JSON Schema 2020-12: a closed object of plain JSON."""
-    chooses: bool
-    """See `leaves_a_choice`."""
+    schema: dict[str, Any]  # JSON Schema 2020-12: a closed object of plain JSON
+    chooses: bool  # see `leaves_a_choice`
     weigher: Weigher
 
 
@@ -62,8 +54,11 @@ def compile_parameters(
         text = _note(parameter.annotation) or descriptions.get(parameter.name)
         if text:
             schema["properties"][wire_names[parameter.name]].setdefault("description", text)
-        if _unpacked(parameter) and _has_required(schema, wire_names[parameter.name]):
-            schema.setdefault("required", []).append(wire_names[parameter.name])
+        if _unpacked(parameter):
+            inner = schema["properties"][wire_names[parameter.name]]
+            definition = str(inner.get("$ref", "")).removeprefix("#/$defs/")
+            if "required" in schema.get("$defs", {}).get(definition, inner):
+                schema.setdefault("required", []).append(wire_names[parameter.name])
     root = {key: schema[key] for key in _ROOT_KEYS if key in schema}
     return CompiledParameters(validator, root, leaves_a_choice(core), Weigher(core))
 
@@ -80,7 +75,6 @@ class JsonSchema(GenerateJsonSchema):
         return False
 
     def arguments_v3_schema(self, schema: ArgumentsV3Schema) -> JsonSchemaValue:
-        """Returns the arguments as a closed object."""
         json_schema = super().arguments_v3_schema(schema)
         for name, property_schema in json_schema["properties"].items():
             if property_schema.get("title") == self.get_title_from_name(name):
@@ -105,7 +99,6 @@ _MAY_DIFFER = frozenset({"function-wrap", "function-plain", "lax-or-strict"})
 
 
 def leaves_a_choice(core: Any) -> bool:
-    """Returns whether strict and lax validation may both succeed with different values."""
     # Unions of anything but scalars, validators that may catch an error, defaults in the place of an error, and types
     # that have a schema for each of the two.
     return any(map(_chooses, nodes_of(core)))
@@ -115,29 +108,27 @@ def at_once(core: Any) -> Any:
     """Returns the core schema with lists for lazy iterators; raises a TypeError for one in a pydantic model."""
     # pydantic validates an iterator's items when they are asked for: by then the call has been accepted, and its record
     # would have nothing but a spent iterator. A model's own validator is made already, and cannot be changed.
-    if not any(node.get("type") == "generator" for node in nodes_of(core)):
+    if not any(node["type"] == "generator" for node in nodes_of(core)):
         return core
-    if any(
-        inner.get("type") == "generator"
-        for node in nodes_of(core)
-        if node.get("type") == "model"
-        for inner in nodes_of(node)
-    ):
+    definitions = definitions_of(core)
+    made = [node for node in nodes_of(core) if hasattr(node.get("cls"), "__pydantic_validator__")]
+    if any(inner["type"] == "generator" for node in made for inner in nodes_of(node, definitions)):
         raise TypeError("a field of a model is an Iterable, whose items nobody checks in time; write list or Sequence")
     return _with_lists(core)
 
 
 def _with_lists(node: Any) -> Any:
     if isinstance(node, dict):
-        copied = {key: value if key in NO_SCHEMAS else _with_lists(value) for key, value in node.items()}
+        kept = NO_SCHEMAS if isinstance(node.get("type"), str) else ()  # else they are names of fields
+        copied = {key: value if key in kept else _with_lists(value) for key, value in node.items()}
         return {**copied, "type": "list"} if node.get("type") == "generator" else copied
     return type(node)(map(_with_lists, node)) if isinstance(node, (list, tuple)) else node
 
 
-def _chooses(node: dict[str, Any]) -> bool:
-    kind = node.get("type")
+def _chooses(node: Core) -> bool:
+    kind = node["type"]
     if kind == "union":
-        return node.get("mode") == "left_to_right" or any(one.get("type") not in _SCALARS for one in choices_of(node))
+        return node.get("mode") == "left_to_right" or any(one["type"] not in _SCALARS for one in schemas_in(node))
     return kind in _MAY_DIFFER or node.get("on_error", "raise") != "raise"
 
 
@@ -154,7 +145,6 @@ def _arguments(core: CoreSchema) -> ArgumentsV3Schema:
 
 
 def _stand_in(parameters: Sequence[Parameter]) -> Callable[..., Any]:
-    """Returns a function that takes the tool's parameters by keyword."""
     # `*args: T` is a `list[T]` and `**kwargs: T` a `dict[str, T]`, each under its own name. So validation returns
     # values by name, and no injected parameter shifts the positions of others.
 
@@ -189,12 +179,6 @@ def _unpacked(parameter: Parameter) -> bool:
     return parameter.kind is Parameter.VAR_KEYWORD and get_origin(parameter.annotation) in unpack
 
 
-def _has_required(schema: Mapping[str, Any], name: str) -> bool:
-    inner = schema["properties"][name]
-    definition = str(inner.get("$ref", "")).removeprefix("#/$defs/")
-    return "required" in schema.get("$defs", {}).get(definition, inner)
-
-
 def _wire_names(core: CoreSchema, tool: str) -> dict[str, str]:
     """Returns the names that the model uses, by parameter name: the same, but for ``Field(alias=...)``."""
     names: dict[str, str] = {}
@@ -215,7 +199,6 @@ def _note(annotation: Any) -> str | None:
 
 
 def _refused(parameters: Sequence[Parameter], tool: str, error: Exception) -> Exception:
-    """Returns the error that names the parameter without a schema."""
     # pydantic's error names a type and not a parameter, so each is tried alone.
     for parameter in parameters:
         try:

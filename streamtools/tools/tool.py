@@ -15,7 +15,7 @@ from typing import Any, Unpack, overload
 from typing_extensions import ParamSpec, TypeVar
 
 from .callables import class_body_of, refuse
-from .definition import Tool, of_framework, of_function
+from .definition import FrameworkTool, Tool, of_framework, of_function
 from .options import ToolKeywords, ToolOptions, check_names
 
 P = ParamSpec("P")
@@ -129,14 +129,24 @@ def _make(target: Any, options: ToolOptions) -> Tool[..., Any] | ToolMethod:
     if isinstance(target, ToolMethod):
         raise refuse(target.function.__name__, "is a method; make the tool from an instance: instance.method is one")
     # Strands' tools have `__get__`, which makes `inspect.isroutine` take them for functions.
-    if not (inspect.isfunction(target) or inspect.ismethod(target) or inspect.isbuiltin(target)):
-        from .frameworks import read_framework_tool  # most tools are made of functions
-
-        if (theirs := read_framework_tool(target)) is not None:
-            return Tool(**of_framework(theirs, options))
+    is_ours = inspect.isfunction(target) or inspect.ismethod(target) or inspect.isbuiltin(target)
+    if not is_ours and (theirs := read_framework_tool(target)) is not None:
+        return Tool(**of_framework(theirs, options))
     if is_method_in_class_body(target):
         return ToolMethod(target, lambda bound: Tool(**of_function(bound, options)))
     return Tool(**of_function(target, options))
+
+
+# Readers of other frameworks' tools, by package and name of a class: no framework is imported to ask for its types.
+framework_readers: dict[str, Callable[[Any], FrameworkTool]] = {}
+
+
+def read_framework_tool(target: object) -> FrameworkTool | None:
+    for kind in type(target).__mro__[:-1]:
+        reader = framework_readers.get(f"{kind.__module__.partition('.')[0]}.{kind.__name__}")
+        if reader is not None:
+            return reader(target)
+    return None
 
 
 def is_method_in_class_body(target: object) -> bool:
@@ -162,7 +172,6 @@ class ToolMethod:
         self.of_class = isinstance(method, classmethod)
         """True if it belongs to the class: the tool exists without an instance."""
         self.function: Callable[..., Any] = function
-        """The function as it was written."""
         # Now, and not at an access: a mistake shows when the class is defined, and each access only binds the function.
         self.template = make(MethodType(function, object()))
         """The tool, bound to a bare object: its text and schema are those of each instance's."""
@@ -174,11 +183,9 @@ class ToolMethod:
         return self if bound_to is None else replace(self.template, fn=MethodType(self._runs, bound_to))
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function itself, the instance first."""
         return self.function(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """Raises an AttributeError with what to write: only the tool of an instance has attributes."""
         kind, _, method = self.function.__qualname__.rpartition(".")
         hint = f"; it becomes a tool on an instance: {kind}(...).{method}" if hasattr(Tool, name) else ""
         raise AttributeError(f"the tool method {self.function.__qualname__} has no attribute {name!r}{hint}")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
 
+from ..ground.text import shown_by
 from ..parts import ToolCall
-from ..text import shown_by
 from .callables import refuse
 from .definition import Tool
 from .tool import tool
@@ -51,7 +51,6 @@ AnyTools: TypeAlias = Iterable[AnyTool | Any]
 
 @cache
 def approval_tool() -> Tool[..., Any]:
-    """Returns the tool that answers a provider's question whether it may run a call of its own."""
     # A tool, so that the question waits for an approval as any other call does, in the same events and records.
     return Tool.from_schema(_approved, {"type": "object"}, name="approval", effect="pure", needs_approval=True)
 
@@ -143,3 +142,11 @@ class Toolset(Mapping[str, "Tool | None"]):
 
     def __repr__(self) -> str:
         return f"Toolset({list(self._tools)})"
+
+
+def toolset_of(tools: AnyTools | Toolset) -> Toolset:
+    toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
+    for name, one in toolset.items():
+        if one is None:
+            raise TypeError(f"a bare name ({name!r}) cannot be run; pass the tool or the function itself")
+    return toolset

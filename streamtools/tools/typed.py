@@ -1,7 +1,6 @@
 """Binds arguments by types: those of a function's parameters, or of a model that the function takes as a whole.
 
-Input: plain JSON. Output: typed values by parameter name, and the coercions that were needed. The schema that a model
-sees and the validator of its arguments come from one core schema, so they cannot disagree.
+The schema that a model sees and the validator come from one core schema, so they cannot disagree.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
-from difflib import get_close_matches
 from inspect import Parameter
 from typing import Any, get_origin
 
@@ -17,12 +15,12 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import SchemaValidator, ValidationError, from_json, to_json
 from typing_extensions import is_typeddict
 
-from ..errors import InvalidArguments, SchemaError
-from ..text import MAX_KEY_CHARS, cut, type_name
+from ..errors import InvalidArguments, SchemaError, contained
+from ..ground.text import MAX_KEY_CHARS, cut, type_name
 from . import checks
 from .binder import LARGE_CHARS, Coerce, TakesLong
 from .callables import NO_VALUES, RESERVED, Docstring, Injected, Placement, parameters_of, parse_docstring, refuse
-from .checks import BY_LAX_RULES, Enforced, coercions_of, listed, refusal, unknown
+from .checks import BY_LAX_RULES, Checks, Enforced, coercions_of, listed, refusal, unknown
 from .schema import CONFIG, CompiledParameters, JsonSchema, at_once, compile_parameters, leaves_a_choice, one_line
 from .weight import TooHeavy, Weigher
 
@@ -31,8 +29,7 @@ MAX_ERRORS = 5_000  # some 10 ms
 MAX_ERROR_CHARS = 16 << 20  # of all words together, if each were as long as the schema
 QUICK_UNITS = 50_000
 """Units of a `Weigher` in a validation that is to be quick: some 5 ms, and again for each policy of coercion."""
-MAX_UNITS = 250_000
-"""The same for any validation: pydantic holds the interpreter while it works."""
+MAX_UNITS = 250_000  # the same for any validation: pydantic holds the interpreter while it works
 
 _NO_JSON = "the arguments: should be plain JSON, without lone surrogates or too deep nesting"
 _NOT_FINITE = "the arguments: should have neither NaN nor Infinity"
@@ -45,17 +42,14 @@ _FREEFORM = "input"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedBinder:
-    """Binds the arguments of a typed function or of a model."""
-
     schema: dict[str, Any]
     """JSON Schema 2020-12 of the arguments: an object, closed unless a model says otherwise. Do not change it."""
     typed: TypedArguments
     placement: Placement
-    text: str | None = None
-    """The parameter that takes the text of a freeform tool."""
-    model: str | None = None
-    """The parameter that takes the instance of a model."""
+    text: str | None = None  # the parameter that takes the text of a freeform tool
+    model: str | None = None  # the parameter that takes the instance of a model
     validator_name: str = "pydantic"
+    checks: Checks | None = None  # the user's own, of the values
 
     @classmethod
     def of_signature(
@@ -86,7 +80,6 @@ class TypedBinder:
 
     @classmethod
     def of_model(cls, model: Any, function: Callable[..., Any], tool: str, *, coerce: Coerce) -> TypedBinder:
-        """Reads a model, and the function for its one open parameter; refuses a function of anything else."""
         placement = Placement.of(function, parameters_of(function, tool, require_hints=False), tool)
         parameter = placement.only(tool, "its function takes the model, in one parameter")
         is_model = inspect.isclass(model) and issubclass(model, BaseModel)
@@ -101,23 +94,26 @@ class TypedBinder:
 
     @property
     def injected(self) -> Mapping[str, Injected]:
-        """Parameters that the program fills, by name."""
         return self.placement.injected
 
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Returns typed values by parameter name, defaults filled in, and the coercions; see `Binder`."""
         value, coercions = self.typed.validate(arguments, text, quick=quick)
+        placement = self.placement
         if self.model is not None:
             self._refuse_unknown(arguments)
-            return {self.model: value}, coercions
-        _, values = value
-        if self.text is not None:
-            return {self.text: values[_FREEFORM]}, coercions
-        placement = self.placement
-        if placement.var_keyword is not None and (clashing := placement.clashes(values[placement.var_keyword])):
-            raise refusal(self.typed.tool, [f"{placement.var_keyword}.{name}: {RESERVED}" for name in clashing])
+            values = {self.model: value}
+        elif self.text is not None:
+            values = {self.text: value[1][_FREEFORM]}
+        else:
+            _, values = value
+            if placement.var_keyword is not None and (clashing := placement.clashes(values[placement.var_keyword])):
+                raise refusal(self.typed.tool, [f"{placement.var_keyword}.{name}: {RESERVED}" for name in clashing])
+        if self.checks is not None:
+            given = dict(arguments)
+            self.checks.judge(values, given)
+            self.checks.run(values, given)
         return values, coercions
 
     def _refuse_unknown(self, arguments: Mapping[str, Any]) -> None:
@@ -131,16 +127,16 @@ class TypedBinder:
     def arrange(
         self, values: dict[str, Any], injected: Mapping[str, Any] = NO_VALUES
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns ``(args, kwargs)`` for the function."""
         return self.placement.arrange(values, injected)
 
     def drift(self) -> list[str]:
-        """Returns an empty list, since the schema was made of the types."""
+        """Empty, since the schema was made of the types."""
         return []
 
 
 def _refuse_stray(stray: Sequence[str], names: Sequence[str], tool: str) -> None:
-    """Refuses a docstring that describes what is no parameter: the model would never read it."""
+    from difflib import get_close_matches  # only for a mistake
+
     for name in stray:
         near = get_close_matches(name, names, n=1)
         instead = f"write {near[0]!r}" if near else f"its parameters are {', '.join(names)}" if names else "it has none"
@@ -160,7 +156,6 @@ def _freeform(placement: Placement, tool: str, descriptions: Mapping[str, str]) 
 
 
 def docstring_of(model: Any) -> Docstring:
-    """Reads a model's own docstring."""
     # A dataclass without one makes up its signature, `Point(x: int, y: int)`.
     text = inspect.cleandoc(model.__dict__.get("__doc__") or "")
     keys = {*getattr(model, "__required_keys__", ()), *getattr(model, "__optional_keys__", ())}  # a TypedDict's
@@ -169,7 +164,6 @@ def docstring_of(model: Any) -> Docstring:
 
 
 def _compiled(model: Any, tool: str) -> CompiledParameters:
-    """Returns validator and JSON Schema of a model, the root an object with its properties in place."""
     try:
         adapter = TypeAdapter(model)
         core = at_once(adapter.core_schema)
@@ -193,11 +187,11 @@ def _compiled(model: Any, tool: str) -> CompiledParameters:
     return CompiledParameters(SchemaValidator(core, CONFIG), root, leaves_a_choice(core), Weigher(core))
 
 
-# -- arguments, validated by their types -------------------------------------------------------------------------------
+# -- arguments, validated by their types --
 
 
 def as_json(tool: str, arguments: Mapping[str, Any]) -> bytes:
-    """Returns arguments as JSON text; raises `InvalidArguments` if they are not an object of plain JSON values."""
+    """Raises `InvalidArguments` if they are not an object of plain JSON values."""
     if type(arguments) is not dict:
         if not isinstance(arguments, Mapping):
             raise checks.refusal(tool, [f"the arguments: should be an object, not {type(arguments).__name__}"])
@@ -209,7 +203,7 @@ def as_json(tool: str, arguments: Mapping[str, Any]) -> bytes:
 
 
 def from_text(tool: str, data: str | bytes) -> dict[str, Any]:
-    """Returns the arguments in a JSON text; raises `InvalidArguments` if it is none, or nested too deep to be read."""
+    """Raises `InvalidArguments` for what is no JSON, or nested too deep to be read."""
     try:
         arguments: dict[str, Any] = from_json(data)
     except ValueError:  # its text may quote the input
@@ -218,7 +212,6 @@ def from_text(tool: str, data: str | bytes) -> dict[str, Any]:
 
 
 def refuse_not_finite(tool: str, text: bytes) -> None:
-    """Raises `InvalidArguments` for NaN and Infinity, which Python's floats may be and JSON does not have."""
     # Callers look for the words first, which may also stand inside a string: only parsing shows that.
     try:
         from_json(text, allow_inf_nan=False)
@@ -228,30 +221,21 @@ def refuse_not_finite(tool: str, text: bytes) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedArguments:
-    """Validates a tool's arguments by pydantic, with a policy of coercion."""
-
     # Whatever the policy, the value is that of pydantic's lax validation. A strict success is the lax value, too,
     # unless the types leave a choice: of a union's models lax validation takes the one with the most fields, which may
     # be one that is not strictly valid. Such schemas are validated both ways (`chooses`).
 
     tool: str
-    """The tool's name, for errors."""
     validator: SchemaValidator
     coerce: Coerce
-    chooses: bool
-    """Strict and lax validation may both succeed and differ; see `schema.leaves_a_choice`."""
-    names: tuple[str, ...]
-    """The names of the arguments, for the line about one that the tool does not have."""
+    chooses: bool  # strict and lax validation may both succeed and differ; see `schema.leaves_a_choice`
+    names: tuple[str, ...]  # the names of the arguments, for the line about one that the tool does not have
     schema: dict[str, Any]
-    """JSON Schema of the arguments."""
     weigher: Weigher
-    """Weighs the work that pydantic would make of arguments."""
-    light_chars: int
-    """The weigher's: no text that is shorter is weighed."""
+    light_chars: int  # the weigher's: no text that is shorter is weighed
 
     @classmethod
     def of(cls, tool: str, compiled: CompiledParameters, coerce: Coerce) -> TypedArguments:
-        """Returns the arguments of a tool whose types have been compiled."""
         return cls(
             tool=tool,
             validator=compiled.validator,
@@ -266,7 +250,6 @@ class TypedArguments:
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
     ) -> tuple[Any, tuple[str, ...]]:
-        """Returns the typed value of the arguments, and the coercions that were needed; see `Binder.validate`."""
         # As JSON, in which a string is a date where one is wanted, and values of no declared type are copies: a tool
         # that changes them does not change the record of the call. The call's own text saves writing them again.
         data = as_json(self.tool, arguments) if text is None else text
@@ -282,8 +265,8 @@ class TypedArguments:
             if self.coerce == "strict":
                 raise self._misfit(error, from_text(self.tool, data)) from None
             value, coercions = self._coerced(data, error)
-        except Exception as error:
-            raise self._crashed(error) from error
+        except BaseException as error:
+            raise self._crashed(error) from contained(error)
         else:
             if self.chooses and self.coerce == "lax":
                 value, coercions = self._chosen(data, value)
@@ -292,7 +275,6 @@ class TypedArguments:
         return value, coercions
 
     def _weigh(self, arguments: Mapping[str, Any], chars: int, quick: bool) -> None:
-        """Refuses arguments on which pydantic would work for too long."""
         # Nobody can stop pydantic, and no other thread runs while it works.
         if quick and chars > LARGE_CHARS:
             raise TakesLong
@@ -348,22 +330,22 @@ class TypedArguments:
             return self.validator.validate_json(data, strict=strict)
         except ValidationError:
             raise
-        except Exception as error:
-            raise self._crashed(error) from error
+        except BaseException as error:
+            raise self._crashed(error) from contained(error)
 
-    def _crashed(self, error: Exception) -> InvalidArguments:
+    def _crashed(self, error: BaseException) -> InvalidArguments:
         return checks.refusal(self.tool, [f"the arguments: the tool's own check raised {type_name(error)}"])
 
     def _misfit(self, error: ValidationError, arguments: dict[str, Any]) -> InvalidArguments:
         # Raised `from None`: pydantic's own error quotes the input.
         if self._is_long(error):
-            lines = self._first_lines(arguments) or [f"the arguments: have {error.error_count()} mistakes"]
+            count = error.error_count()
+            lines = [*self._first_lines(arguments), f"the arguments: have {count} mistakes"]
         else:
             lines = checks.describe(error, arguments, names=self.names)
         return checks.refusal(self.tool, lines)
 
     def _first_lines(self, arguments: dict[str, Any]) -> list[str]:
-        """Returns a line for each of the first problems, found by the JSON Schema; none if that finds nothing."""
         # Our validator stops at the first ones, where pydantic makes words of all.
         from ..limits import Limits
 
@@ -371,11 +353,10 @@ class TypedArguments:
             judge = Enforced(self.schema, Limits())
         except SchemaError:
             return []
-        lines, _ = judge.judge(arguments, decode=False, is_large=True, quick=False)
+        lines, _ = judge.judge(arguments, decode=False)
         return checks.listed(lines)
 
     def _is_long(self, error: ValidationError) -> bool:
-        """Returns whether pydantic would take long to make words of all errors."""
         # It makes them at once, and those of an enum name each option.
         count = error.error_count()
         if count <= FEW_ERRORS:

@@ -1,7 +1,6 @@
-"""Weighs the work that pydantic would make of arguments, before it begins.
+"""Weighs the work that pydantic would make of arguments, before it begins, in units of 0.1 µs.
 
-Input: pydantic's core schema, and plain JSON. Output: units of work, each 0.1 µs, or `TooHeavy`. The arguments are gone
-through beside the core schema, each part once for each schema that stands before it, and the work is added up.
+The arguments are gone through beside the core schema, each part once for each schema that stands before it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,8 @@ _BITS_PER_UNIT = 4  # of an integer that becomes a Decimal, which takes time qua
 _FREE_BITS = 1024
 
 _ANY = (dict, list)  # the containers of JSON
-_FANNING = frozenset({"union", "set", "frozenset"})
+_SETS = ("set", "frozenset")
+_FANNING = ("union", *_SETS)
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "int": (int,),
@@ -44,13 +44,11 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "bool": (bool,),
     "none": (type(None),),
     "decimal": (int, float, str),
-}
-"""The JSON that fits simple types as it is."""
+}  # the JSON that fits simple types as it is
 
 _SAFE = frozenset({"str", "bytes", "bool", "none", "float", "literal", "enum", "url", "multi-host-url"}) | frozenset(
     {"date", "time", "datetime", "timedelta"}
-)
-"""Types without many values of equal hashes that somebody could choose."""
+)  # types without many values of equal hashes that somebody could choose
 
 
 class TooHeavy(Exception):
@@ -58,17 +56,13 @@ class TooHeavy(Exception):
 
 
 class Weigher:
-    """Weighs arguments for pydantic's core schema of a tool's arguments."""
-
     def __init__(self, core: Any) -> None:
         self._core: Core = core
-        nodes = list(nodes_of(core))
-        self._definitions = {node["ref"]: node for node in nodes if "ref" in node}
-        has_fan = any(node.get("type") in _FANNING for node in nodes)
+        self._definitions = definitions_of(core)
+        has_fan = any(node["type"] in _FANNING for node in nodes_of(core))
         fan = fan_of(core, self._definitions) if has_fan else 1
         # Most tools have neither unions nor sets, and an ordinary call pays nothing.
-        self.light_chars = LARGE_CHARS // fan if fan else 0
-        """The most characters that cannot be too much work, and need not be weighed."""
+        self.light_chars = LARGE_CHARS // fan if fan else 0  # the most that need not be weighed
 
     def weigh(self, arguments: Mapping[str, Any], most: int) -> int:
         """Returns the units of work for one validation; at the worst it takes as long as that itself. Raises `TooHeavy`
@@ -82,8 +76,6 @@ class Weigher:
 
 
 class _Weighing:
-    """Weighs one value, part by part."""
-
     def __init__(self, definitions: Mapping[str, Core], most: int) -> None:
         self._definitions = definitions
         self._known: dict[tuple[int, int], int] = {}  # the weight of a value by a schema, both by their ids
@@ -136,7 +128,6 @@ class _Weighing:
         self._spend(_ERROR)
 
     def _unknown(self, core: Core, value: Any, depth: int) -> None:
-        """Weighs a container for a type that this module does not know."""
         # Such a type may look at all parts of the value by each schema inside it; one without any is simple.
         held = schemas_in(core)
         if not held and core["type"] != "any":
@@ -147,7 +138,7 @@ class _Weighing:
 
     def _union(self, core: Core, value: Any, depth: int) -> None:
         self._alternatives += 1
-        for choice in choices_of(core):
+        for choice in schemas_in(core):
             self._spend(_TRY + 2 * depth)
             self.weigh(choice, value, depth)
         self._alternatives -= 1
@@ -245,7 +236,7 @@ class _Weighing:
         core = judging(core, self._definitions)
         if core["type"] != "union":
             return {core["type"]}
-        return {kind for choice in choices_of(core) for kind in self._kinds(choice)}
+        return {kind for choice in schemas_in(core) for kind in self._kinds(choice)}
 
 
 def _may_collide(item: Any) -> bool:
@@ -258,62 +249,79 @@ def _may_collide(item: Any) -> bool:
 _FIELDS = ("model-fields", "named-tuple", "typed-dict", "dataclass-args", "arguments", "arguments-v3")
 _CONTAINERS: Mapping[str, tuple[tuple[type, ...], Callable[[_Weighing, Core, Any, int], None]]] = {
     **dict.fromkeys(_FIELDS, (_ANY, _Weighing._fields)),  # a named tuple comes as a list
-    **dict.fromkeys(("list", "generator"), ((list,), _Weighing._list)),
-    **dict.fromkeys(("set", "frozenset"), ((list,), _Weighing._set)),
+    **dict.fromkeys(("list", "generator", "deque"), ((list,), _Weighing._list)),
+    **dict.fromkeys(_SETS, ((list,), _Weighing._set)),
     "tuple": ((list,), _Weighing._tuple),
-    "dict": ((dict,), _Weighing._dict),
-}
-"""The JSON of each container, and the method that weighs it."""
+    **dict.fromkeys(("dict", "frozendict", "ordered-dict", "counter"), ((dict,), _Weighing._dict)),
+}  # the JSON of each container, and the method that weighs it
 
 _EITHER: Mapping[str, Callable[[_Weighing, Core, Any, int], None]] = {
     "union": _Weighing._union,
     "tagged-union": _Weighing._tagged_union,
     "chain": _Weighing._chain,
     "json": _Weighing._json,
-}
-"""Types of simple values and of containers alike, with the method that weighs each."""
+}  # types of simple values and of containers alike, with the method that weighs each
 
 
-# -- pydantic's core schemas -----------------------------------------------------------------------------------------
+# -- pydantic's core schemas --
 
 # https://docs.pydantic.dev/latest/api/pydantic_core_schema/
 
 Core: TypeAlias = Mapping[str, Any]
 
-NO_SCHEMAS = frozenset({"default", "metadata", "serialization", "expected", "members", "config", "cls", "function"})
-"""Keys of a core schema without another one below them."""
+NO_SCHEMAS = frozenset(
+    {"default", "metadata", "expected", "members", "config", "cls", "function", "custom_error_context"}
+    | {"serialization", "computed_fields", "json_schema_input_schema"}  # schemas that validate no argument
+)
+"""Keys of a core schema without one below them that validates. What is below any other key, and of any kind, is gone
+through: a later pydantic may have more of both."""
 
-FAN_OF_A_SET = 4
-"""A set's items, compared with each other, count as if so many alternatives were tried for each."""
+FAN_OF_A_SET = 4  # a set's items, compared with each other, count as if so many alternatives were tried for each
 
-_WRAPPERS = ("definitions", "nullable", "default", "model", "dataclass", "custom-error")
+_WRAPPERS = ("definitions", "nullable", "default", "model", "dataclass", "custom-error", "missing-sentinel")
 _FUNCTIONS = ("function-before", "function-after", "function-wrap")
 _INNER: Mapping[str, str] = {
     **dict.fromkeys((*_WRAPPERS, *_FUNCTIONS, "model-field", "typed-dict-field", "dataclass-field"), "schema"),
     "json-or-python": "json_schema",
     "lax-or-strict": "lax_schema",
     "call": "arguments_schema",
-}
-"""Schemas that pass the same value on to another one."""
+}  # schemas that pass the same value on to another one
 
 
-def nodes_of(core: Any) -> Iterator[dict[str, Any]]:
-    """Yields the schemas in a core schema, its definitions among them; without recursion."""
-    waiting, seen = [core], set[int]()
+def schemas_in(core: Core) -> list[Core]:
+    return [schema for key, value in core.items() if key not in NO_SCHEMAS for schema in _schemas_at(value)]
+
+
+def _schemas_at(value: Any) -> Iterator[Core]:
+    if isinstance(value, Mapping):
+        if isinstance(value.get("type"), str):
+            yield value
+            return
+        value = value.values()  # by the names of fields or tags, which may be called anything: `type`, too
+    elif not isinstance(value, (list, tuple)):
+        return
+    for one in value:
+        yield from _schemas_at(one)
+
+
+def nodes_of(core: Core, definitions: Mapping[str, Core] | None = None) -> Iterator[Core]:
+    """Yields a schema and all inside it, each once, without recursion; with `definitions`, those that it refers to
+    instead of those that it contains."""
+    waiting, seen = [core], {id(core)}
     while waiting:
         node = waiting.pop()
-        if not isinstance(node, (dict, list, tuple)) or id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, dict):
-            yield node
-            waiting.extend(value for key, value in node.items() if key not in NO_SCHEMAS)
-        else:
-            waiting.extend(node)
+        yield node
+        for part in schemas_in(node) if definitions is None else _parts(node, definitions):
+            if id(part) not in seen:
+                seen.add(id(part))
+                waiting.append(part)
+
+
+def definitions_of(core: Core) -> dict[str, Core]:
+    return {node["ref"]: node for node in nodes_of(core) if "ref" in node}
 
 
 def judging(core: Core, definitions: Mapping[str, Core]) -> Core:
-    """Returns the judging schema, behind those that pass the value on."""
     while True:
         kind = core["type"]
         if kind == "definition-ref":
@@ -341,31 +349,7 @@ def tag_of(discriminator: Any, value: Any) -> Any:
     return None
 
 
-def choices_of(core: Core) -> list[Core]:
-    """Returns the alternatives of a union."""
-    choices = core["choices"]
-    found = choices.values() if isinstance(choices, Mapping) else choices
-    return [choice[0] if isinstance(choice, tuple) else choice for choice in found]
-
-
-def schemas_in(core: Core) -> list[Core]:
-    """Returns the schemas directly inside a schema, those of its fields and the like among them."""
-    found: list[Core] = []
-    waiting: list[Any] = [value for key, value in core.items() if key not in NO_SCHEMAS]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Mapping):
-            if isinstance(node.get("type"), str) and "schema" not in node:
-                found.append(node)
-            else:
-                waiting.extend(value for key, value in node.items() if key not in NO_SCHEMAS)
-        elif isinstance(node, (list, tuple)):
-            waiting.extend(node)
-    return found
-
-
 def fields_of(core: Core) -> Iterable[tuple[tuple[str, ...], Core]]:
-    """Yields the fields of an object, each with its possible names and its schema."""
     if "arguments_schema" in core:
         for argument in core["arguments_schema"]:
             yield (argument["name"], *_aliases(argument.get("alias"))), argument["schema"]
@@ -377,7 +361,6 @@ def fields_of(core: Core) -> Iterable[tuple[tuple[str, ...], Core]]:
 
 
 def _aliases(alias: Any) -> tuple[str, ...]:
-    """Returns the keys that an alias begins with: one name, a path, or several of either."""
     if isinstance(alias, str):
         return (alias,)
     if not isinstance(alias, (list, tuple)):
@@ -391,13 +374,13 @@ def fan_of(core: Core, definitions: Mapping[str, Core]) -> int:
     """Returns the most alternatives that may be tried for any place of a value; 0 for no bound."""
     known: dict[int, int] = {}
 
-    def of(node: Any) -> int:
+    def of(node: Core) -> int:
         fan = known.get(id(node))
         if fan is None:
             known[id(node)] = 1  # for a schema that contains itself
             fans = [of(part) for part in _parts(node, definitions)]
-            fan = known[id(node)] = sum(fans) if _type(node) == "union" else max(fans, default=1)
-            if _type(node) in ("set", "frozenset"):
+            fan = known[id(node)] = sum(fans) if node["type"] == "union" else max(fans, default=1)
+            if node["type"] in _SETS:
                 fan = known[id(node)] = fan * FAN_OF_A_SET
         return fan
 
@@ -405,38 +388,14 @@ def fan_of(core: Core, definitions: Mapping[str, Core]) -> int:
         fan = of(core)
     except RecursionError:
         return 0
-    unions = [node for node in _reached(core, definitions) if _type(node) == "union"]
+    unions = [node for node in nodes_of(core, definitions) if node["type"] == "union"]
     # A union that contains itself multiplies its alternatives with each level of the value: no bound.
-    if any(node is union for union in unions for part in choices_of(union) for node in _reached(part, definitions)):
+    if any(node is union for union in unions for part in schemas_in(union) for node in nodes_of(part, definitions)):
         return 0
     return fan
 
 
-def _reached(core: Any, definitions: Mapping[str, Core]) -> Iterator[Any]:
-    """Yields a schema and all inside it or referred to by it, each once; without recursion."""
-    waiting, seen = [core], {id(core)}
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for part in _parts(node, definitions):
-            if id(part) not in seen:
-                seen.add(id(part))
-                waiting.append(part)
-
-
-def _parts(node: Any, definitions: Mapping[str, Core]) -> list[Any]:
-    if isinstance(node, (list, tuple)):
-        parts = list(node)
-    elif not isinstance(node, Mapping):
-        return []
-    elif node.get("type") == "union":
-        parts = list(choices_of(node))
-    elif node.get("type") == "definition-ref":
-        parts = [definitions[node["schema_ref"]]]
-    else:
-        parts = [value for key, value in node.items() if key not in NO_SCHEMAS and key != "definitions"]
-    return [part for part in parts if isinstance(part, (Mapping, list, tuple))]
-
-
-def _type(node: Any) -> Any:
-    return node.get("type") if isinstance(node, Mapping) else None
+def _parts(node: Core, definitions: Mapping[str, Core]) -> list[Core]:
+    if node["type"] == "definition-ref":
+        return [definitions[node["schema_ref"]]]
+    return [node["schema"]] if node["type"] == "definitions" else schemas_in(node)

@@ -212,8 +212,8 @@ function waitsSection(call) {
           { class: "dim" },
           call.tries.length
             ? "for nothing: it ran as soon as it was ready"
-            : call.outcome === "server"
-              ? "not here: the provider ran it"
+            : isElsewhere(call)
+              ? `not here: ${OUTCOMES[call.outcome][0]}`
               : "it never came to run",
         ),
       ),
@@ -247,7 +247,7 @@ function attemptsSection(call) {
         make(
           "span",
           { class: "dim" },
-          call.outcome === "server" ? "not here: the provider ran it" : "none: the tool was never started",
+          isElsewhere(call) ? `not here: ${OUTCOMES[call.outcome][0]}` : "none: the tool was never started",
         ),
       ),
   );

@@ -1,8 +1,4 @@
-"""Draws a picture from a run's events, one by one.
-
-In go events in their order, each with the time of being seen or without; a `Picture` grows. Drawing takes constant time
-per event and never raises because of an event's content.
-"""
+"""Draws a picture from a run's events, one by one, in constant time each; no event's content makes it raise."""
 
 from __future__ import annotations
 
@@ -11,41 +7,13 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from .. import events as of
 from ..errors import ApprovalPending
-from ..events import (
-    AnswerRequested,
-    ApprovalRequested,
-    ApprovalResolved,
-    AttemptDiscarded,
-    CausedEvent,
-    Event,
-    EventBase,
-    EventsDropped,
-    MessageAdded,
-    Observation,
-    ReasoningDelta,
-    ReasoningEnd,
-    ReasoningStart,
-    RefusalDelta,
-    StepEnd,
-    StepStart,
-    StreamEnd,
-    StreamStart,
-    StreamWarning,
-    TextDelta,
-    TextEnd,
-    TextStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-    ToolCallValidated,
-    ToolProgress,
-    ToolStarted,
-)
+from ..events import Event
+from ..ground import cut
 from ..observers import EarlyEnd
 from ..parts import RUN_OUTCOMES, WAITS
 from ..telemetry.names import Prices, checked_prices, cost_of
-from ..text import cut
 from .lanes import CallLane, Lane, RunHead, Span, StepLane, StreamPiece, Try
 from .picture import (
     APPROVAL,
@@ -65,16 +33,16 @@ from .summary import MOST_OPENING, CallLabels, question_in, sum_up, text_of
 
 MOST_CHARS = 100_000  # characters of one result or error: a page shows it in one piece
 PROVIDERS, LEFT = "server", "left_alone"
-"""The ends of calls that have no observation: run by the provider, or reported and left to others."""
+ELSEWHERE = {PROVIDERS: "run by the provider", LEFT: "run by others"}  # these ends in words
 
-_PIECES: Mapping[type[EventBase], str] = {
-    TextStart: "text",
-    TextDelta: "text",
-    TextEnd: "text",
-    ReasoningStart: "reasoning",
-    ReasoningDelta: "reasoning",
-    ReasoningEnd: "reasoning",
-    RefusalDelta: "refusal",
+_PIECES: Mapping[type[of.EventBase], str] = {
+    of.TextStart: "text",
+    of.TextDelta: "text",
+    of.TextEnd: "text",
+    of.ReasoningStart: "reasoning",
+    of.ReasoningDelta: "reasoning",
+    of.ReasoningEnd: "reasoning",
+    of.RefusalDelta: "refusal",
 }
 
 
@@ -96,12 +64,10 @@ def draw(events: Iterable[Event], *, content: bool = True, title: str = "", pric
     return drawing.finish()
 
 
-# -- from events to lanes ----------------------------------------------------------------------------------------------
+# -- from events to lanes --
 
 
 class Drawing:
-    """Puts events into a picture as they come."""
-
     def __init__(
         self, picture: Picture, *, content: bool = True, prices: Prices | None = None, lacks_ends: bool = False
     ) -> None:
@@ -128,8 +94,8 @@ class Drawing:
         """Draws an event. `at` is the time of being seen, on `time.monotonic`, for deltas, which have none."""
         if not self.picture.admits():
             return
-        if isinstance(event, CausedEvent):
-            self._tick(event.requested_at if isinstance(event, StepStart) else None)
+        if isinstance(event, of.CausedEvent):
+            self._tick(event.requested_at if isinstance(event, of.StepStart) else None)
             self._tick(event.time or at)
             self._boundary(event)
         else:
@@ -147,12 +113,10 @@ class Drawing:
             self.picture.note_missed(end.tool_name, end.reason)
 
     def begin_run(self, run_id: str, name: str | None) -> None:
-        """Begins a run whose end will be announced."""
         run = self._begin_run(run_id)
         run.name, run.is_entered = name, True
 
     def end_run(self, outcome: str | None, error: BaseException | None = None) -> None:
-        """Draws the end of the run."""
         if self._run is None:
             return
         if outcome is None and isinstance(error, Exception):
@@ -168,6 +132,12 @@ class Drawing:
         return self.picture
 
     # -- time --
+
+    def set_clock(self, moment: float, at: float) -> None:
+        """Begins to read another clock: its `moment` is `at` seconds into the picture, or now if that is later."""
+        self._place_late(self._now)
+        if self._origin is not None:  # else it is that of the first event
+            self._origin = moment - max(self._now, at)
 
     def _tick(self, time: float | None) -> None:
         if time is None:
@@ -206,18 +176,16 @@ class Drawing:
             self.picture.touch(step)
 
     def _grown(self, event: Event) -> tuple[StreamPiece | None, str]:
-        """Returns the piece that a delta continues, and its text."""
-        if isinstance(event, ToolCallDelta):
+        if isinstance(event, of.ToolCallDelta):
             call = self._calls.get(event.step, {}).get(event.call_id)
             return (None if call is None else self._piece(event.step, "call", call)), event.delta
-        if isinstance(event, (TextDelta, ReasoningDelta, RefusalDelta)):
+        if isinstance(event, (of.TextDelta, of.ReasoningDelta, of.RefusalDelta)):
             return self._piece(event.step, _PIECES[type(event)]), event.text
-        if isinstance(event, EventsDropped):
+        if isinstance(event, of.EventsDropped):
             self.picture.notes.append(f"events {event.from_seq} to {event.to_seq} were dropped")
         return None, ""
 
     def _piece(self, step: int, kind: str, call: CallLane | None = None) -> StreamPiece:
-        """Returns the open piece of this kind, or begins one."""
         key = (step, kind if call is None else call.ref)
         piece = self._open.get(key)
         if piece is None:
@@ -244,7 +212,7 @@ class Drawing:
 
     # -- boundaries --
 
-    def _boundary(self, event: CausedEvent) -> None:
+    def _boundary(self, event: of.CausedEvent) -> None:
         # The method of an event finds or makes the event's lane, writes down when it happened, and returns the lane, so
         # that the event's mark and the arrows from its causes can be placed.
         method = _DRAWS.get(type(event))
@@ -256,13 +224,12 @@ class Drawing:
         self._point(event, lane, causes)
         self.picture.touch(lane)
 
-    def _point(self, event: CausedEvent, lane: Lane, causes: tuple[int, ...]) -> None:
-        """Draws the arrows to a lane from the others that led to this event."""
+    def _point(self, event: of.CausedEvent, lane: Lane, causes: tuple[int, ...]) -> None:
         # Calls and answers have causes that a reader asks for. An arrow inside one lane shows nothing new; that from a
         # step to its call does, once: where the call is announced.
-        if not isinstance(lane, CallLane) and not isinstance(event, StepStart):
+        if not isinstance(lane, CallLane) and not isinstance(event, of.StepStart):
             return
-        own = {lane.ref} if isinstance(event, ToolCallStart) else {lane.ref, f"s{self._step(event.step).id}"}
+        own = {lane.ref} if isinstance(event, of.ToolCallStart) else {lane.ref, f"s{self._step(event.step).id}"}
         for cause in causes:
             mark = self.picture.marks[cause]
             if mark.ref not in own:
@@ -291,7 +258,7 @@ class Drawing:
         self.picture.title = self.picture.title or run_id
         return self._run
 
-    def _step_start(self, event: StepStart) -> Lane:
+    def _step_start(self, event: of.StepStart) -> Lane:
         # Another run begins with another id, as after `resume`; or with a number that has been, since a resumed run
         # keeps its id and numbers its steps anew.
         known = self._steps.get(event.step)
@@ -310,14 +277,14 @@ class Drawing:
         step.fed_by = [int(ref[1:]) for ref in refs if ref.startswith(CallLane.LETTER)]
         return step
 
-    def _stream_start(self, event: StreamStart) -> Lane:
+    def _stream_start(self, event: of.StreamStart) -> Lane:
         step = self._step(event.step)
         step.stream_start, step.wire, step.model = self._now, event.wire, event.model
         return step
 
-    def _stream_end(self, event: StreamEnd) -> Lane:
+    def _stream_end(self, event: of.StreamEnd) -> Lane:
         step = self._step(event.step)
-        step.stream_end, step.finish = self._now, event.finish
+        step.stream_end, step.finish, step.model = self._now, event.finish, event.model or step.model
         if event.error is not None:
             step.error = self._error_words(event.error)
         if event.usage is not None:
@@ -326,7 +293,7 @@ class Drawing:
         self._close_all(event.step)
         return step
 
-    def _attempt_discarded(self, event: AttemptDiscarded) -> Lane:
+    def _attempt_discarded(self, event: of.AttemptDiscarded) -> Lane:
         step = self._step(event.step)
         step.warnings.append((self._now, "attempt_discarded", event.error_type))
         step.opening = ""
@@ -334,7 +301,7 @@ class Drawing:
         self._end_calls(event.step)  # ids may recur
         return step
 
-    def _message_added(self, event: MessageAdded) -> Lane:
+    def _message_added(self, event: of.MessageAdded) -> Lane:
         step = self._step(event.step)
         step.warnings.append((self._now, "message_added", f"the user spoke, {_WHEN[event.when]}"))
         step.user_messages += [text for one in event.messages if (text := self._cut(text_of(one)))]
@@ -346,7 +313,7 @@ class Drawing:
             if at == number:
                 self._close(at, kind)
 
-    def _step_end(self, event: StepEnd) -> Lane:
+    def _step_end(self, event: of.StepEnd) -> Lane:
         return self._end_step(event.step, event.outcome)
 
     def _end_step(self, number: int, outcome: str | None) -> Lane:
@@ -364,62 +331,51 @@ class Drawing:
                 call.end, call.outcome = self._now, PROVIDERS if call.kind == "server" else LEFT
                 self.picture.touch(call)
 
-    def _warned(self, event: StreamWarning) -> Lane:
+    def _warned(self, event: of.StreamWarning) -> Lane:
         step = self._step(event.step)
         step.warnings.append((self._now, event.code, self._cut(event.detail)))
         return step
 
-    def _piece_start(self, event: CausedEvent) -> Lane:
+    def _piece_start(self, event: of.CausedEvent) -> Lane:
         kind = _PIECES[type(event)]
         self._close(event.step, kind)
         return self._piece(event.step, kind)
 
-    def _piece_end(self, event: CausedEvent) -> Lane:
-        whole = event.whole if isinstance(event, (TextEnd, ReasoningEnd)) else None
+    def _piece_end(self, event: of.CausedEvent) -> Lane:
+        whole = event.whole if isinstance(event, (of.TextEnd, of.ReasoningEnd)) else None
         # The end contradicts its deltas, and counts. What has grown stays as it was seen, with a warning beside it.
         if whole is not None:
             step = self._step(event.step)
             step.warnings.append((self._now, "text_replaced", self._cut(whole)))
-            if isinstance(event, TextEnd):
+            if isinstance(event, of.TextEnd):
                 step.opening = ""
                 self._open_with(event.step, whole if self.content else "")
         return self._close(event.step, _PIECES[type(event)]) or self._step(event.step)
 
     # -- calls --
 
-    def _call_start(self, event: ToolCallStart) -> Lane:
-        call = CallLane(
-            id=len(self.picture.calls),
-            start=self._now,
-            step=self._step(event.step).id,
-            call_id=event.call_id,
-            name=event.name,
-            kind=event.kind,
-            index=event.index,
-            after=self._latest_text.get(event.step),
-        )
+    def _call_start(self, event: of.ToolCallStart) -> Lane:
+        after = self._latest_text.get(event.step)
+        call = self._new_call(event, event.name, kind=event.kind, index=event.index, after=after)
+        self._piece(event.step, "call", call)
+        return call
+
+    def _new_call(self, event: Any, name: str, **facts: Any) -> CallLane:
+        number, step = len(self.picture.calls), self._step(event.step).id
+        call = CallLane(id=number, start=self._now, step=step, call_id=event.call_id, name=name, **facts)
         self._calls.setdefault(event.step, {})[event.call_id] = call
         self.picture.add(call)
-        self._piece(event.step, "call", call)
         return call
 
     def _call(self, event: Any) -> CallLane:
         call = self._calls.get(event.step, {}).get(event.call_id)
         if call is None:  # asked for in an earlier run, or before the observer came
-            name: str = event.call.name if isinstance(event, (ToolCallEnd, ToolCallValidated)) else event.tool_name
-            call = CallLane(
-                id=len(self.picture.calls),
-                start=self._now,
-                step=self._step(event.step).id,
-                call_id=event.call_id,
-                name=name,
-                index=getattr(event, "index", 0),
-            )
-            self._calls.setdefault(event.step, {})[event.call_id] = call
-            self.picture.add(call)
+            has_call = isinstance(event, (of.ToolCallEnd, of.ToolCallValidated))
+            name = event.call.name if has_call else event.tool_name
+            call = self._new_call(event, name, index=getattr(event, "index", 0))
         return call
 
-    def _call_end(self, event: ToolCallEnd) -> Lane:
+    def _call_end(self, event: of.ToolCallEnd) -> Lane:
         call = self._call(event)
         self._close(event.step, call.ref)
         call.whole, call.problem, call.name = self._now, event.call.problem, event.call.name or call.name
@@ -433,37 +389,39 @@ class Drawing:
                 self.picture.touch(one)
         return call
 
-    def _validated(self, event: ToolCallValidated) -> Lane:
+    def _validated(self, event: of.ToolCallValidated) -> Lane:
         call = self._call(event)
         call.ready = self._now
         return call
 
-    def _approval(self, event: ApprovalRequested) -> Lane:
-        call = self._call(event)
-        call.waits += waits_before(call, self._step(event.step).stream_end, self._now)
+    def _approval(self, event: of.ApprovalRequested) -> Lane:
+        call = self._ask(event, APPROVAL)
         call.facts += [(ORIGIN, str(finding)) for finding in event.findings]
-        self._asked[call.id] = wait = Span(reason=APPROVAL, start=self._now)
-        call.waits.append(wait)
         return call
 
-    def _handed_out(self, event: AnswerRequested) -> Lane:
+    def _handed_out(self, event: of.AnswerRequested) -> Lane:
+        return self._ask(event, WAITS["answer"].words)
+
+    def _ask(self, event: Any, reason: str) -> CallLane:
         call = self._call(event)
         call.waits += waits_before(call, self._step(event.step).stream_end, self._now)
-        self._asked[call.id] = wait = Span(reason=WAITS["answer"].words, start=self._now)
+        self._asked[call.id] = wait = Span(reason=reason, start=self._now)
         call.waits.append(wait)
         return call
 
-    def _decided(self, event: ApprovalResolved) -> Lane:
+    def _asked_of(self, event: Any) -> CallLane:
         call = self._call(event)
         if (wait := self._asked.pop(call.id, None)) is not None:
             wait.end = self._now
+        return call
+
+    def _decided(self, event: of.ApprovalResolved) -> Lane:
+        call = self._asked_of(event)
         call.facts.append((DECIDED, _words_of(event)))
         return call
 
-    def _started(self, event: ToolStarted) -> Lane:
-        call = self._call(event)
-        if (wait := self._asked.pop(call.id, None)) is not None:
-            wait.end = self._now
+    def _started(self, event: of.ToolStarted) -> Lane:
+        call = self._asked_of(event)
         if not call.tries:
             call.waits += waits_before(call, self._step(event.step).stream_end, self._now)
         # An attempt that failed has no event of its own. Its end is known with the next attempt, its error with the
@@ -473,7 +431,7 @@ class Drawing:
         call.tries.append(Try(number=event.attempt, start=self._now))
         return call
 
-    def _observed(self, event: Observation) -> Lane:
+    def _observed(self, event: of.Observation) -> Lane:
         call = self._call(event)
         call.end, call.outcome, call.name = self._now, event.outcome, event.tool_name or call.name
         for wait in call.waits:
@@ -506,36 +464,34 @@ UNREAD = frozenset({"discarded", "suspended"})  # the ends whose text no model r
 _FAILED_RUNS = frozenset(outcome for outcome, facts in RUN_OUTCOMES.items() if facts.is_error)
 _WHEN = {"next": "behind the results", "now": "at once"}
 
-_DRAWS: Mapping[type[EventBase], Callable[[Any, Any], Lane]] = {
-    StepStart: Drawing._step_start,
-    StreamStart: Drawing._stream_start,
-    StreamEnd: Drawing._stream_end,
-    AttemptDiscarded: Drawing._attempt_discarded,
-    MessageAdded: Drawing._message_added,
-    StepEnd: Drawing._step_end,
-    StreamWarning: Drawing._warned,
-    TextStart: Drawing._piece_start,
-    TextEnd: Drawing._piece_end,
-    ReasoningStart: Drawing._piece_start,
-    ReasoningEnd: Drawing._piece_end,
-    ToolCallStart: Drawing._call_start,
-    ToolCallEnd: Drawing._call_end,
-    ToolCallValidated: Drawing._validated,
-    ApprovalRequested: Drawing._approval,
-    ApprovalResolved: Drawing._decided,
-    AnswerRequested: Drawing._handed_out,
-    ToolStarted: Drawing._started,
-    ToolProgress: Drawing._call,
-    Observation: Drawing._observed,
+_DRAWS: Mapping[type[of.EventBase], Callable[[Any, Any], Lane]] = {
+    of.StepStart: Drawing._step_start,
+    of.StreamStart: Drawing._stream_start,
+    of.StreamEnd: Drawing._stream_end,
+    of.AttemptDiscarded: Drawing._attempt_discarded,
+    of.MessageAdded: Drawing._message_added,
+    of.StepEnd: Drawing._step_end,
+    of.StreamWarning: Drawing._warned,
+    of.TextStart: Drawing._piece_start,
+    of.TextEnd: Drawing._piece_end,
+    of.ReasoningStart: Drawing._piece_start,
+    of.ReasoningEnd: Drawing._piece_end,
+    of.ToolCallStart: Drawing._call_start,
+    of.ToolCallEnd: Drawing._call_end,
+    of.ToolCallValidated: Drawing._validated,
+    of.ApprovalRequested: Drawing._approval,
+    of.ApprovalResolved: Drawing._decided,
+    of.AnswerRequested: Drawing._handed_out,
+    of.ToolStarted: Drawing._started,
+    of.ToolProgress: Drawing._call,
+    of.Observation: Drawing._observed,
 }
-"""How each event is drawn; any other is a mark on its step."""
 
 
 _LAST_AT = 253_402_300_800  # the year 10,000, which a recording may name and a date may not have
 
 
-def _words_of(event: ApprovalResolved) -> str:
-    """Returns a decision in words: what, by whom and when."""
+def _words_of(event: of.ApprovalResolved) -> str:
     verdict = "approved" if event.approved else "denied"
     if event.arguments is not None:
         verdict += " with other arguments"

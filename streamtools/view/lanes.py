@@ -14,29 +14,22 @@ SHORTEST_S = 0.005  # a wait that is worth showing; less is the dispatcher's own
 
 @dataclass(slots=True, kw_only=True)
 class Span:
-    """A length of time with a reason: a wait."""
-
     reason: str
     start: float
     end: float | None = None
 
     def row(self) -> list[Any]:
-        """Returns the row for a page."""
         return [self.reason, micros(self.start), micros(self.end)]
 
 
 @dataclass(slots=True, kw_only=True)
 class Try:
-    """One attempt at a call."""
-
     number: int
     start: float
     end: float | None = None
-    error: str | None = None
-    """The type of its error; None if it did not fail, or nothing is known of it."""
+    error: str | None = None  # the type of its error; None if it did not fail, or nothing is known of it
 
     def row(self) -> list[Any]:
-        """Returns the row for a page."""
         return [self.number, micros(self.start), micros(self.end), self.error]
 
 
@@ -62,22 +55,15 @@ class RunHead(Lane):
 
     LETTER: ClassVar[str] = "r"
     run_id: str
-    name: str | None = None
-    """The agent's name, where the run has one."""
-    question: str | None = None
-    """The latest text of the user's in its first request."""
-    outcome: str | None = None
-    """Its `RunOutcome`; None while it goes on, or if nobody says."""
-    error: str | None = None
-    """Type and text of the error that ended it."""
-    is_entered: bool = False
-    """True if its end will be announced."""
+    name: str | None = None  # the agent's name, where the run has one
+    question: str | None = None  # the latest text of the user's in its first request
+    outcome: str | None = None  # its `RunOutcome`; None while it goes on, or if nobody says
+    error: str | None = None  # type and text of the error that ended it
+    is_entered: bool = False  # True if its end will be announced
 
 
 @dataclass(slots=True, kw_only=True)
 class StepLane(Lane):
-    """One model response with its calls."""
-
     LETTER: ClassVar[str] = "s"
     run: int
     number: int
@@ -88,71 +74,50 @@ class StepLane(Lane):
     stream_start: float | None = None
     stream_end: float | None = None
     finish: str | None = None
-    error: str | None = None
-    """Type and text of the error that ended the stream."""
+    error: str | None = None  # type and text of the error that ended the stream
     usage: Usage | None = None
-    cost: float | None = None
-    """By the prices that were given, in their currency."""
-    fed_by: list[int] = field(default_factory=list)
-    """The calls whose results this answer had, by `CallLane.id`."""
-    warnings: list[tuple[float, str, str]] = field(default_factory=list)
-    """Time, code and text of each deviation that was tolerated."""
-    opening: str = ""
-    """The beginning of its text."""
-    user_messages: list[str] = field(default_factory=list)
-    """What the user said into the run before it."""
+    cost: float | None = None  # by the prices that were given, in their currency
+    fed_by: list[int] = field(default_factory=list)  # the calls whose results this answer had, by `CallLane.id`
+    warnings: list[tuple[float, str, str]] = field(default_factory=list)  # time, code and text
+    opening: str = ""  # the beginning of its text
+    user_messages: list[str] = field(default_factory=list)  # what the user said into the run before it
     waited_for: str | None = None
     """The lane that ended last, so that the next step had to wait for it: a call, or the step for its response."""
-    saved: float = 0.0
-    """Seconds by which it would have been longer, had its calls begun at the end of the response."""
+    saved: float = 0.0  # seconds by which it would have been longer, had its calls begun at the end of the response
 
 
 @dataclass(slots=True, kw_only=True)
 class CallLane(Lane):
-    """One call, from its announcement to its outcome."""
-
     LETTER: ClassVar[str] = "c"
     step: int
     call_id: str
     name: str
     kind: str = "function"
     index: int = 0
-    whole: float | None = None
-    """The time at which its arguments had ended."""
-    ready: float | None = None
-    """The time at which they were found valid."""
+    whole: float | None = None  # the time at which its arguments had ended
+    ready: float | None = None  # the time at which they were found valid
     outcome: str | None = None
-    problem: str | None = None
-    """Code of what is wrong with the arguments."""
-    error: str | None = None
-    """Why it is not ``ok``: type, then text."""
+    problem: str | None = None  # code of what is wrong with the arguments
+    error: str | None = None  # why it is not `ok`: type, then text
     waits: list[Span] = field(default_factory=list)
     tries: list[Try] = field(default_factory=list)
-    after: int | None = None
-    """The piece of text or reasoning before it in the stream, by `StreamPiece.id`."""
-    arguments: str | None = None
-    """The arguments, where they are not in the growth."""
-    argument: str | None = None
-    """The argument that tells it from the other calls of its tool, in a few words."""
+    after: int | None = None  # the piece of text or reasoning before it in the stream, by `StreamPiece.id`
+    arguments: str | None = None  # the arguments, where they are not in the growth
+    argument: str | None = None  # the argument that tells it from the other calls of its tool, in a few words
     result: str | None = None
     to_model: str | None = None
     """The text for the model instead of a result. It has read it if the next step is fed by this call."""
     result_type: str | None = None
-    facts: list[tuple[str, str]] = field(default_factory=list)
-    """Other facts of the call record, as label and text."""
+    facts: list[tuple[str, str]] = field(default_factory=list)  # other facts of the call record, as label and text
 
 
 @dataclass(slots=True, kw_only=True)
 class StreamPiece(Lane):
-    """One piece of a response as it arrived: text, reasoning, a refusal, or a call's arguments."""
-
     LETTER: ClassVar[str] = "p"
     step: int
     kind: str
-    call: int | None = None
-    """The call whose arguments these are."""
+    call: int | None = None  # the call whose arguments these are
 
 
 def micros(seconds: float | None) -> int | None:
-    """Returns whole microseconds."""
     return None if seconds is None else round(seconds * 1_000_000)

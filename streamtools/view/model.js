@@ -149,6 +149,7 @@ const outcomeOf = (lane) => lane.outcome ?? "running";
 const endOf = (lane) => lane.end ?? model.length;
 const wordOf = (lane) => (OUTCOMES[outcomeOf(lane)] ?? [outcomeOf(lane), "odd"])[0];
 const moodOf = (lane) => (OUTCOMES[outcomeOf(lane)] ?? ["", "odd"])[1];
+const isElsewhere = (call) => call.outcome === "server" || call.outcome === "left_alone";
 const reasonOf = (reason) => REASONS[reason] ?? reason.replaceAll("_", " ");
 const stepName = (step) => `Step ${step.number + 1}`;
 const nameOf = (lane) =>

@@ -1,7 +1,6 @@
 """Packs a whole patch for a page's file: a run of a million events is 30 MB then, and read within seconds.
 
-In go the columns and rows of `Picture.patch`; out come differences instead of numbers that grow, one text instead of
-one for each delta, and no text twice. The page's script unpacks them (``unpack`` in ``model.js``).
+The page's script unpacks it (``unpack`` in ``model.js``).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from typing import Any
 
 
 def packed(data: dict[str, Any]) -> dict[str, Any]:
-    """Returns a patch whose growth, marks and calls are packed."""
     pieces, seqs, times, texts = data["growth"]
     growth = [_steps(pieces), _steps(seqs), _steps(times), [_units(text) for text in texts], "".join(texts)]
     arguments = _joined(data["pieces"], pieces, texts)

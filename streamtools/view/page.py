@@ -1,11 +1,7 @@
-"""Shows a run as one self-contained HTML file, or as a page that grows while the run goes on.
+"""Shows a run as one self-contained HTML file, which loads nothing, or as an ASGI page that grows while it goes on.
 
-**A file.** In go a picture, a watch or events; out comes a document, which loads nothing. Model output, tool names and
-results are never markup in it. `draw_recordings` makes a picture of recordings, where every delta has the moment of its
-chunk.
-
-**A live page**, by an ASGI application. In go requests; out come the page, and server-sent events, each with the lanes
-that have changed since the one before. The run neither waits for a reader nor keeps anything for it.
+Model output, tool names and results are never markup in either. The run neither waits for a reader nor keeps anything
+for it.
 """
 
 from __future__ import annotations
@@ -24,41 +20,27 @@ import anyio
 import orjson
 
 from ..events import Event, EventBase
+from ..ground import well_formed_tree
 from ..parts import COUNTS, OUTCOMES, STEP_OUTCOMES, WAITS, CountFacts
 from ..record import Recording
-from ..text import well_formed_tree
-from .drawing import LEFT, PROVIDERS, Drawing, draw
+from .drawing import ELSEWHERE, LEFT, PROVIDERS, Drawing, draw
 from .packing import packed
 from .picture import Picture, Seen
 from .watch import Watch
 
-__all__ = ["LiveView", "draw_recordings", "page"]
-
-
-_OF_LANES = {
-    PROVIDERS: ("run by the provider", "live"),
-    LEFT: ("left to others", "mute"),
+_OF_LANES = {  # what is shown of calls without an outcome, or at a moment before their end
+    PROVIDERS: (ELSEWHERE[PROVIDERS], "live"),
+    LEFT: (ELSEWHERE[LEFT], "mute"),
     "running": ("running", "live"),
     "before": ("not begun", "mute"),
     "written": ("its arguments arrive", "live"),
     "waiting": ("waits", "live"),
 }
-"""What is shown of calls without an outcome, or at a moment before their end."""
 _STYLE = ("page.css",)
 _SCRIPT = (
-    "model.js",
-    "scale.js",
-    "rows.js",
-    "timeline.js",
-    "moments.js",
-    "overview.js",
-    "details.js",
-    "sums.js",
-    "copy.js",
-    "head.js",
-    "events.js",
-    "page.js",
-)
+    "model.js", "scale.js", "rows.js", "timeline.js", "moments.js", "overview.js", "details.js", "sums.js", "copy.js",
+    "head.js", "events.js", "page.js",
+)  # fmt: skip
 
 
 def page(run: Watch | Picture | Iterable[Event], *, title: str | None = None, live: str | None = None) -> str:
@@ -84,7 +66,6 @@ def page(run: Watch | Picture | Iterable[Event], *, title: str | None = None, li
 
 
 def document(data: dict[str, Any], *, live: str | None) -> str:
-    """Returns the page that shows a patch from the beginning."""
     # Style and script are in the page and named by their hashes, so that the policy lets nothing else run, whatever a
     # text might bring into the page. A live page reads its patches from its own server alone.
     style, script = _asset(_STYLE), _asset(_SCRIPT)
@@ -107,7 +88,6 @@ def document(data: dict[str, Any], *, live: str | None) -> str:
 
 
 def _words() -> dict[str, Any]:
-    """Returns the vocabularies as the page shows them: outcomes with their tones, waits, and counts."""
     tones: dict[str, str] = {word: facts.tone for word, facts in STEP_OUTCOMES.items()}
     tones |= {word: facts.tone for word, facts in OUTCOMES.items()}
     outcomes = {word: (word.replace("_", " "), tone) for word, tone in tones.items()}
@@ -129,11 +109,14 @@ def _json(data: dict[str, Any]) -> str:
     """Returns JSON that cannot end its script element."""
     # The parser of HTML looks for `</script` in a script's text, and treats `<!--` in its own way: no `<` may stand in
     # it. Inside a JSON string, where alone it occurs, the escape has the same meaning.
+    return _dumped(data).decode().replace("<", "\\u003c")
+
+
+def _dumped(data: Any) -> bytes:
     try:
-        written = orjson.dumps(data)
+        return orjson.dumps(data)
     except TypeError:  # half a surrogate pair, which a model's text may contain
-        written = orjson.dumps(well_formed_tree(data))
-    return written.decode().replace("<", "\\u003c")
+        return orjson.dumps(well_formed_tree(data))
 
 
 def _hash(text: str) -> str:
@@ -146,7 +129,7 @@ def _asset(names: tuple[str, ...]) -> str:
     return "\n".join(room.joinpath(name).read_text(encoding="utf-8") for name in names)
 
 
-# -- the page of a run that goes on ------------------------------------------------------------------------------------
+# -- the page of a run that goes on --
 #
 # By the ASGI specification: https://asgi.readthedocs.io/en/latest/specs/www.html
 
@@ -220,7 +203,6 @@ class LiveView:
     async def __call__(
         self, scope: _Message, receive: Callable[[], Awaitable[_Message]], send: Callable[[_Message], Awaitable[None]]
     ) -> None:
-        """Serves one request."""
         if scope["type"] != "http":
             raise ValueError(f"LiveView serves http, not {scope['type']}")
         # Before anything of the run is answered, a missing path included.
@@ -252,7 +234,6 @@ class LiveView:
         return len(given) == 1 and secrets.compare_digest(given[0].encode(), self._token.encode())
 
     def _is_asked_by_name(self, scope: _Message) -> bool:
-        """Returns whether a request names a host that stands for this server."""
         # DNS rebinding: a page of `evil.example` may let that name lead to 127.0.0.1, and then reads what is served
         # there as its own; its browser still sends `Host: evil.example`, which no script can change
         # (https://fetch.spec.whatwg.org/#forbidden-request-header). The port proves nothing, and differs behind a
@@ -307,12 +288,8 @@ async def _until_gone(receive: Callable[[], Awaitable[_Message]], scope: anyio.C
 
 
 def _event(name: str, data: Any) -> _Message:
-    # JSON has no raw line ends, so that one data field is enough.
-    try:
-        text = orjson.dumps(data)
-    except TypeError:  # half a surrogate pair
-        text = orjson.dumps(well_formed_tree(data))
-    return {"type": "http.response.body", "body": b"event: %s\ndata: %s\n\n" % (name.encode(), text), "more_body": True}
+    body = b"event: %s\ndata: %s\n\n" % (name.encode(), _dumped(data))  # JSON has no raw line ends
+    return {"type": "http.response.body", "body": body, "more_body": True}
 
 
 async def _answer(
@@ -326,11 +303,14 @@ def draw_recordings(recordings: Iterable[Recording], title: str = "") -> Picture
     """Returns the picture of one run, or of several in one.
 
     Args:
-        recordings: the runs, in order; `Recording.read_all` returns those of a file.
+        recordings: the runs, in any order; `Recording.read_all` returns those of a file. They are shown by their
+            begin, one after the other also where they overlapped.
         title: the headline; by default the first run's id.
     """
     drawing = Drawing(Picture(title), lacks_ends=True)
-    for recording in recordings:
+    sorted_by_begin = sorted(recordings, key=lambda one: one.began)
+    for recording in sorted_by_begin:
+        drawing.set_clock(recording.began_at, (recording.began - sorted_by_begin[0].began).total_seconds())
         for at, entry in recording.timed():
             if isinstance(entry, EventBase):
                 drawing.feed(entry, at)

@@ -1,8 +1,7 @@
 """Holds the picture of a run: its steps, its calls, the pieces of its streams, and the arrows between them.
 
-In go lanes and growth, in order; out come patches for a page (`Picture.patch`), which are plain JSON: the whole
-picture, or the lanes that have changed since a reader looked. Times are seconds from the run's first event; patches
-have whole microseconds. A picture is bounded by `max_events` and `max_chars`, and counts what it leaves out.
+Times are seconds from the run's first event; patches have whole microseconds. A picture is bounded by `max_events` and
+`max_chars`, and counts what it leaves out.
 """
 
 from __future__ import annotations
@@ -13,48 +12,37 @@ from typing import Any
 
 from ..errors import ToolFailed
 from ..events import Observation
+from ..ground import cut, type_name
 from ..limits import checked_bound
 from ..parts import WAITS, Wait
 from ..record import RecordedError
-from ..text import cut, type_name
 from .lanes import SHORTEST_S, CallLane, Lane, RunHead, Span, StepLane, StreamPiece, Usage, micros
 from .summary import MOST_OPENING, answer_of, head_of, reason_of, short
 
-MAX_EVENTS = 200_000
-"""Events of one picture; a page of 100,000 opens within two seconds."""
-MAX_CHARS = 8_000_000
-"""Characters of one picture's texts."""
+MAX_EVENTS = 200_000  # events of one picture; a page of 100,000 opens within two seconds
+MAX_CHARS = 8_000_000  # characters of one picture's texts
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One event that is not a delta."""
-
     seq: int
     time: float
     kind: str
     ref: str
-    causes: tuple[int, ...]
-    """Positions of its causes in `Picture.marks`."""
+    causes: tuple[int, ...]  # positions of its causes in `Picture.marks`
 
     def row(self) -> list[Any]:
-        """Returns the row for a page."""
         return [self.seq, micros(self.time), self.kind, self.ref, list(self.causes)]
 
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A cause and its effect in another lane."""
-
     source: str
-    left: float
-    """When the cause happened."""
+    left: float  # when the cause happened
     target: str
-    reached: float
-    """When the effect happened, never before the cause."""
+    reached: float  # when the effect happened, never before the cause
 
     def row(self) -> list[Any]:
-        """Returns the row for a page."""
         return [self.source, micros(self.left), self.target, micros(self.reached)]
 
 
@@ -68,7 +56,7 @@ class Seen:
     arrows: int = 0
 
 
-# -- the picture -------------------------------------------------------------------------------------------------------
+# -- the picture --
 
 
 MOST_NOTES = 20
@@ -189,7 +177,6 @@ class Picture:
         }
 
     def _newer(self, version: int) -> Iterable[Lane]:
-        """Returns the lanes that have changed since, the oldest change first; looks at no others."""
         newer: list[Lane] = []
         for lane in reversed(self._changed.values()):
             if lane.version <= version:
@@ -267,23 +254,19 @@ def _present(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and value != []}
 
 
-# -- the record of a call ----------------------------------------------------------------------------------------------
+# -- the record of a call --
 
 
-BY_CODE = ("caller", "code that the model wrote")
-"""The fact of a call that the model has not made itself."""
+BY_CODE = ("caller", "code that the model wrote")  # the fact of a call that the model has not made itself
 
 
 def early_fact(fate: str, won_s: float) -> tuple[str, str]:
-    """Returns the fact of a call that was started early under a tap, as label and text."""
     return "early run", f"claimed, {won_s:.2f} s won" if fate == "claimed" else "nobody has asked for it"
 
 
-ORIGIN = "origin"
-"""The label of a fact about where an argument's value comes from."""
+ORIGIN = "origin"  # the label of a fact about where an argument's value comes from
 
-DECIDED = "approval"
-"""The label of a fact about what was decided, by whom and when."""
+DECIDED = "approval"  # the label of a fact about what was decided, by whom and when
 
 
 def facts_of(event: Observation) -> list[tuple[str, str]]:
@@ -315,7 +298,7 @@ def _words_of(error: BaseException, text: bool) -> str:
         return kind
 
 
-# -- the waits and attempts of a call ----------------------------------------------------------------------------------
+# -- the waits and attempts of a call --
 #
 # They are those of its observation. Until there is one they follow from the events before and after them.
 

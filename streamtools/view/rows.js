@@ -42,7 +42,7 @@ function layRows() {
 const isOpen = (group) =>
   state.open.has(group.ref) || (state.hits !== null && group.calls.some((call) => state.hits.has(call.ref)));
 const troubled = (call) =>
-  call.outcome !== undefined && !["ok", "server", "left_alone"].includes(call.outcome) ? call : null;
+  call.outcome !== undefined && call.outcome !== "ok" && !isElsewhere(call) ? call : null;
 
 // Calls of a step in order, many of one tool as a group; then many that failed for one reason, whatever their tools.
 function grouped(step) {

@@ -1,7 +1,4 @@
-"""Sums up a picture for readers: each call in a few words, how the run ended, and the time that overlapping has saved.
-
-In go the lanes of a picture that are complete, or a request; out come short texts and times. Nothing here reads events.
-"""
+"""Sums up a picture for readers: each call in a few words, how the run ended, and the time that overlap has saved."""
 
 from __future__ import annotations
 
@@ -16,22 +13,19 @@ from ..parts import OUTCOMES, RUN_OUTCOMES, STEP_OUTCOMES, WAITS, Tone
 from .lanes import SHORTEST_S, CallLane, RunHead, StepLane, micros
 
 MOST_ARGUMENT, MOST_ANSWER, MOST_OPENING = 60, 100, 200
-"""Characters of what is shown of arguments, of results, and of a step's text."""
 _MOST_READ = 10_000  # characters of arguments that are parsed
 _TURN_END = WAITS["turn_end"].words
-_FREED = frozenset(
+_FREED = frozenset(  # the waits that the end of another call ends
     WAITS[reason].words for reason in ("key", "tool_limit", "exclusive", "limit", "thread", "worker_busy")
 )
-"""The waits that the end of another call ends."""
 
 
 def short(text: str, most: int) -> str:
-    """Returns the beginning of a text in one line."""
     line = " ".join(text[: 4 * most].split())
     return line if len(line) <= most and len(text) <= 4 * most else f"{line[: most - 1]}…"
 
 
-# -- the question and the answers --------------------------------------------------------------------------------------
+# -- the question and the answers --
 
 
 def question_in(request: Mapping[str, Any]) -> str:
@@ -63,7 +57,6 @@ _TEXTS = ("text", "input_text")
 
 
 def answer_of(result: str | None) -> str | None:
-    """Returns a result in a few words; None if it is not known."""
     if result is None:
         return None
     value = _read(result) if result[:1] == '"' else None
@@ -132,7 +125,7 @@ def _read(text: str) -> Any:
         return None
 
 
-# -- the end of a run --------------------------------------------------------------------------------------------------
+# -- the end of a run --
 
 
 def outcome_of(runs: Sequence[RunHead], steps: Sequence[StepLane], calls: Iterable[CallLane]) -> str | None:
@@ -180,7 +173,7 @@ def _meaning(outcome: str | None) -> tuple[str | None, Tone]:
 
 
 def _ends_of(steps: Sequence[StepLane], calls: Iterable[CallLane]) -> Counter[str]:
-    """Counts calls by their end: one that waited, and went on in a resumed run, once."""
+    """Counts a call that waited, and went on in a resumed run, once."""
     ends: dict[Any, str] = {}
     latest: dict[str, Any] = {}
     for call in calls:
@@ -191,12 +184,11 @@ def _ends_of(steps: Sequence[StepLane], calls: Iterable[CallLane]) -> Counter[st
 
 
 def length_of(steps: Sequence[StepLane]) -> float:
-    """Returns the length of a picture, in seconds."""
     began = min((step.start for step in steps), default=0.0)
     return max((step.start if step.end is None else step.end for step in steps), default=0.0) - began
 
 
-# -- the time of a step ------------------------------------------------------------------------------------------------
+# -- the time of a step --
 
 
 def sum_up(step: StepLane, calls: Iterable[CallLane]) -> None:

@@ -1,16 +1,9 @@
-"""Shows a run in a terminal: the question, each step with its text and a row for each call, and the run's sums.
-
-    with TerminalView() as view:
-        async with agent_loop(..., trajectory=Trajectory(observers=[view])) as run: ...
-
-In go events, as to a `Watch`; out come the rows of `terminal_rows`, by `rich` (extra ``terminal``). Text of the model's
-and of tools is shown without its control characters, and never read as markup.
+"""Shows a run in a terminal, by `rich` (extra ``terminal``). Text of the model's and of tools is shown without its
+control characters, and never read as markup.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
@@ -19,21 +12,20 @@ from rich.live import Live
 from rich.text import Text
 
 from ..events import Event, StepEnd
-from ..observers import RunFacts
+from ..ground import one_line
+from ..observers import Observer, RunFacts
 from ..parts import OUTCOMES
-from ..text import one_line
+from .drawing import ELSEWHERE
 from .picture import Picture
 from .summary import head_of
 from .terminal_rows import COLOURS, StepRows, Texts, plain, seconds, tokens_in
 from .watch import Watch
 
-__all__ = ["TerminalView", "show"]
-
 A_SECOND = 8  # pictures
 LEAST_SAVED_S = 0.005  # that is worth a word
 
 
-class TerminalView:
+class TerminalView(Observer):
     """An observer that shows a run in the terminal. Use it as a context manager around the run.
 
     Args:
@@ -78,11 +70,6 @@ class TerminalView:
 
     # -- as an observer --
 
-    @property
-    def event_types(self) -> Collection[type[Event]] | None:
-        """All events."""
-        return None
-
     def on_event(self, event: Event) -> None:
         """Draws an event; prints the step that it ends."""
         self._watch.on_event(event)
@@ -96,10 +83,6 @@ class TerminalView:
     def end_run(self, outcome: str | None, error: BaseException | None) -> None:
         """Draws the end of the run."""
         self._watch.end_run(outcome, error)
-
-    def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
-        """Returns None: nothing is to be held."""
-        return None
 
     # -- showing --
 
@@ -119,7 +102,6 @@ class TerminalView:
 
 
 def show(picture: Picture, console: Console | None = None) -> None:
-    """Prints a run: its sums, the question, and every step."""
     console = Console() if console is None else console
     texts = Texts(picture)
     texts.take()
@@ -152,8 +134,11 @@ def _sums(picture: Picture) -> RenderableType:
 def _calls_in(count: int, failed: int, ends: dict[str, int]) -> str:
     words = [f"{failed} of {count} {'call' if count == 1 else 'calls'} failed"] if failed else []
     words = words or [f"{count} {'call' if count == 1 else 'calls'}"]
-    others = [(end, count) for end, count in ends.items() if end in OUTCOMES and OUTCOMES[end].tone not in _COUNTED]  # type: ignore[index]
-    return ", ".join([*words, *(f"{count} {end.replace('_', ' ')}" for end, count in others)])
+    shown: dict[str, str] = {
+        end: end.replace("_", " ") for end, facts in OUTCOMES.items() if facts.tone not in _COUNTED
+    }
+    shown |= ELSEWHERE
+    return ", ".join([*words, *(f"{count} {shown[end]}" for end, count in ends.items() if end in shown)])
 
 
 _COUNTED = ("good", "bad")

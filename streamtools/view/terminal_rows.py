@@ -1,8 +1,4 @@
-"""Draws the rows of one step for a terminal: what was asked and said, the model's time, and what each call did.
-
-In goes a step of a picture; out come lines that are as wide as the terminal is, or less: a row for each call with its
-argument, its answer and its bar, and below it what does not fit. Many calls of one tool share a row.
-"""
+"""Draws the rows of one step for a terminal: what was asked and said, the model's time, and what each call did."""
 
 from __future__ import annotations
 
@@ -14,9 +10,9 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
+from ..ground import cut, one_line, printable
 from ..parts import OUTCOMES, Tone
-from ..text import cut, one_line, printable
-from .drawing import LEFT, PROVIDERS
+from .drawing import ELSEWHERE, LEFT, PROVIDERS
 from .lanes import CallLane, StepLane, StreamPiece
 from .picture import APPROVAL, BY_CODE, DECIDED, ORIGIN, Picture
 from .summary import MOST_ANSWER, answer_of, reason_of, short
@@ -25,18 +21,15 @@ from .summary import MOST_ANSWER, answer_of, reason_of, short
 COLOURS: dict[Tone, str] = {
     "good": "green", "bad": "red", "held": "yellow", "mute": "yellow", "odd": "magenta", "live": "cyan",
 }  # fmt: skip
-SHAPES: dict[str, tuple[str, str]] = {
+SHAPES: dict[str, tuple[str, str]] = {  # the shape and the colour of each outcome
     **{outcome: (facts.sign, COLOURS[facts.tone]) for outcome, facts in OUTCOMES.items()},
     PROVIDERS: ("☁", "cyan"),
     LEFT: ("→", "cyan"),
 }
-"""The shape and the colour of each outcome."""
 RUNNING, WAITING = ("●", "blue"), ("○", "blue")
 
-STYLES = {"reasoning": "dim italic", "refusal": "red"}
-"""The styles of what is not ordinary text."""
-STREAM, RUN, FAILED_TRY, WAIT, NOTHING = "━", "█", "▓", "┄", " "
-"""The marks of which bars are made."""
+STYLES = {"reasoning": "dim italic", "refusal": "red"}  # the styles of what is not ordinary text
+STREAM, RUN, FAILED_TRY, WAIT, NOTHING = "━", "█", "▓", "┄", " "  # the marks of which bars are made
 
 MOST_CHARS = 4000  # of a step's text, and of its reasoning: the end is shown
 MOST_ROWS = 8  # calls of one tool in a step; more share a row
@@ -54,7 +47,6 @@ class Texts:
         self._texts: dict[int, str] = {}
 
     def take(self) -> None:
-        """Takes the deltas that are new."""
         # The length first: `rich` draws in a thread of its own, while the picture grows.
         growth = self._picture.growth
         until = len(growth)
@@ -63,13 +55,10 @@ class Texts:
         self._drawn = until
 
     def of(self, piece: StreamPiece) -> str:
-        """Returns the end of a piece's text."""
         return self._texts.get(piece.id, "")
 
 
 class StepRows:
-    """One step, drawn as wide as the terminal is."""
-
     def __init__(self, picture: Picture, step: StepLane, texts: Texts) -> None:
         self._step = step
         self._texts = texts
@@ -116,7 +105,6 @@ class StepRows:
         return max([step.start, step.stream_end or step.start, *ends])
 
     def _lines(self, columns: _Columns) -> Iterator[RenderableType]:
-        """Yields a row for the response, and one for each call, or for all calls of one tool if they are many."""
         if self._step.asks_model:
             yield self._stream_line(columns)
         groups: dict[str, list[CallLane]] = {}
@@ -169,7 +157,6 @@ class StepRows:
         yield from self._outcome_lines(call, columns, fits=fits)
 
     def _outcome_lines(self, call: CallLane, columns: _Columns, *, fits: bool) -> Iterator[RenderableType]:
-        """Yields the result if it is not in the row already; or why there is none, and the text for the model."""
         if call.result and not (fits and len(call.result) <= MOST_ANSWER):
             yield columns.below(f"= {one_line(call.result)}", "default")
         read, reason = call.to_model or "", reason_of(call.error)
@@ -179,7 +166,6 @@ class StepRows:
             yield columns.below(f'For the model: "{one_line(read)}"', "default")
 
     def _group_lines(self, calls: Sequence[CallLane], columns: _Columns) -> Iterator[RenderableType]:
-        """Yields one row for many calls of a tool, and a line for each reason why some of them did not succeed."""
         going_on = sum(call.outcome is None for call in calls)
         good = sum(call.outcome == "ok" for call in calls)
         others = _by_end(calls)
@@ -219,7 +205,6 @@ class StepRows:
     # -- parts of a row --
 
     def _row(self, call: CallLane) -> Text:
-        """Returns a call as it is read: its tool, the argument that matters, and its answer or why there is none."""
         row = Text(one_line(call.name) or "(no name)", style="bold")
         if BY_CODE in call.facts:
             row = Text("by code: ", style="yellow").append(row)
@@ -238,7 +223,7 @@ class StepRows:
 
     def _word(self, call: CallLane) -> str:
         if call.outcome is not None:
-            words = {PROVIDERS: "the provider's", LEFT: "left to others"}
+            words = {**ELSEWHERE, PROVIDERS: "the provider's"}  # for which there is room
             tries = f" x{len(call.tries)}" if len(call.tries) > 1 else ""
             return f"{words.get(call.outcome, call.outcome.replace('_', ' '))}{tries}"
         if call.tries and call.tries[-1].end is None:
@@ -273,7 +258,7 @@ class StepRows:
         return drawn
 
 
-# -- columns and words -------------------------------------------------------------------------------------------------
+# -- columns and words --
 
 
 class _Columns:
@@ -284,13 +269,10 @@ class _Columns:
         # On a narrow terminal names are worth more than bars.
         left = width - WORD - SECONDS - 4
         bar = max(LEAST_BAR, min(MOST_BAR, left // 3))
-        self.bar = bar if left - bar - 1 >= LEAST_NAME else 0
-        """The width of the bars."""
-        self.name = max(10, left - (self.bar + 1 if self.bar else 0))
-        """The width of what is read."""
+        self.bar = bar if left - bar - 1 >= LEAST_NAME else 0  # the width of the bars
+        self.name = max(10, left - (self.bar + 1 if self.bar else 0))  # the width of what is read
 
     def line(self, shape: Text, name: Text, bar: Text, word: Text, seconds: Text) -> Text:
-        """Returns a line of these, each cut or filled to its column."""
         name.truncate(self.name, overflow="ellipsis", pad=True)
         word.truncate(WORD, overflow="ellipsis", pad=True)
         line = Text(no_wrap=True).append(shape).append(" ").append(name).append(" ")
@@ -300,7 +282,6 @@ class _Columns:
         return line.append(word).append(" ").append(seconds)
 
     def below(self, text: str, style: str, *, lines: int = 2) -> RenderableType:
-        """Returns a text below a row, cut to some lines."""
         return Padding(plain(cut(text, lines * self._width - (8 if lines == 1 else 0)), style), (0, 2, 0, 4))
 
 
@@ -311,12 +292,10 @@ def plain(text: str, style: str) -> Text:
 
 
 def seconds(length: float) -> str:
-    """Returns a length of time in few characters."""
     return f"{length * 1000:.0f} ms" if length < 1 else f"{length:.2f} s" if length < 10 else f"{length:.1f} s"
 
 
 def tokens_in(usage: Mapping[str, int]) -> str:
-    """Returns the tokens of a response, or of a run."""
     return f"{usage.get('input_tokens', 0)} → {usage.get('output_tokens', 0)} tokens"
 
 
@@ -344,7 +323,6 @@ def _by_end(calls: Sequence[CallLane]) -> list[list[CallLane]]:
 
 
 def _counted(calls: Sequence[CallLane]) -> str:
-    """Returns how many calls have ended in one way, and why."""
     reason = reason_of(calls[0].error)
     return f"{len(calls)} {_word_of(calls[0])}" + (f": {one_line(reason)}" if reason else "")
 

@@ -281,7 +281,7 @@ function addCaption(track, row, area) {
 // The fullest first: the first that has room is taken.
 function captionsOf(call, level) {
   if (call.end === undefined) return [];
-  if (!call.tries.length) return call.outcome === "server" ? ["run by the provider"] : ["did not run"];
+  if (!call.tries.length) return [isElsewhere(call) ? OUTCOMES[call.outcome][0] : "did not run"];
   const waited = longestWait(call),
     wait = waited === null ? null : `waited ${duration(waited[1])} for ${reasonOf(waited[0])}`,
     tries = attemptsOf(call),

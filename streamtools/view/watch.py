@@ -1,31 +1,20 @@
-"""Watches a run: an observer that draws its picture while it goes on.
-
-In go events; a `Picture` grows. `on_event` takes some microseconds and never waits, and a watch may be read from
-another thread.
-"""
+"""Watches a run: an observer that draws its picture while it goes on, and may be read from another thread."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
-from contextlib import AbstractContextManager
 from typing import Any
 
 from ..events import Event
-from ..observers import EarlyEnd, RunFacts
+from ..observers import EarlyEnd, Observer, RunFacts
 from ..telemetry.names import Prices
 from .drawing import Drawing
 from .picture import MAX_CHARS, MAX_EVENTS, Picture, Seen
 
 
-class Watch:
+class Watch(Observer):
     """An observer that draws a run. Give each run its own, through `agent_loop`, `Trajectory` or `pipeline`.
-
-        watch = Watch()
-        async with pipeline(stream, tools=[...], observers=[watch]) as events:
-            ...
-        write_private("run.html", page(watch))
 
     Args:
         title: the headline; by default the run's id.
@@ -51,11 +40,6 @@ class Watch:
         self._drawing = Drawing(picture, content=content, prices=prices)
         self._lock = threading.Lock()
 
-    @property
-    def event_types(self) -> Collection[type[Event]] | None:
-        """All events."""
-        return None
-
     def on_event(self, event: Event) -> None:
         """Draws an event."""
         # A page may ask for a patch from another thread.
@@ -76,10 +60,6 @@ class Watch:
         """Draws the end of the run."""
         with self._lock:
             self._drawing.end_run(outcome, error)
-
-    def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
-        """Returns None: nothing is to be held."""
-        return None
 
     @property
     def picture(self) -> Picture:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..on_demand import names
+from ..ground import names
 
 if TYPE_CHECKING:
     from .ag_ui import AGUI
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from .chats import Chats
     from .encoding import Encoder
     from .log import Log, MemoryLog, SqliteLog
-    from .openapi import event_responses
     from .own import OwnEvents
-    from .plain_text import PlainText
     from .runs import Chat
     from .ui_messages import UIMessages
 else:
@@ -32,27 +30,13 @@ else:
             "chats": "Chats",
             "encoding": "Encoder",
             "log": "Log MemoryLog SqliteLog",
-            "openapi": "event_responses",
             "own": "OwnEvents",
-            "plain_text": "PlainText",
             "runs": "Chat",
             "ui_messages": "UIMessages",
         },
     )
 
 __all__ = [
-    "AGUI",
-    "Chat",
-    "ChatApp",
-    "ChatCompletions",
-    "Chats",
-    "Encoder",
-    "Log",
-    "MemoryLog",
-    "OwnEvents",
-    "PageRequest",
-    "PlainText",
-    "SqliteLog",
-    "UIMessages",
-    "event_responses",
-]
+    "AGUI", "Chat", "ChatApp", "ChatCompletions", "Chats", "Encoder", "Log", "MemoryLog", "OwnEvents", "PageRequest",
+    "SqliteLog", "UIMessages",
+]  # fmt: skip

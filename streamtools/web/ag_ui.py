@@ -2,11 +2,9 @@
 
     TextDelta("Hello")  →  data: {"type": "TEXT_MESSAGE_CONTENT", "messageId": "r:0:2", "delta": "Hello"}
 
-In: the events of a run. Out: events of the protocol, which the client's verifier accepts wherever a response begins. A
-text is one message, together with the calls behind it; ids are made of the run's, the step and `seq`.
-
-A client takes nothing back. A message that is replaced, or void, becomes an activity, which no history has. Arguments
-that are replaced make another call.
+A text is one message, together with the calls behind it; ids are made of the run's, the step and `seq`. A client takes
+nothing back: a message that is replaced, or void, becomes an activity, which no history has, and arguments that are
+replaced make another call.
 
 Read in `@ag-ui/client` and `@ag-ui/core` 1.0.0, 2026-11-28: ``verify.ts``, ``apply/default.ts``, ``schemas.ts``; and
 https://docs.ag-ui.com/spec/1.0/basic/patterns/interrupt-resume
@@ -22,14 +20,11 @@ from typing import Any
 from .. import events as of
 from ..events import Event
 from ..parts import Usage
-from ..wires.cited import cited_sources, distinct, made_files
-from ..wires.transcript import data_url
+from ..wires import cited_sources, distinct_sources, made_files
 from .ag_ui_calls import CallsShown
 from .ag_ui_events import CONTENTS, ENDS, RunPlace, Sent, activity, counted, custom, opening
 from .encoding import Frame, RunEnd, plain
 from .texts import texts_of
-
-__all__ = ["AGUI"]
 
 _FAILED = frozenset({"error", "interrupted", "truncated"})
 _STOPPED = frozenset({"cancelled", "left", "abandoned"})
@@ -37,8 +32,6 @@ _STOPPED = frozenset({"cancelled", "left", "abandoned"})
 
 @dataclass(slots=True)
 class _Text:
-    """A text that grows."""
-
     id: str
     is_shown: bool = False
 
@@ -100,7 +93,6 @@ class AGUI:
         return [("", sent) for sent in (self._run_started(), *self._opened())] if self._is_begun else ()
 
     def __call__(self, event: Event | RunEnd, /) -> Iterable[Frame]:
-        """Returns the protocol's events for an event."""
         if isinstance(event, of.CausedEvent):
             self._place.move(event)
         write = _WRITES.get(type(event))
@@ -244,7 +236,7 @@ class AGUI:
             yield from _files(event.call.provider_state)
 
     def _named_in(self, state: Mapping[str, Any] | None) -> Iterator[Sent]:
-        for one in distinct(cited_sources(state), self._sources):
+        for one in distinct_sources(cited_sources(state), self._sources):
             named = {"url": one.url} if one.url is not None else {"mimeType": one.media_type}
             yield custom("source", named | ({} if one.title is None else {"title": one.title}))
 
@@ -263,8 +255,9 @@ class AGUI:
     def _end(self, end: RunEnd) -> Iterator[Sent]:
         yield from self._close_step()
         usage = [counted(*model, usage) for model, usage in self._usage.items()]
-        counts = {"usage": usage} if usage else {}
+        counts: dict[str, Any] = {"usage": usage} if usage else {}
         if end.kind is not None or end.outcome in _FAILED:
+            counts |= {} if end.retry_after is None else {"metadata": {"retryAfter": end.retry_after}}
             yield {"type": "RUN_ERROR", "message": end.words, "code": end.kind or end.outcome, **counts}
             return
         outcome = self._outcome(end)
@@ -284,7 +277,7 @@ class AGUI:
 
 def _files(state: Mapping[str, Any] | None) -> Iterator[Sent]:
     for file in made_files(state):
-        yield custom("file", {"mimeType": file.mime_type, "url": data_url(file)})
+        yield custom("file", {"mimeType": file.mime_type, "url": file.address()})
 
 
 _KINDS: Mapping[type, str] = {

@@ -1,7 +1,4 @@
-"""Follows the calls of a run for a client of AG-UI: what it knows of each, which wait for it, and which for a person.
-
-In: the events of calls. Out: events of the protocol. A call has one id in the whole run, and one result.
-"""
+"""Follows the calls of a run for a client of AG-UI. A call has one id in the whole run, and one result."""
 
 from __future__ import annotations
 
@@ -9,18 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from .. import events as of
 from ..errors import AnswerPending, ApprovalPending
-from ..events import (
-    AnswerRequested,
-    ApprovalRequested,
-    ApprovalResolved,
-    Observation,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-    ToolProgress,
-    ToolStarted,
-)
 from ..parts import OUTCOMES
 from .ag_ui_events import RunPlace, Sent, activity, approval, call_start, content, custom, question, result
 from .approval_ids import approval_id
@@ -31,13 +18,10 @@ _REPLACED = "not run: its arguments were replaced"
 
 @dataclass(slots=True)
 class _Call:
-    """A call that the client knows, and that has no result yet."""
-
     name: str
     kind: str
     parent: str
-    shown: list[str] | None = field(default_factory=list)
-    """Its arguments so far; None if they are whole."""
+    shown: list[str] | None = field(default_factory=list)  # its arguments so far; None if they are whole
 
 
 class CallsShown:
@@ -50,11 +34,9 @@ class CallsShown:
         self._taken: set[str] = set()
         self._calls: dict[str, _Call] = {}
         self._edited: set[str] = set()  # they were approved with other arguments than the client knows
-        self.asked: dict[str, Sent] = {}
-        """Interrupts by call."""
+        self.asked: dict[str, Sent] = {}  # interrupts by call
 
     def opened(self) -> Iterator[Sent]:
-        """Yields the begin of each call whose arguments are not whole."""
         for id, call in self._calls.items():
             if call.shown is not None:
                 yield call_start(id, call.name, call.parent)
@@ -80,8 +62,7 @@ class CallsShown:
 
     # -- arguments --
 
-    def begun(self, event: ToolCallStart) -> Iterator[Sent]:
-        """Begins a call."""
+    def begun(self, event: of.ToolCallStart) -> Iterator[Sent]:
         yield self._announce(self._id(event), event.name, event.kind)
 
     def _announce(self, id: str, name: str, kind: str) -> Sent:
@@ -90,16 +71,14 @@ class CallsShown:
         self._calls[id] = _Call(name, kind, place.parent)
         return call_start(id, name, place.parent)
 
-    def grown(self, event: ToolCallDelta) -> Iterator[Sent]:
-        """Adds to the arguments of a call."""
+    def grown(self, event: of.ToolCallDelta) -> Iterator[Sent]:
         id = self._id(event)
         call = self._calls.get(id)
         if event.delta and call is not None and call.shown is not None:
             call.shown.append(event.delta)
             yield {"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": event.delta}
 
-    def ended(self, event: ToolCallEnd) -> Iterator[Sent]:
-        """Ends the arguments of a call."""
+    def ended(self, event: of.ToolCallEnd) -> Iterator[Sent]:
         id = self._id(event)
         call = self._calls.get(id)
         if call is None or call.shown is None:
@@ -116,7 +95,6 @@ class CallsShown:
         yield from self._close(id)
 
     def close(self) -> Iterator[Sent]:
-        """Ends the arguments of all calls."""
         for id in [id for id, call in self._calls.items() if call.shown is not None]:
             yield from self._close(id)
 
@@ -128,25 +106,22 @@ class CallsShown:
             yield from self._void(id, "run by the provider", None)
 
     def _void(self, id: str, words: str, outcome: str | None) -> Iterator[Sent]:
-        """Gives a call that has no result one of ours."""
         if self._calls.pop(id, None) is not None:
             yield result(self._place.made(f"{self._place.mark}:{id}"), id, words, outcome)
 
-    def started(self, event: ToolStarted) -> Iterable[Sent]:
+    def started(self, event: of.ToolStarted) -> Iterable[Sent]:
         """Notes that a call runs here: it is not for the client, whatever it waits for."""
         self._edited.discard(self._id(event))
         return ()
 
     # -- results --
 
-    def progressed(self, event: ToolProgress) -> Iterator[Sent]:
-        """Shows the progress of a call, in place of the one before."""
+    def progressed(self, event: of.ToolProgress) -> Iterator[Sent]:
         id = self._id(event)
         shown = {"toolCallId": id, "toolName": event.tool_name, "value": plain(event.value)}
         yield activity(f"{self._place.run_id}:{event.step}:{id}:progress", "tool_progress", shown)
 
-    def observed(self, event: Observation) -> Iterator[Sent]:
-        """Gives a call its result, unless the client has it."""
+    def observed(self, event: of.Observation) -> Iterator[Sent]:
         if isinstance(event.error, (ApprovalPending, AnswerPending)):
             return
         id = self._id(event)
@@ -159,7 +134,6 @@ class CallsShown:
             yield result(self._place.made(self._place.mark), id, content(event), outcome)
 
     def discarded(self, step: int) -> Iterator[Sent]:
-        """Ends the calls of a step that are void."""
         for key in [key for key in self._ids if key[0] == step]:
             id = self._ids.pop(key)
             self.asked.pop(id, None)
@@ -167,11 +141,10 @@ class CallsShown:
 
     # -- people --
 
-    def approval_asked(self, event: ApprovalRequested) -> Iterator[Sent]:
-        """Asks whether a call may run."""
+    def approval_asked(self, event: of.ApprovalRequested) -> Iterator[Sent]:
         return self._ask(event, approval(event))
 
-    def answer_asked(self, event: AnswerRequested) -> Iterable[Sent]:
+    def answer_asked(self, event: of.AnswerRequested) -> Iterable[Sent]:
         """Asks a question of a call. One that is handed out stays open; if it was edited, under another id: the client
         runs a call with the arguments that it knows."""
         if event.question is None:
@@ -180,7 +153,7 @@ class CallsShown:
             return self._again(event, id) if id in self._edited else ()
         return self._ask(event, question(event))
 
-    def _again(self, event: AnswerRequested, id: str) -> Iterator[Sent]:
+    def _again(self, event: of.AnswerRequested, id: str) -> Iterator[Sent]:
         self._edited.discard(id)
         self._calls.setdefault(id, _Call(event.tool_name, "function", ""))
         yield from self._void(id, _REPLACED, "replaced")
@@ -197,8 +170,7 @@ class CallsShown:
         if known is None or known["id"] != interrupt_id:
             yield custom("interrupt_requested", self.asked[id])
 
-    def resolved(self, event: ApprovalResolved) -> Iterator[Sent]:
-        """Says that an approval was decided."""
+    def resolved(self, event: of.ApprovalResolved) -> Iterator[Sent]:
         id = self._id(event)
         edited = {} if event.arguments is None else {"editedArgs": plain(event.arguments)}
         if edited:

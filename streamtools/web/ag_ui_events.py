@@ -10,8 +10,7 @@ from ..events import AnswerRequested, ApprovalRequested, Event, Observation
 from ..parts import OUTCOMES, Usage
 from .encoding import json_bytes, plain
 
-Sent = dict[str, Any]
-"""An event of the protocol."""
+Sent = dict[str, Any]  # an event of the protocol
 
 CONTENTS: Mapping[str, str] = {
     "text": "TEXT_MESSAGE_CONTENT",
@@ -26,11 +25,7 @@ ENDS: Mapping[str, tuple[str, ...]] = {
 _NOT_JSON = object()
 _ANSWER_SCHEMA = {
     "type": "object",
-    "properties": {
-        "approved": {"type": "boolean"},
-        "reason": {"type": "string"},
-        "editedArgs": {"type": "object"},
-    },
+    "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}, "editedArgs": {"type": "object"}},
     "required": ["approved"],
 }
 
@@ -41,27 +36,21 @@ class RunPlace:
 
     run_id: str = ""
     step: int = 0
-    mark: str = ""
-    """Names a message: made of the last event that is no delta, since deltas may be joined."""
-    parent: str | None = None
-    """The message that the next call belongs to."""
-    messages: list[tuple[int, str]] = field(default_factory=list)
-    """Each with the `seq` of its begin."""
+    mark: str = ""  # names a message: made of the last event that is no delta, since deltas may be joined
+    parent: str | None = None  # the message that the next call belongs to
+    messages: list[tuple[int, str]] = field(default_factory=list)  # each with the `seq` of its begin
     seq: int = -1
 
     def move(self, event: Event) -> None:
-        """Goes to an event."""
         self.step, self.seq = event.step, event.seq
         self.mark = f"{self.run_id}:{event.step}:{event.seq}"
 
     def made(self, id: str) -> str:
-        """Notes the id of a message."""
         self.messages.append((self.seq, id))
         return id
 
 
 def opening(kind: str, id: str) -> Iterator[Sent]:
-    """Yields the begin of a message of text or reasoning."""
     if kind == "reasoning":
         yield {"type": "REASONING_START", "messageId": id}
         yield {"type": "REASONING_MESSAGE_START", "messageId": id, "role": "reasoning"}
@@ -70,12 +59,10 @@ def opening(kind: str, id: str) -> Iterator[Sent]:
 
 
 def call_start(id: str, name: str, parent: str) -> Sent:
-    """Returns the begin of a call, in the message `parent`."""
     return {"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": name, "parentMessageId": parent}
 
 
 def result(message_id: str, id: str, content: str, outcome: str | None) -> Sent:
-    """Returns the result of a call, with the `outcome` of one that is not ok."""
     sent = {"type": "TOOL_CALL_RESULT", "messageId": message_id, "toolCallId": id, "content": content, "role": "tool"}
     return sent if outcome is None else {**sent, "metadata": {"outcome": outcome}}
 
@@ -96,12 +83,10 @@ def activity(message_id: str, kind: str, content: Sent) -> Sent:
 
 
 def custom(name: str, value: Sent) -> Sent:
-    """Returns an event of ours."""
     return {"type": "CUSTOM", "name": name, "value": value}
 
 
 def approval(event: ApprovalRequested) -> Sent:
-    """Returns what an interrupt for an approval shows."""
     shown: Sent = {"arguments": plain(event.arguments, {}), "requires": event.requires}
     if event.findings:
         shown["findings"] = [str(one) for one in event.findings]
@@ -110,14 +95,12 @@ def approval(event: ApprovalRequested) -> Sent:
 
 
 def question(event: AnswerRequested) -> Sent:
-    """Returns what an interrupt for a question shows."""
     asked = plain(event.question)
     named = {"message": asked} if isinstance(asked, str) else {}
     return {"reason": "input_required", **named, "metadata": {"question": asked}}
 
 
 def counted(provider: str, model: str, usage: Usage) -> Sent:
-    """Returns the counts of one model as the protocol adds them up."""
     read = None if usage.input_tokens is None else usage.input_tokens + (usage.tool_use_input_tokens or 0)
     counts = {
         "provider": provider or None,

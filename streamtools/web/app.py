@@ -9,10 +9,10 @@
     GET    /{id}/events           ours, for an EventSource: from `Last-Event-ID` on; 204 when nothing is left
     POST   /ag-ui                 AG-UI's RunAgentInput
     GET    /{id}/ag-ui            the finished messages as AG-UI has them: what an agent begins with
-    POST   /v1/chat/completions   OpenAI's clients: base_url=".../v1", and metadata={"chat": id}
-    POST   /{id}/v1/chat/completions    the same: base_url=".../{id}/v1"
+    POST   /{id}/v1/chat/completions    OpenAI's clients: base_url=".../{id}/v1"
 
-A request that ends is a reader that leaves: the run goes on. Each route asks `may` before it does anything.
+A request that ends is a reader that leaves: the run goes on. Each route asks `may` before it does anything; of a body
+it has then read the conversation's id alone, within bounds.
 
 https://asgi.readthedocs.io/en/latest/specs/www.html
 """
@@ -21,44 +21,57 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from inspect import isawaitable
+from itertools import groupby
+from math import ceil
+from operator import attrgetter
 from time import time
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import parse_qs, unquote
-from uuid import uuid4
 
 import anyio
-import orjson
-from anyio import CancelScope, create_task_group
+from anyio import create_task_group
+from pydantic import Field, TypeAdapter, create_model
 
-from ..errors import BadRequest, ChatConflict, JournalError, LocalProtocolError, RunStillRunning
+from ..durable.store_sqlite import checked_seconds
+from ..errors import BadRequest, ChatConflict, LocalProtocolError, RunStillRunning
 from ..events import AttemptDiscarded, Event
 from ..limits import checked_bound
-from ..pipelines.held import HeldBack
-from .bodies import MAX_BYTES
+from .bodies import MAX_BYTES, Id, Posted, StopRequest, apart, glimpsed
 from .client_input import ClientInput
+from .conversations import FILE_ERRORS, fault_of
 from .encoding import HEADERS, Encoder, RunEnd, framed, json_bytes
+from .held import HeldBack
 from .log import Entry, VisitEnd, run_end
 from .runs import ChatRuns, Joined
-from .watch import StreamWatch
+from .watch import ClientStream, GoneError, Receive, Send
 
 if TYPE_CHECKING:
     from .chat_completions import ChatCompletions
 
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-
+T = TypeVar("T")
 Act: TypeAlias = Literal["run", "read", "stop", "delete"]
 _logger = logging.getLogger("streamtools")
-_HEARTBEAT = b": \n\n"
 _NO_HEADERS: Mapping[str, str] = {}
-_STATUS = {"unknown_message": 404, "expired": 410, "bad_id": 400, "nothing_said": 400}
+_STATUS = {"unknown_message": 404, "expired": 410, "bad_id": 400, "nothing_said": 400, "rate_limited": 429,
+           "quota_exceeded": 429, "overloaded": 503, "unavailable": 503, "timed_out": 504}  # fmt: skip
+_MOST_STOP_BYTES = 8192
+_RETRY_AFTER_S = "2"  # a file is locked by others for less
 _CHAT_COMPLETIONS = ["v1", "chat", "completions"]
 _EVENT_ID = re.compile(r"([0-9]{1,15})\.([0-9]{1,18})")  # as SQLite has numbers
+
+
+def _name(name: str) -> TypeAdapter[Any]:
+    optional: Any = Id
+    field: Any = (optional | None, Field(None, alias=name))
+    return TypeAdapter(create_model("Named", __base__=Posted, chat_id=field))
+
+
+_STOP = TypeAdapter(StopRequest)
+_NAMES = {name: _name(name) for name in ("id", "threadId")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +101,7 @@ class ChatApp:
         max_bytes: how large a request may be.
         heartbeat: seconds of silence after which a comment is sent.
         send_timeout: seconds that a client may take to make room; after that it counts as gone.
+        receive_timeout: seconds that a client may take to send the body of a request; after that it is answered 408.
         ai_version: the major version of the pages' AI SDK, 6 or 7.
         max_turns: how many runs one answer has the messages of.
 
@@ -104,6 +118,7 @@ class ChatApp:
         max_bytes: int = MAX_BYTES,
         heartbeat: float = 15.0,
         send_timeout: float = 60.0,
+        receive_timeout: float = 60.0,
         ai_version: Literal[6, 7] = 7,
         max_turns: int = 100,
     ) -> None:
@@ -115,6 +130,7 @@ class ChatApp:
         self._may = may
         self._max_bytes = checked_bound("max_bytes", max_bytes)
         self._heartbeat_s, self._send_timeout_s = heartbeat, send_timeout
+        self._receive_timeout_s = checked_seconds("receive_timeout", receive_timeout)
         self._ai_version: Literal[6, 7] = ai_version
         self._max_turns = checked_bound("max_turns", max_turns)
 
@@ -133,7 +149,6 @@ class ChatApp:
         return chat_document(prefix, into)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answers a request."""
         if scope["type"] != "http":
             raise LocalProtocolError(f"conversations answer requests of type http, not {scope['type']}")
         request = _Request(self, scope, receive, send)
@@ -147,11 +162,15 @@ class ChatApp:
             await request.refuse(_STATUS.get(error.code, 409), error.code, str(error))
         except RunStillRunning:
             await request.refuse(503, "unavailable", "the conversation is in use elsewhere; try again")
-        except JournalError:
+        except FILE_ERRORS as error:
             _logger.exception("a request about a conversation could not be answered")
-            await request.refuse(500, "internal_error", "the conversation cannot be read")
-        except _GoneError:
-            return
+            if fault_of(error) == "passing":
+                await request.refuse(503, "unavailable", "the conversation's file is in use, or full; try again")
+            else:
+                await request.refuse(500, "internal_error", "the conversation cannot be read")
+        except GoneError as gone:
+            if gone.fault is not None:
+                raise gone.fault from None
 
 
 class _Refused(Exception):
@@ -160,34 +179,28 @@ class _Refused(Exception):
         self.status, self.code = status, code
 
 
-class _GoneError(Exception):
-    """Raised when the client has gone."""
-
-
 class _Request:
-    """One request."""
-
     def __init__(self, app: ChatApp, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         self._app = app
         self._chats = app._chats
-        self._scope, self._receive, self._asgi_send = scope, receive, send
+        self._scope, self._receive = scope, receive
+        self._client = ClientStream(receive, send, app._heartbeat_s, app._send_timeout_s)
         self._has_begun = False
         self._by: str | None = None
+        self._chat_id = ""
         self._parts = _path(scope)
 
     async def answer(self) -> None:
         method, parts = self._scope["method"], self._parts
         match (method, *parts):
             case ("POST",):
-                await self._post(self._ui_input, self._ui_encoder)
+                await self._post(self._ui_encoder)
             case ("POST", "ag-ui"):
                 await self._ag_ui()
             case ("POST", chat_id, "events"):
-                await self._post(lambda body: self._ui_input(body, chat_id), self._own_encoder)
+                await self._post(self._own_encoder, chat_id)
             case ("POST", chat_id, "stop"):
                 await self._stop(chat_id)
-            case ("POST", "v1", "chat", "completions"):
-                await self._complete(None)
             case ("POST", chat_id, "v1", "chat", "completions"):
                 await self._complete(chat_id)
             case ("GET", chat_id, "stream"):
@@ -215,52 +228,61 @@ class _Request:
 
     # -- routes --
 
-    async def _post(self, read: Callable[[bytes], ClientInput], encoder: Callable[[Joined], Encoder]) -> None:
-        given = read(await self._body())
-        await self._check(given.chat_id, "run")
-        joined = await self._chats.take(given, by=self._by)
+    async def _read(self, chat_id: str | None, name: str, reader: Callable[..., T]) -> T:
+        """Reads a body. `may` is asked before about the conversation, which the address names, else the body."""
+        if chat_id is not None:
+            await self._check(chat_id, "run")
+        body, most = await self._body(), self._app._max_bytes
+        if chat_id is None:
+            named = await apart(partial(glimpsed, _NAMES[name], max_bytes=most), body)
+            if (chat_id := named.chat_id) is None:
+                raise BadRequest("expected the id of the conversation", path=name)
+            await self._check(chat_id, "run")
+        self._chat_id = chat_id
+        return await apart(partial(reader, max_bytes=most), body)
+
+    async def _taken(self, given: ClientInput) -> Joined:
+        if given.chat_id != self._chat_id:
+            raise BadRequest("the body names another conversation than the one that was asked about", path="id")
+        return await self._chats.take(given, by=self._by)
+
+    async def _post(self, encoder: Callable[[Joined], Encoder], chat_id: str | None = None) -> None:
+        from .ui_requests import read_ui_request
+
+        joined = await self._taken(await self._read(chat_id, "id", read_ui_request))
         await self._stream(partial(self._write, joined, encoder(joined)))
 
     async def _ag_ui(self) -> None:
         from .ag_ui import AGUI
         from .ag_ui_requests import read_ag_ui_request
 
-        given = read_ag_ui_request(await self._body(), max_bytes=self._app._max_bytes)
-        await self._check(given.chat_id, "run")
-        joined = await self._chats.take(given, by=self._by)
+        given = await self._read(None, "threadId", read_ag_ui_request)
+        joined = await self._taken(given)
         answered = [one.call_id for one in given.results]
         # What is taken back becomes activities there, which no history has.
         encoder = AGUI(thread_id=given.chat_id, run_id=given.run_id, answered=answered, can_retract=True)
         await self._stream(partial(self._write, joined, encoder))
 
-    async def _complete(self, chat_id: str | None) -> None:
+    async def _complete(self, chat_id: str) -> None:
         from .chat_completions import ChatCompletions
         from .chat_requests import read_chat_request
 
-        asked = read_chat_request(await self._body(), chat_id=chat_id, max_bytes=self._app._max_bytes)
-        given, headers = asked.given, dict[str, str]()
-        if not given.chat_id:
-            given = replace(given, chat_id=uuid4().hex)
-            headers["x-chat-id"] = given.chat_id
-        await self._check(given.chat_id, "run")
-        joined = await self._chats.take(given, by=self._by)
+        asked = await self._read(chat_id, "", partial(read_chat_request, chat_id=chat_id))
+        joined = await self._taken(asked.given)
         encoder = ChatCompletions(
             asked.model,
             created=int(time()),
             include_usage=asked.include_usage,
             tools=[tool.name for tool in joined.turn.tools],
         )
-        if asked.stream:
-            await self._stream(partial(self._write, joined, encoder, added=headers))
-        else:
-            await self._stream(partial(self._write_whole, joined, encoder, headers))
+        write: Any = self._write if asked.stream else self._write_whole
+        await self._stream(partial(write, joined, encoder))
 
     async def _join(self, chat_id: str, encoder: Callable[[Joined], Encoder]) -> None:
         await self._check(chat_id, "read")
         await self._show(await self._chats.join(chat_id), encoder)
 
     async def _show(self, joined: Joined | None, encoder: Callable[[Joined], Encoder]) -> None:
-        """Streams a run, or says that nothing is left to read."""
         if joined is None:
             await self._empty(204)
         else:
@@ -275,16 +297,9 @@ class _Request:
         await self._show(joined, self._own_encoder)
 
     async def _stop(self, chat_id: str) -> None:
-        body = await self._body()
-        try:
-            given = orjson.loads(body or b"{}")
-            run_id = given.get("run")
-        except (ValueError, AttributeError):
-            raise _Refused(400, "bad_request", 'expected {"run": id} or nothing') from None
-        if not (run_id is None or isinstance(run_id, str)):
-            raise _Refused(400, "bad_request", "run: expected the id of a run")
         await self._check(chat_id, "stop")
-        await self._chats.stop(chat_id, run_id)
+        given = glimpsed(_STOP, await self._body(_MOST_STOP_BYTES) or b"{}")
+        await self._chats.stop(chat_id, given.run)
         await self._empty(204)
 
     async def _history(self, chat_id: str, *, of_ag_ui: bool = False) -> None:
@@ -298,29 +313,23 @@ class _Request:
         messages: list[Any] = []
         added = {"before": turns[0].run_id} if turns and turns[0].before is not None else {}
         for turn in turns:
-            parts = await self._chats.finished_parts(turn)
+            answer, message = await self._chats.answer(turn), self._chats.message(turn)
             if not of_ag_ui:
-                messages.append(finished.ui_user_message(turn.message))
-                if parts is not None:
-                    messages.append(finished.ui_message(parts, turn.run_id, version=self._app._ai_version))
+                messages.append(finished.ui_user_message(message))
+                if answer is not None:
+                    messages.append(finished.ui_message(answer, turn.run_id, version=self._app._ai_version))
                 continue
-            messages.append(finished.ag_ui_user_message(turn.message))
+            messages.append(finished.ag_ui_user_message(message))
             # No message has an interrupt: the whole answer is read once more, since nothing else is posted.
-            if asked is None and turn is turns[-1] and (turn.is_open or parts is None):
+            if asked is None and turn is turns[-1] and (turn.is_open or answer is None):
                 added["unfinished"] = turn.run_id
-            elif parts is not None:
-                messages += finished.ag_ui_messages(parts, turn.run_id)
+            elif answer is not None:
+                messages += finished.ag_ui_messages(answer)
+        if asked is None and turns[-1].outcome == "suspended" and (reason := await self._chats.refusal(turns[-1])):
+            added["refuses"] = reason
         await self._json(200, {"id": chat_id, "messages": messages, **added})
 
     # -- protocols --
-
-    def _ui_input(self, body: bytes, chat_id: str | None = None) -> ClientInput:
-        from .ui_requests import read_ui_request
-
-        given = read_ui_request(body, max_bytes=self._app._max_bytes)
-        if chat_id is not None and given.chat_id != chat_id:
-            raise BadRequest("the body names another conversation than the address", path="id")
-        return given
 
     def _ui_encoder(self, joined: Joined) -> Encoder:
         from .ui_messages import UIMessages
@@ -334,53 +343,48 @@ class _Request:
 
     # -- the stream --
 
-    async def _stream(self, write: Callable[[StreamWatch], Awaitable[None]]) -> None:
-        watch = StreamWatch(self._app._heartbeat_s, self._app._send_timeout_s)
-        gone: _GoneError | None = None
+    async def _stream(self, write: Callable[[], Awaitable[None]]) -> None:
+        gone: GoneError | None = None
         async with create_task_group() as tasks:
-            tasks.start_soon(self._until_gone, tasks.cancel_scope)
-            tasks.start_soon(watch.keep)
+            tasks.start_soon(self._client.until_gone, tasks.cancel_scope)
+            tasks.start_soon(self._client.keep)
             try:  # not raised here: the group would wrap it
-                await write(watch)
-            except _GoneError as error:
+                await write()
+            except GoneError as error:
                 gone = error
             tasks.cancel_scope.cancel()
         if gone is not None:
             raise gone
 
-    async def _write(
-        self, joined: Joined, encoder: Encoder, watch: StreamWatch, added: Mapping[str, str] = _NO_HEADERS
-    ) -> None:
-        named = {**HEADERS, **encoder.headers, **added}
-        headers = [(name.encode(), value.encode("latin-1")) for name, value in named.items()]
-        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+    async def _write(self, joined: Joined, encoder: Encoder) -> None:
+        named = {**HEADERS, **encoder.headers}
+        await self._client.start(200, [(name.encode(), value.encode("latin-1")) for name, value in named.items()])
         self._has_begun = True
-        writer = _Writer(encoder, joined)
-        reader, is_over = self._chats.reader(joined), False
-        body = writer.begun() if joined.after < 0 else b""
-        watch.waits()
-        while True:
-            with watch.scope() as scope:
-                while not scope.cancel_called:
-                    if body or is_over:
-                        watch.sends()
-                        await self._send_body(body, more=not is_over)
-                        if is_over:
-                            return
-                        body = b""
-                        watch.waits()
-                    entries = writer.tellable(await reader.next())
-                    if entries[-1].seq <= joined.after:
-                        writer.pass_over(entries)
-                    else:
-                        body, is_over = writer.body(entries), isinstance(entries[-1], VisitEnd)
-            if watch.is_sending:
-                raise _GoneError
-            body = body or _HEARTBEAT
+        writer, reader, is_over = _Writer(encoder, joined), self._chats.reader(joined), False
+        if joined.after < 0:
+            await self._client.write(writer.begun())
 
-    async def _write_whole(
-        self, joined: Joined, encoder: ChatCompletions, added: Mapping[str, str], watch: StreamWatch
-    ) -> None:
+        async def next_body() -> bytes | None:
+            nonlocal is_over
+            if is_over:
+                return None
+            try:
+                entries = writer.tellable(await reader.next())
+            except FILE_ERRORS:
+                _logger.exception("a run could not be read on")
+                # Behind what the client has seen: one that comes back reads on from there.
+                is_over = True
+                return writer.body([VisitEnd(max(reader.seq, joined.after), "error", "unavailable")])
+            if entries[-1].seq <= joined.after:
+                writer.pass_over(entries)
+                return b""
+            is_over = isinstance(entries[-1], VisitEnd)
+            return writer.body(entries)
+
+        await self._client.pump(next_body)
+        await self._client.write(b"", more=False)
+
+    async def _write_whole(self, joined: Joined, encoder: ChatCompletions) -> None:
         writer, reader = _Writer(encoder, joined), self._chats.reader(joined)
         events, is_over = list[Event | RunEnd](), False
         while not is_over:
@@ -393,37 +397,37 @@ class _Request:
                 events += [event for entry in (*kept, entries[-1]) for event in writer.events(entry)]
         whole = encoder.whole(events)
         if "error" in whole:  # the same request again would be answered alike
-            await self._json(500, whole, {**added, "x-should-retry": "false"})
+            again = whole["error"].get("retry_after")
+            added = {} if again is None else {"retry-after": str(ceil(again))}
+            await self._json(_STATUS.get(whole["error"]["code"], 500), whole, {**added, "x-should-retry": "false"})
         else:
-            await self._json(200, whole, added)
-
-    async def _until_gone(self, writing: CancelScope) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            continue
-        writing.cancel()
+            await self._json(200, whole)
 
     # -- ASGI --
 
-    async def _body(self) -> bytes:
-        body = bytearray()
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise _GoneError
-            body += message.get("body", b"")
-            if len(body) > self._app._max_bytes:
-                raise BadRequest("the body is too large", limit=f"max_bytes={self._app._max_bytes}", status=413)
-            if not message.get("more_body"):
-                return bytes(body)
+    async def _body(self, most: int | None = None) -> bytes:
+        body, most, seconds = bytearray(), most or self._app._max_bytes, self._app._receive_timeout_s
+        with anyio.move_on_after(seconds):
+            while True:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    raise GoneError
+                body += message.get("body", b"")
+                if len(body) > most:
+                    raise BadRequest("the body is too large", limit=f"max_bytes={most}", status=413)
+                if not message.get("more_body"):
+                    return bytes(body)
+        raise _Refused(408, "timed_out", f"the body did not come to its end within receive_timeout={seconds:g} s")
 
     def _header(self, name: bytes) -> str:
         return next((value.decode("latin-1") for key, value in self._scope["headers"] if key.lower() == name), "")
 
     async def refuse(self, status: int, code: str, message: str) -> None:
-        """Answers with an error, unless the response has begun."""
         if not self._has_begun:
             error: dict[str, str | None] = {"code": code, "message": message}
-            headers: dict[str, str] = {}
+            headers = {"retry-after": _RETRY_AFTER_S} if status == 503 else dict[str, str]()
+            if status == 408 and self._scope.get("http_version", "1.1") in ("1.0", "1.1"):
+                headers["connection"] = "close"  # the rest of the body would be read as the next request
             if self._parts[-3:] == _CHAT_COMPLETIONS:
                 error |= {"type": "invalid_request_error" if status < 500 else "server_error", "param": None}
                 if status == 409 and code != "running":  # OpenAI's clients would ask again by themselves
@@ -439,27 +443,12 @@ class _Request:
         await self._respond(status, json_bytes(value), fields)
 
     async def _respond(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        fields = [*headers, (b"cache-control", b"no-store")]
-        await self._send({"type": "http.response.start", "status": status, "headers": fields})
-        await self._send({"type": "http.response.body", "body": body, "more_body": False})
-
-    async def _send_body(self, body: bytes, *, more: bool) -> None:
-        try:
-            await self._asgi_send({"type": "http.response.body", "body": body, "more_body": more})
-        except OSError as error:
-            raise _GoneError from error
-
-    async def _send(self, message: Message) -> None:
-        try:
-            with anyio.fail_after(self._app._send_timeout_s):
-                await self._asgi_send(message)
-        except OSError as error:  # as ASGI has it, the client has gone; our TimeoutError is one, too
-            raise _GoneError from error
+        fields = [*headers, (b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+        await self._client.start(status, fields)
+        await self._client.write(body, more=False)
 
 
 class _Writer:
-    """Writes the entries of a run as the frames of one response."""
-
     def __init__(self, encoder: Encoder, joined: Joined) -> None:
         self._encoder = encoder
         self._number = joined.turn.run_id.rpartition("/")[2]
@@ -467,7 +456,6 @@ class _Writer:
         self._has_begun = False
 
     def begun(self) -> bytes:
-        """Returns the bytes that the response begins with."""
         self._has_begun = True
         return b"".join(map(framed, self._encoder.begin()))
 
@@ -481,7 +469,6 @@ class _Writer:
         return entries
 
     def pass_over(self, entries: Sequence[Entry]) -> None:
-        """Tells the encoder of what the client has seen."""
         for entry in entries:
             if not isinstance(entry, VisitEnd):
                 for event in self.events(entry):
@@ -491,23 +478,20 @@ class _Writer:
     def body(self, entries: Sequence[Entry]) -> bytes:
         """Returns the bytes of the entries; the end of a visit counts only where nothing follows."""
         pieces = [] if self._has_begun else [self.begun()]
-        for entry in entries:
-            if isinstance(entry, VisitEnd) and entry is not entries[-1]:
-                continue
-            frames = [one for event in self.events(entry) for one in self._encoder(event)]
+        kept = (one for one in entries if not isinstance(one, VisitEnd) or one is entries[-1])
+        for seq, same in groupby(kept, attrgetter("seq")):
+            frames = [one for entry in same for event in self.events(entry) for one in self._encoder(event)]
             for place, one in enumerate(frames, 1):  # one that comes back after the first of several gets all of them
-                pieces.append(framed(one, id=f"{self._number}.{entry.seq}" if place == len(frames) else None))
+                pieces.append(framed(one, id=f"{self._number}.{seq}" if place == len(frames) else None))
         return b"".join(pieces)
 
     def events(self, entry: Entry) -> Iterable[Event | RunEnd]:
-        """Returns the events for the encoder."""
         if isinstance(entry, VisitEnd):
             return [*(() if self._held is None else self._held.finish()), run_end(entry)]
         return (entry,) if self._held is None else self._held.feed(entry)
 
 
 def _path(scope: Mapping[str, Any]) -> list[str]:
-    """Returns the parts of the path behind the place at which the application is mounted."""
     path, root = scope["path"], scope.get("root_path", "")
     raw = scope.get("raw_path") or b""
     if b"%2f" in raw.lower():  # a part that has a slash

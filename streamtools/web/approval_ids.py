@@ -10,8 +10,6 @@ _SAFE = "".join(chr(code) for code in range(33, 127) if chr(code) not in "#%")
 
 @dataclass(frozen=True, slots=True)
 class ApprovalId:
-    """The parts of an id."""
-
     run_id: str
     step: int
     call_id: str
@@ -19,7 +17,6 @@ class ApprovalId:
 
 
 def approval_id(run_id: str, step: int, call_id: str, fingerprint: str) -> str:
-    """Returns the id of a call as it was shown."""
     return "#".join(quote(part, safe=_SAFE, errors="replace") for part in (run_id, str(step), call_id, fingerprint))
 
 

@@ -1,220 +1,138 @@
-"""Reads the JSON that a client has sent, within bounds, and checks it where it is used.
+"""Reads the JSON that a client has sent, by a model of pydantic's; whatever is wrong is a `BadRequest`, without values.
 
-In: the bytes of a body, from anybody. Out: a `BodyValue`, which knows its path and gives values of the wanted type
-alone. Size, depth and the number of values are looked at before anything is parsed; then there are no keys twice, no
-numbers that JSON does not have, and no halves of surrogate pairs. Whatever is wrong is a `BadRequest`.
+Size and the number of values are looked at before anything is parsed; the parser bounds the depth, and takes no halves
+of surrogate pairs and no numbers that JSON does not have.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import re
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, TypeVar
+
+import anyio.to_thread
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import from_json
 
 from ..errors import BadRequest
-from ..text import excerpt
-
-__all__ = ["MAX_BYTES", "BodyValue", "read_body", "unique"]
 
 T = TypeVar("T")
 
 MAX_BYTES = 8 << 20
 """Bytes of a body, unless the program says otherwise: clients send their whole chat each time, with its pictures."""
-MAX_DEPTH = 100
-"""Levels of nesting: those of arguments (`Limits.max_json_depth`), and those around them."""
-MAX_VALUES = 300_000
-"""Values in a body: about as many as 8 MiB have in chats with many results."""
+MAX_VALUES = 200_000  # values in a body: a chat of 10,000 messages has about as many
 MAX_ID_CHARS = 4096
 """Characters of an id. Those of approvals name a run, a step, a call and its arguments, with escapes."""
-
-_STRING = re.compile(rb'"[^"]*"?')
-_NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]{}")))
-_LEVELS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-_MAY_BE_HALF = re.compile(r"\\u[dD][89a-fA-F]")
-_HALF = re.compile("[\ud800-\udfff]")
-_SHOWN = 80  # characters of a name that the client made up
+MAX_REASON_CHARS = 10_000  # characters of the reason for an approval, which the model may read
+_AT_ONCE = 64 << 10  # bytes that are read in the event loop's own thread, in less than a millisecond
+_MAX_DEPTH = 200  # of pydantic's parser
+_MOST_ERRORS = 1_000  # of which the first is told; pydantic makes objects of all before it tells one
 
 
-def read_body(body: bytes, *, max_bytes: int = MAX_BYTES) -> BodyValue:
-    """Returns the object that a body is. Costs time and space linear in `max_bytes`.
+# -- what is posted --
 
-    Raises:
-        BadRequest: the body is too large, or no JSON object.
-    """
+
+def printable(text: str) -> str:
+    """Returns a text; raises a ValueError if it has characters that cannot be printed."""
+    if not text.isprintable():
+        raise ValueError("expected printable characters")
+    return text
+
+
+CallId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
+"""The id of a call, in which its provider may have put anything."""
+Id = Annotated[CallId, AfterValidator(printable)]  # an id: some printable characters
+Reason = Annotated[str, Field(max_length=MAX_REASON_CHARS)]  # the reason for an approval
+
+
+class Posted(BaseModel):
+    """An object that a client sends. Fields without a place here are ignored."""
+
+    model_config = ConfigDict(alias_generator=to_camel, allow_inf_nan=False)
+
+
+class StopRequest(Posted):
+    """The run to stop; without it the one that goes on."""
+
+    run: Id | None = None
+
+
+# -- reading --
+
+
+def _check(body: bytes, max_bytes: int) -> None:
     if len(body) > max_bytes:
         raise BadRequest("the body is too large", limit=f"max_bytes={max_bytes}", status=413)
-    _check_size(body)
+    if _values(body) > MAX_VALUES:  # perhaps in texts
+        plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
+        # Of so many values no more are names and texts.
+        if plain.count(b'"') > 4 * MAX_VALUES + 2 or _values(b"".join(plain.split(b'"')[::2])) > MAX_VALUES:
+            raise BadRequest("the body has too many values", limit=f"max_values={MAX_VALUES}", status=413)
+
+
+def _values(text: bytes) -> int:
+    return sum(map(text.count, (b",", b"[", b"{")))
+
+
+def parsed(body: bytes, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+    _check(body, max_bytes)
     try:
-        text = body.decode()
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
-    except UnicodeDecodeError as error:
-        raise BadRequest(f"the body is not UTF-8 at byte {error.start}") from None
-    except json.JSONDecodeError as error:
-        raise BadRequest(f"the body is not JSON at character {error.pos}") from None
-    except BadRequest:
-        raise
-    except ValueError:  # an integer with thousands of digits
-        raise BadRequest("the body has a number that is too long") from None
-    if _MAY_BE_HALF.search(text):
-        _check_pairs(value)
-    return BodyValue(value, "").checked(dict, "an object")
+        value = from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        limit = f"max_depth={_MAX_DEPTH}" if "recursion limit" in str(error) else None
+        raise BadRequest(f"the body is not JSON: {error}", limit=limit) from None
+    if not isinstance(value, dict):
+        raise BadRequest("the body is no JSON object")
+    return value
 
 
-def _check_size(body: bytes) -> None:
-    # Up to its first error the parser takes for strings what is taken for strings here: what it builds is bounded.
-    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
-    if plain.count(b'"') > 4 * MAX_VALUES:  # the quotes of a value and of its name
-        raise _too_many()
-    structure = _STRING.sub(b"", plain)
-    if structure.count(b",") + structure.count(b"[") + structure.count(b"{") > MAX_VALUES:
-        raise _too_many()
-    brackets = structure.translate(None, _NOT_BRACKETS)
-    if max(accumulate(map(_LEVELS.__getitem__, brackets)), default=0) > MAX_DEPTH:
-        raise BadRequest("the body is nested too deeply", limit=f"max_depth={MAX_DEPTH}")
+def glimpsed(adapter: TypeAdapter[T], body: bytes, max_bytes: int = MAX_BYTES) -> T:
+    """Returns what a type has of a body, without making Python values of anything else in it. Raises a `BadRequest` if
+    it does not fit, or is too large."""
+    _check(body, max_bytes)
+    try:
+        return adapter.validate_json(body)
+    except ValidationError:
+        return read(adapter, parsed(body, max_bytes))  # says what is wrong, and where
 
 
-def _too_many() -> BadRequest:
-    return BadRequest("the body has too many values", limit=f"max_values={MAX_VALUES}", status=413)
+def read(adapter: TypeAdapter[T], value: Any, path: str = "") -> T:
+    """Raises a `BadRequest` if the value, which stands at a path of a body, does not fit."""
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        if error.error_count() > _MOST_ERRORS:
+            raise BadRequest(f"more than {_MOST_ERRORS} values are wrong", path=path) from None
+        found = error.errors(include_url=False, include_input=False)[0]
+    kind, about = found["type"], found.get("ctx", {})
+    most = about.get("max_length")
+    raise BadRequest(
+        # pydantic's words would show the tag
+        f"expected one of {about['expected_tags']}" if kind == "union_tag_invalid" else found["msg"],
+        path=_path(path, found["loc"], value),
+        limit=None if most is None else f"max_length={most}",
+        status=413 if kind == "too_long" else 400,
+    )
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise BadRequest(f"an object has the key '{excerpt(twice, _SHOWN)}' twice")
-    return found
+def _path(path: str, location: Sequence[int | str], value: Any) -> str:
+    """Returns a place in a body, without the names of types that pydantic has among those of fields."""
+    for at, key in enumerate(location, 1):
+        if isinstance(key, int) and isinstance(value, list):
+            path, value = f"{path}[{key}]", value[key]
+        elif isinstance(value, dict) and (key in value or at == len(location)):
+            path, value = f"{path}.{key}" if path else str(key), value.get(key)
+    return path
 
 
-def _no_number(word: str) -> NoReturn:
-    raise BadRequest(f"{word} is no number that JSON has")
+async def apart(work: Callable[[bytes], T], body: bytes) -> T:
+    return work(body) if len(body) <= _AT_ONCE else await anyio.to_thread.run_sync(work, body)
 
 
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise BadRequest("a number is too large")
-    return number
-
-
-def _check_pairs(value: Any) -> None:
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            waiting += [*one.keys(), *one.values()]
-        elif isinstance(one, list):
-            waiting += one
-        elif isinstance(one, str) and _HALF.search(one):
-            raise BadRequest("a text has half of a surrogate pair")
-
-
-@dataclass(frozen=True, slots=True)
-class BodyValue:
-    """A value in a body, and where it stands."""
-
-    value: Any = field(repr=False)
-    path: str
-
-    def refused(self, message: str, *, limit: str | None = None, status: Any = 400) -> BadRequest:
-        """Returns the error about this place."""
-        return BadRequest(message, path=self.path, limit=limit, status=status)
-
-    def checked(self, kind: type, words: str) -> BodyValue:
-        """Returns this place if its value is of a type."""
-        if not isinstance(self.value, kind):
-            raise self.refused(f"expected {words}, got {_JSON_NAMES.get(type(self.value), 'something else')}")
-        return self
-
-    def get(self, key: str) -> BodyValue | None:
-        """Returns the field of an object; None if it has none, or null there."""
-        value = self.checked(dict, "an object").value.get(key)
-        return None if value is None else self._at(key, value)
-
-    def need(self, key: str) -> BodyValue:
-        """Returns the field of an object, which has to be there."""
-        found = self.get(key)
-        if found is None:
-            raise self._at(key, None).refused("is missing")
-        return found
-
-    def items(self, name: str, most: int) -> list[BodyValue]:
-        """Returns the items of a list; `name` is that of its bound."""
-        values = self.checked(list, "a list").value
-        if len(values) > most:
-            raise self.refused(f"{len(values)} items are too many", limit=f"{name}={most}", status=413)
-        return [BodyValue(value, f"{self.path}[{number}]") for number, value in enumerate(values)]
-
-    def text(self, most: int | None = None) -> str:
-        """Returns a text; with a bound in characters where it is to be short."""
-        found: str = self.checked(str, "text").value
-        if most is not None and len(found) > most:
-            raise self.refused(f"{len(found)} characters are too many", limit=f"max_chars={most}")
-        return found
-
-    def id(self) -> str:
-        """Returns an id: some printable characters."""
-        found = self.call_id()
-        if not found.isprintable():
-            raise self.refused("expected an id of printable characters")
-        return found
-
-    def call_id(self) -> str:
-        """Returns the id of a call, in which its provider may have put anything."""
-        found = self.text(MAX_ID_CHARS)
-        if not found:
-            raise self.refused("expected an id, got an empty text")
-        return found
-
-    def flag(self) -> bool:
-        """Returns a boolean."""
-        found: bool = self.checked(bool, "true or false").value
-        return found
-
-    def word(self, *known: str) -> str:
-        """Returns a text that is one of these."""
-        found = self.text()
-        if found not in known:
-            raise self.refused(f"expected one of {', '.join(known)}")
-        return found
-
-    def object(self) -> dict[str, Any]:
-        """Returns an object."""
-        found: dict[str, Any] = self.checked(dict, "an object").value
-        return found
-
-    def size(self) -> int:
-        """Returns how many bytes the value has as JSON."""
-        return len(json.dumps(self.value, ensure_ascii=False, separators=(",", ":")).encode())
-
-    def _at(self, key: str, value: Any) -> BodyValue:
-        return BodyValue(value, f"{self.path}.{key}" if self.path else key)
-
-
-def unique(found: Iterable[tuple[BodyValue, str, T]]) -> tuple[T, ...]:
-    """Returns values that have an id, each with its place.
-
-    Raises:
-        BadRequest: an id stands there twice.
-    """
+def unique(found: Iterable[T], name: Callable[[T], str], path: str) -> tuple[T, ...]:
     seen: dict[str, T] = {}
-    for place, id_, value in found:
-        if id_ in seen:
-            raise place.refused("the same id stands there twice")
-        seen[id_] = value
+    for value in found:
+        if name(value) in seen:
+            raise BadRequest("the same id stands there twice", path=path)
+        seen[name(value)] = value
     return tuple(seen.values())
-
-
-_JSON_NAMES = {
-    dict: "an object",
-    list: "a list",
-    str: "text",
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    type(None): "null",
-}

@@ -1,12 +1,8 @@
-"""Shows a run as one answer of OpenAI's Chat Completions, which every OpenAI client reads.
-
-In: the events of a run. Out: ``chat.completion.chunk`` objects, or one ``chat.completion``.
+"""Shows a run as one answer of OpenAI's Chat Completions, as `openai.types.chat` in openai 3.57 for Python has it.
 
 All steps of the run are one message: their texts, separated by empty lines. Calls that run here are not shown, since
-the client would run them, too. Calls that are handed out (`AnswerRequested`) stand in the message as ``tool_calls``
-when the run rests. The client's results come with its next request (`chat_requests`), whose answer is another message.
-
-The objects are those of `openai.types.chat` in openai 3.57 for Python.
+the client would run them, too. Calls that are handed out (`AnswerRequested`) stand in it as ``tool_calls`` when the run
+rests; the client's results come with its next request (`chat_requests`).
 """
 
 from __future__ import annotations
@@ -15,23 +11,10 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..events import (
-    AnswerRequested,
-    AttemptDiscarded,
-    Event,
-    Observation,
-    ReasoningDelta,
-    ReasoningStart,
-    RefusalDelta,
-    StepStart,
-    StreamEnd,
-    ToolStarted,
-)
+from .. import events as of
+from ..events import Event
 from ..parts import Finish, Usage
 from .encoding import Frame, RunEnd, json_bytes, plain
-from .plain_text import AnswerText
-
-__all__ = ["ChatCompletions"]
 
 _FINISHES: Mapping[Finish | None, str] = {"length": "length", "content_filter": "content_filter"}  # others: stop
 _UNFINISHED = frozenset({"max_steps", "budget", "pending"})  # the answer has no end: a client may ask on
@@ -75,11 +58,11 @@ class ChatCompletions:
         # of the run
         self._run_id = self._place = self._shown_id = ""
         self._seq = -1
-        self._handed_out: dict[tuple[int, str], AnswerRequested] = {}
+        self._handed_out: dict[tuple[int, str], of.AnswerRequested] = {}
         self._started: set[tuple[int, str]] = set()
         self._ids: dict[str, int] = {}  # the step that has each call id
         # of the response
-        self._text = AnswerText(between)
+        self._text = _AnswerText(between)
         self._begun = self._has_reasoned = False
         self._finish: Finish | None = None
         self._usage: Usage | None = None
@@ -94,19 +77,18 @@ class ChatCompletions:
         return self._head() if self._run_id else ()
 
     def __call__(self, event: Event | RunEnd, /) -> Iterable[Frame]:
-        """Returns the chunks of an event."""
         if isinstance(event, RunEnd):
             return self._end(event)
         self._seq = max(self._seq, event.seq)
         self._note_event(event)
         found = [*self._head()] if self._run_id else []
-        if isinstance(event, RefusalDelta):
+        if isinstance(event, of.RefusalDelta):
             return [*found, self._chunk({"refusal": event.text})] if event.text else found
-        if isinstance(event, ReasoningDelta):
+        if isinstance(event, of.ReasoningDelta):
             if self._reasons and event.text:
                 self._has_reasoned = True
                 found.append(self._chunk({"reasoning_content": event.text}))
-        elif isinstance(event, ReasoningStart):
+        elif isinstance(event, of.ReasoningStart):
             if self._has_reasoned:
                 found.append(self._chunk({"reasoning_content": self._between}))
         elif text := self._text.feed(event):
@@ -126,24 +108,24 @@ class ChatCompletions:
     # -- the run --
 
     def _note_event(self, event: Event) -> None:
-        if isinstance(event, StepStart):
+        if isinstance(event, of.StepStart):
             self._run_id = event.run_id
-        elif isinstance(event, AnswerRequested):
+        elif isinstance(event, of.AnswerRequested):
             # A call that has begun waits for the rest of its own work, not for the client.
             is_for_client = event.question is None and (event.step, event.call_id) not in self._started
             if is_for_client and (self._tools is None or event.tool_name in self._tools):
                 self._handed_out[event.step, event.call_id] = event
                 self._ids.setdefault(event.call_id, event.step)
-        elif isinstance(event, ToolStarted):
+        elif isinstance(event, of.ToolStarted):
             self._started.add((event.step, event.call_id))
             self._handed_out.pop((event.step, event.call_id), None)
-        elif isinstance(event, Observation):
+        elif isinstance(event, of.Observation):
             self._started.discard((event.step, event.call_id))
             self._handed_out.pop((event.step, event.call_id), None)
-        elif isinstance(event, StreamEnd):
+        elif isinstance(event, of.StreamEnd):
             self._finish = event.finish
             self._add(event.usage)
-        elif isinstance(event, AttemptDiscarded):
+        elif isinstance(event, of.AttemptDiscarded):
             self._add(event.usage)
             self._handed_out = {
                 key: one for key, one in self._handed_out.items() if one.step != event.step or one.seq < event.from_seq
@@ -166,7 +148,8 @@ class ChatCompletions:
         calls = [*self._handed_out.values()] if end.outcome == "suspended" else []
         done: Frame = ("", "[DONE]")
         if end.kind is not None or (end.outcome in _FAILED and not calls):
-            failure = {"message": end.words, "type": "server_error", "param": None, "code": end.kind or end.outcome}
+            code, again = end.kind or end.outcome, {} if end.retry_after is None else {"retry_after": end.retry_after}
+            failure = {"message": end.words, "type": "server_error", "param": None, "code": code, **again}
             return [("", {"error": failure}), done]
         found = [*self._head()]
         found += [self._chunk({"tool_calls": [self._call(at, call)]}) for at, call in enumerate(calls)]
@@ -176,7 +159,7 @@ class ChatCompletions:
             found.append(("", {**self._envelope(), "choices": [], "usage": _usage(self._usage)}))
         return [*found, done]
 
-    def _call(self, at: int, call: AnswerRequested) -> dict[str, Any]:
+    def _call(self, at: int, call: of.AnswerRequested) -> dict[str, Any]:
         # An id may recur in another step; the results in the client's history are found by theirs.
         is_first = self._ids[call.call_id] == call.step
         arguments = json_bytes(plain(call.arguments, {})).decode()
@@ -195,12 +178,7 @@ class ChatCompletions:
         return "", data
 
     def _envelope(self) -> dict[str, Any]:
-        return {
-            "id": self._shown_id,
-            "object": "chat.completion.chunk",
-            "created": self._created,
-            "model": self._model,
-        }
+        return {"id": self._shown_id, "object": "chat.completion.chunk", "created": self._created, "model": self._model}
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
@@ -217,7 +195,6 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def _joined(chunks: list[Any]) -> dict[str, Any]:
-    """Returns the chunks of an answer as one object."""
     chunks = [chunk for chunk in chunks if chunk != "[DONE]"]
     if "error" in chunks[-1]:
         return {"error": chunks[-1]["error"]}
@@ -241,3 +218,35 @@ def _joined(chunks: list[Any]) -> dict[str, Any]:
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
     whole = {**chunks[0], "object": "chat.completion", "choices": [choice], "usage": usage}
     return whole if usage is not None else {name: one for name, one in whole.items() if name != "usage"}
+
+
+class _AnswerText:
+    def __init__(self, between: str) -> None:
+        self._between = between
+        self._any = self._is_due = False
+        self._block: list[str] = []  # the text that grows
+
+    def restart(self) -> None:
+        self._any = self._is_due = False
+
+    def feed(self, event: Event | RunEnd) -> str:
+        if isinstance(event, of.TextDelta):
+            self._block.append(event.text)
+            return self._joined(event.text)
+        if isinstance(event, of.RefusalDelta):
+            return self._joined(event.text)
+        if isinstance(event, of.TextEnd) and event.whole is not None:
+            shown = "".join(self._block)
+            # Where the whole contradicts the deltas, nobody can take back what was shown.
+            return self._joined(event.whole[len(shown) :]) if event.whole.startswith(shown) else ""
+        if isinstance(event, of.TextStart):
+            self._block = []
+        elif isinstance(event, (of.StepStart, of.AttemptDiscarded)):
+            self._is_due = self._any
+        return ""
+
+    def _joined(self, text: str) -> str:
+        if not text:
+            return ""
+        head, self._is_due, self._any = self._between if self._is_due else "", False, True
+        return head + text

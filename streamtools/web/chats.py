@@ -1,11 +1,4 @@
-"""Serves the conversations of a web application: a page starts a run, joins it, leaves it, stops it.
-
-def answer(chat):
-    return agent_loop(ask, chat.messages(wire), tools=tools, wire=wire, **chat.options)
-
-chats = Chats(journal="chats.db", run=answer)
-app.mount("/api/chat", chats.app(may=who_may))
-"""
+"""Serves the conversations of a web application: a page starts a run, joins it, leaves it, stops it."""
 
 from __future__ import annotations
 
@@ -22,7 +15,8 @@ class Chats(ChatRuns):
     Args:
         journal: the file that keeps all of it: a path, a `SqliteStore` or a `Journal`. Several processes may share it.
         run: makes the run of a conversation, with ``**chat.options``; it may be async. For a run that goes on it is
-            called again, and has to make the same one.
+            called again, and has to make the same one. It is also called for a run that is not entered: to learn
+            whether the wire takes a file, and whether a run that waits can go on.
         log: keeps what readers may see; by default the same file.
         privacy: what leaves of each conversation: the policy of its runs, and of what is read of them later.
         max_logs: how many runs may have begun since before the log of one that is over is removed.
@@ -39,6 +33,7 @@ class Chats(ChatRuns):
         max_bytes: int = MAX_BYTES,
         heartbeat: float = 15.0,
         send_timeout: float = 60.0,
+        receive_timeout: float = 60.0,
         ai_version: Literal[6, 7] = 7,
         max_turns: int = 100,
     ) -> ChatApp:
@@ -49,6 +44,7 @@ class Chats(ChatRuns):
             max_bytes=max_bytes,
             heartbeat=heartbeat,
             send_timeout=send_timeout,
+            receive_timeout=receive_timeout,
             ai_version=ai_version,
             max_turns=max_turns,
         )

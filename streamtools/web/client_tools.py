@@ -1,7 +1,6 @@
 """Makes tools of what clients declare: their calls are handed out, and the run rests until the client has answered.
 
-In: declarations from outside, which a reader of requests has bounded one by one. Out: tools whose arguments are
-checked by their schemas; and their written form, since a run that goes on needs the same ones.
+A run that goes on needs the same ones, hence their written form.
 """
 
 from __future__ import annotations
@@ -15,16 +14,11 @@ from ..errors import BadRequest, SchemaError, ToolDefinitionError
 from ..tools import Tool
 from .client_input import ClientTool
 
-MAX_TOOLS_BYTES = 1 << 20
-"""Bytes of all tools of one run, as JSON: each run keeps its own."""
+MAX_TOOLS_BYTES = 1 << 20  # bytes of all tools of one run, as JSON: each run keeps its own
 
 
 def tools_of(declared: Sequence[ClientTool]) -> tuple[Tool[..., Any], ...]:
-    """Returns the tools that a client runs.
-
-    Raises:
-        BadRequest: a name or a schema cannot be used.
-    """
+    """Raises a `BadRequest` for a name or a schema that cannot be used."""
     return tuple(_made(number, tool) for number, tool in enumerate(declared))
 
 

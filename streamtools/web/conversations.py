@@ -1,12 +1,12 @@
 """Keeps which runs a conversation is made of, what began each, and what it has added to the history.
 
     chats   one row a conversation: the run that it ends with at present
-    turns   one row a run: the run before it, the user's message, the client's tools, the messages that the run added,
-            how it ended, the calls of no known end, what its log has of it that no message says, and where long
-            results are
+    turns   one row a run: the run before it, the user and the message, the client's tools, the messages that the run
+            added, how it ended, the calls of no known end, and where long results are
+    answers one row a run: what it has shown its readers, folded
 
-A run belongs to one conversation. A branch begins with a run whose predecessor is not the latest one: the user has
-edited a message, or wants another answer. The tables lie in the file of the journal that has the runs.
+A branch begins with a run whose predecessor is not the latest one: the user has edited a message, or wants another
+answer. The tables lie in the file of the journal that has the runs.
 """
 
 from __future__ import annotations
@@ -21,49 +21,60 @@ from typing import Any, Literal
 
 from pydantic_core import from_json, to_json
 
-from ..dispatch.journal import Waiter, lease_key
-from ..dispatch.store_sqlite import SqliteStore
-from ..errors import ChatConflict, JournalError
+from ..dispatch import SqliteStore
+from ..durable.codec import read_value, written_value
+from ..durable.journal import Waiter, lease_key
+from ..errors import ChatConflict, JournalError, LocalProtocolError
+from ..parts import RunOutcome
 from .client_input import ClientTool, UserFile, UserMessage, UserText
 from .client_tools import read_tools, written_tools
+from .folded import folded, written_answer
+from .log import Entry, read_entries
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS chats (chat_id TEXT PRIMARY KEY, began_at REAL NOT NULL, head TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS turns (number INTEGER PRIMARY KEY AUTOINCREMENT, chat_id TEXT NOT NULL,"
-    " run_id TEXT NOT NULL UNIQUE, before TEXT, message_id TEXT NOT NULL, message BLOB NOT NULL,"
-    " tools BLOB, visits INTEGER NOT NULL DEFAULT 0, wire TEXT, added BLOB, outcome TEXT, unsettled TEXT, kept BLOB,"
-    " files TEXT)",
+    " run_id TEXT NOT NULL UNIQUE, before TEXT, message_id TEXT NOT NULL, message BLOB NOT NULL, user TEXT,"
+    " tools BLOB, visits INTEGER NOT NULL DEFAULT 0, wire TEXT, added BLOB, outcome TEXT, unsettled TEXT, files TEXT)",
     "CREATE INDEX IF NOT EXISTS turns_of ON turns (chat_id, message_id)",
+    "CREATE TABLE IF NOT EXISTS answers (run_id TEXT PRIMARY KEY, answer BLOB NOT NULL)",
 )
-_COLUMNS = "chat_id, run_id, before, message_id, message, tools, visits, wire, added, outcome"
+_COLUMNS = "chat_id, run_id, before, message_id, message, user, tools, visits, wire, added, outcome"
 _MAX_ADDED_BYTES = 256 << 20
 _MAX_PAGE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """One run of a conversation: the user's message, and what the run has made of it."""
-
     chat_id: str
     run_id: str
-    before: str | None
-    """The run before it; None if it begins the conversation."""
+    before: str | None  # the run before it; None if it begins the conversation
     message: UserMessage = field(repr=False)
-    tools: tuple[ClientTool, ...] = field(repr=False)
-    """Those that the client declared when the run began."""
-    visits: int
-    """How often somebody has gone on with it."""
-    wire: str | None
-    """The wire of `added`."""
+    user: str | None  # who began it, as `may` named the person; None if it named nobody
+    tools: tuple[ClientTool, ...] = field(repr=False)  # those that the client declared when the run began
+    visits: int  # how often somebody has gone on with it
+    wire: str | None  # the wire of `added`
     added: list[Any] | None = field(repr=False)
     """The messages that the run has added so far, in the wire's shape; None before its first end."""
-    outcome: str | None
-    """A `RunOutcome`, of the latest visit that came to its end; None if there was none."""
+    outcome: str | None  # a `RunOutcome`, of the latest visit that came to its end; None if there was none
 
     @property
     def is_open(self) -> bool:
         """True if the run goes on by itself, or when somebody has answered."""
         return self.outcome in (None, "left", "suspended")
+
+
+FILE_ERRORS = (JournalError, sqlite3.Error, OSError, LocalProtocolError)  # what is raised where the file cannot be used
+
+
+def fault_of(error: BaseException | None) -> Literal["passing", "lasting"] | None:
+    """Returns whether an error says that the file cannot be used, and if it may be usable soon: it is locked, or full,
+    and not removed, closed, or no database."""
+    cause = error.__cause__ if isinstance(error, JournalError) else error
+    code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+    if isinstance(cause, TimeoutError) or code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL):
+        return "passing"
+    return "lasting" if isinstance(cause, FILE_ERRORS) else None
 
 
 class Conversations:
@@ -73,16 +84,13 @@ class Conversations:
         self._store = store
 
     async def head(self, chat_id: str) -> ChatTurn | None:
-        """Returns the run that a conversation ends with; None if there is no such conversation."""
         query = f"SELECT {_COLUMNS} FROM turns WHERE run_id = (SELECT head FROM chats WHERE chat_id = ?)"
         return await self._one(query, chat_id)
 
     async def turn(self, run_id: str) -> ChatTurn | None:
-        """Returns a run."""
         return await self._one(f"SELECT {_COLUMNS} FROM turns WHERE run_id = ?", run_id)
 
     async def with_message(self, chat_id: str, message_id: str) -> ChatTurn | None:
-        """Returns the latest run that a message of the user's has begun."""
         query = f"SELECT {_COLUMNS} FROM turns WHERE chat_id = ? AND message_id = ? ORDER BY number DESC LIMIT 1"
         return await self._one(query, chat_id, message_id)
 
@@ -91,14 +99,32 @@ class Conversations:
         `limit`, and fewer than that if they are large."""
         return await self._store.hand_over(partial(_chain, turn, limit))()
 
-    async def kept(self, run_id: str) -> bytes | None:
-        """Returns what is kept of a run's log; None if nothing is."""
+    async def answer(self, run_id: str) -> list[Entry] | None:
+        """Returns what a run had shown at the end of its latest visit, folded; None if nothing is kept of that."""
 
         def work(connection: sqlite3.Connection) -> bytes | None:
-            row = connection.execute("SELECT kept FROM turns WHERE run_id = ?", (run_id,)).fetchone()
+            _make_tables(connection)
+            row = connection.execute("SELECT answer FROM answers WHERE run_id = ?", (run_id,)).fetchone()
             return None if row is None else row[0]
 
-        return await self._store.hand_over(work)()
+        written = await self._store.hand_over(work)()
+        return None if written is None else [*read_entries(written)]
+
+    def keep(
+        self, run_id: str, entries: Sequence[Entry], check: Callable[[sqlite3.Connection], None] | None = None
+    ) -> Waiter:
+        """Hands over what a run has shown, to be folded and kept in place of an earlier answer; `check` is as for
+        `finish`."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            if check is not None:
+                check(connection)
+            known = "SELECT 1 FROM turns WHERE run_id = ?"
+            if connection.execute(known, (run_id,)).fetchone() is not None:  # it was not removed meanwhile
+                answer = written_answer(folded(entries))
+                connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (run_id, answer))
+
+        return self._store.hand_over(work)
 
     async def note_files(self, run_id: str, directory: str) -> None:
         """Notes in which directory a run keeps long results, beside those in which earlier visits have."""
@@ -123,27 +149,29 @@ class Conversations:
 
         return await self._store.hand_over(work)()
 
-    async def keep(self, run_id: str, visits: int, kept: bytes) -> None:
-        """Keeps something of a run's log, unless somebody has gone on with the run since."""
-
-        def work(connection: sqlite3.Connection) -> None:
-            change = "UPDATE turns SET kept = ? WHERE run_id = ? AND visits = ?"
-            connection.execute(change, (kept, run_id, visits))
-
-        await self._store.hand_over(work)()
-
     async def begin(
         self,
         chat_id: str,
         before: str | None,
         message: UserMessage,
+        user: str | None,
         tools: tuple[ClientTool, ...],
         head: str | None,
     ) -> ChatTurn | None:
         """Adds a run, and makes it the conversation's end; None if that is not `head` any more. Raises a `BadRequest`
         if the tools are too large."""
-        turn = ChatTurn(chat_id, "", before, message, tools, 0, None, None, None)
+        turn = ChatTurn(chat_id, "", before, message, user, tools, 0, None, None, None)
         return await self._store.hand_over(partial(_begin, turn, _written(message), written_tools(tools), head))()
+
+    async def next_turn(
+        self, chat_id: str, before: str | None, message: UserMessage, user: str | None, tools: tuple[ClientTool, ...]
+    ) -> ChatTurn:
+
+        def work(connection: sqlite3.Connection) -> ChatTurn:
+            run_id = f"{chat_id}/{_next_number(connection)}"
+            return ChatTurn(chat_id, run_id, before, message, user, tools, 0, None, None, None)
+
+        return await self._store.hand_over(work)()
 
     async def visit(self, run_id: str, check: Callable[[sqlite3.Connection], None]) -> ChatTurn | None:
         """Counts a visit to a run, and returns the run; None if it is gone. `check` is as for `finish`."""
@@ -156,19 +184,24 @@ class Conversations:
         added: list[Any],
         outcome: str | None,
         unsettled: Sequence[str],
+        entries: Sequence[Entry] | None,
         check: Callable[[sqlite3.Connection], None],
-    ) -> Waiter:
-        """Hands over what a visit has come to, with the keys of the calls whose end is not known; `check` runs in the
-        same transaction, and may raise. Raises a `PydanticSerializationError` if a message is no JSON."""
-        values = (wire, to_json(added), outcome, json.dumps(unsettled) if unsettled else None, run_id)
+    ) -> list[Waiter]:
+        """Hands over what a visit has come to, with the keys of the calls whose end is not known, and all that the run
+        has shown, or None if the visit has shown nothing. `check` runs in the same transaction, and may raise."""
+        written = to_json({"messages": written_value(added)})  # Bedrock's have bytes
+        values = (wire, written, outcome, json.dumps(unsettled) if unsettled else None, run_id)
 
         def work(connection: sqlite3.Connection) -> None:
             check(connection)
             connection.execute(
                 "UPDATE turns SET wire = ?, added = ?, outcome = ?, unsettled = ? WHERE run_id = ?", values
             )
+            if entries is not None:
+                connection.execute("DELETE FROM answers WHERE run_id = ?", (run_id,))
 
-        return self._store.hand_over(work)
+        waiter = self._store.hand_over(work)
+        return [waiter] if entries is None else [waiter, self.keep(run_id, entries, check)]
 
     async def has_settled(self, run_id: str) -> bool | None:
         """Returns whether somebody has found out the end of a call that was not known when a run was left; None if all
@@ -188,10 +221,10 @@ class Conversations:
         found = await self._one(f"SELECT {_COLUMNS} FROM turns WHERE number = ?", number)
         return None if found is None or found.is_open else found
 
-    async def end(self, run_id: str, outcome: Literal["error", "cancelled"]) -> bool:
-        """Notes that a run is not to begin, or on an error not to go on, so that it does not by itself; returns False
-        if it is over."""
-        left = "outcome IS NULL" if outcome == "cancelled" else "(outcome IS NULL OR outcome IN ('left', 'suspended'))"
+    async def end(self, run_id: str, outcome: RunOutcome, *, begun: bool = True) -> bool:
+        """Notes that a run is not to go on, so that it does not by itself; returns False if it is over, or has `begun`
+        though it had not to."""
+        left = "(outcome IS NULL OR outcome IN ('left', 'suspended'))" if begun else "outcome IS NULL"
 
         def work(connection: sqlite3.Connection) -> bool:
             change = f"UPDATE turns SET outcome = ? WHERE run_id = ? AND {left}"
@@ -227,6 +260,8 @@ class Conversations:
                 left += [run_id for (run_id,) in connection.execute(query, (chat_id,)) if run_id in erased]
             if left:
                 return left
+            own = "SELECT run_id FROM turns WHERE chat_id = ?"
+            connection.execute(f"DELETE FROM answers WHERE run_id IN ({own})", (chat_id,))
             connection.execute("DELETE FROM turns WHERE chat_id = ?", (chat_id,))
             connection.execute("DELETE FROM chats WHERE chat_id = ?", (chat_id,))
             return []
@@ -242,17 +277,21 @@ class Conversations:
         return await self._store.hand_over(work)()
 
 
-# -- in the store's thread ---------------------------------------------------------------------------------------------
+# -- in the store's thread --
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
     for table in _TABLES:
         connection.execute(table)
+    if connection.execute("SELECT 1 FROM pragma_table_info('turns') WHERE name = 'user'").fetchone() is None:
+        connection.execute("ALTER TABLE turns ADD COLUMN user TEXT")  # of a file from before there were users
 
 
 def _chain(turn: ChatTurn, limit: int | None, connection: sqlite3.Connection) -> list[ChatTurn]:
     turns, known, size = [turn], {turn.run_id}, 0
-    query = f"SELECT {_COLUMNS}, length(coalesce(added, '')) FROM turns WHERE run_id = ?"
+    answer = "SELECT length(answer) FROM answers WHERE run_id = turns.run_id"
+    size_of = f"length(message) + length(coalesce(added, '')) + coalesce(({answer}), 0)"
+    query = f"SELECT {_COLUMNS}, {size_of} FROM turns WHERE run_id = ?"
     while (before := turns[-1].before) is not None:
         row = connection.execute(query, (before,)).fetchone()
         if (
@@ -278,24 +317,27 @@ def _begin(
     found = connection.execute("SELECT head FROM chats WHERE chat_id = ?", (chat_id,)).fetchone()
     if (None if found is None else found[0]) != head:
         return None
-    # The number is of no run that ever was, also of a conversation that was deleted: its calls' keys are known yet.
-    latest = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'turns'").fetchone()
-    number = 1 if latest is None else latest[0] + 1
+    number = _next_number(connection)
     run_id = f"{chat_id}/{number}"
-    insert = (
-        "INSERT INTO turns (number, chat_id, run_id, before, message_id, message, tools) VALUES (?, ?, ?, ?, ?, ?, ?)"
-    )
-    connection.execute(insert, (number, chat_id, run_id, turn.before, turn.message.id, message, tools))
+    columns = "number, chat_id, run_id, before, message_id, message, user, tools"
+    values = (number, chat_id, run_id, turn.before, turn.message.id, message, turn.user, tools)
+    connection.execute(f"INSERT INTO turns ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
     change = "INSERT INTO chats VALUES (?, ?, ?) ON CONFLICT (chat_id) DO UPDATE SET head = excluded.head"
     connection.execute(change, (chat_id, time.time(), run_id))
     return replace(turn, run_id=run_id)
+
+
+def _next_number(connection: sqlite3.Connection) -> int:
+    """Returns a number of no run that ever was, also in a deleted conversation: the keys of its calls are known yet."""
+    latest = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'turns'").fetchone()
+    return 1 if latest is None else int(latest[0]) + 1
 
 
 def _visit(run_id: str, check: Callable[[sqlite3.Connection], None], connection: sqlite3.Connection) -> ChatTurn | None:
     check(connection)
     # One that was stopped before it has begun stays so.
     outcome = "CASE outcome WHEN 'cancelled' THEN outcome END"
-    change = f"UPDATE turns SET visits = visits + 1, kept = NULL, outcome = {outcome} WHERE run_id = ?"
+    change = f"UPDATE turns SET visits = visits + 1, outcome = {outcome} WHERE run_id = ?"
     connection.execute(change, (run_id,))
     row = connection.execute(f"SELECT {_COLUMNS} FROM turns WHERE run_id = ?", (run_id,)).fetchone()
     return None if row is None else _read(row)
@@ -308,17 +350,19 @@ def _runs(chat_id: str | None, connection: sqlite3.Connection) -> list[tuple[str
 
 
 def _read(row: tuple[Any, ...]) -> ChatTurn:
-    chat_id, run_id, before, message_id, message, tools, visits, wire, added, outcome = row
+    chat_id, run_id, before, message_id, message, user, tools, visits, wire, added, outcome = row
     try:
-        texts = (chat_id, run_id, message_id, *(one for one in (before, wire, outcome) if one is not None))
+        texts = (chat_id, run_id, message_id, *(one for one in (before, user, wire, outcome) if one is not None))
         if not all(type(one) is str for one in texts) or type(visits) is not int:
             raise ValueError("texts and a number were expected")
         parts = tuple(_read_part(**one) for one in from_json(message))
         read = None if added is None else json.loads(added[:_MAX_ADDED_BYTES])
+        if isinstance(read, dict):
+            read = read_value(read["messages"])
         if not isinstance(read, list | None):
             raise ValueError("messages were expected")
         said = UserMessage(message_id, parts)
-        return ChatTurn(chat_id, run_id, before, said, read_tools(tools), visits, wire, read, outcome)
+        return ChatTurn(chat_id, run_id, before, said, user, read_tools(tools), visits, wire, read, outcome)
     except (ValueError, TypeError, LookupError) as error:
         raise JournalError("a conversation has a row that nobody here has written") from error
 

@@ -1,12 +1,10 @@
 """Writes the events of a run as server-sent events, in the words of an `Encode`.
-
-In: events as copies have them, and the run's end. Out: the bytes of frames.
-
 https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,10 +14,10 @@ import orjson
 from pydantic_core import to_json, to_jsonable_python
 
 from ..dispatch import Suspended
-from ..errors import StreamError
+from ..errors import ProviderError, RequestError, StreamError
 from ..events import Event
+from ..ground import well_formed_tree
 from ..parts import RUN_OUTCOMES
-from ..text import well_formed_tree
 
 Frame: TypeAlias = tuple[str, Any] | bytes
 """A name, ``""`` for none, and data (text as it is, anything else as JSON); or bytes, which are sent as they are."""
@@ -49,9 +47,7 @@ class Encoder(Protocol):
         """Returns the frames that a response begins with, wherever in its run it begins."""
         ...
 
-    def __call__(self, event: Event | RunEnd, /) -> Iterable[Frame]:
-        """Returns the frames of an event. After a `RunEnd` with the outcome ``suspended`` the run may go on."""
-        ...
+    def __call__(self, event: Event | RunEnd, /) -> Iterable[Frame]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,38 +64,50 @@ class RunEnd:
     call_ids: tuple[str, ...] = ()
     """The ids of the calls that wait for people."""
     error_kind: str | None = None
-    """The kind of an error of another process."""
+    """The kind of the error, where the error itself is not here."""
+    retry_after: float | None = None
+    """The seconds after which the model's provider wants to be asked again, if it has said so."""
 
     @property
     def kind(self) -> str | None:
         """The kind of the error; its text may name hosts or accounts."""
-        if self.error is None:
-            return self.error_kind
-        return self.error.kind if isinstance(self.error, StreamError) else "internal_error"
+        return self.error_kind if self.error is None else told_of(self.error)[0]
 
     @property
     def words(self) -> str:
         """The reason of the end, for people."""
         if self.kind is not None or self.outcome == "error":
-            return f"the run failed: {(self.kind or 'internal_error').replace('_', ' ')}"
+            again = "" if self.retry_after is None else f"; try again in {math.ceil(self.retry_after)} s"
+            return f"the run failed: {(self.kind or 'internal_error').replace('_', ' ')}{again}"
         facts = RUN_OUTCOMES.get(self.outcome)  # type: ignore[call-overload]  # a pipeline's outcome is none of these
         return f"the response is {self.outcome}" if facts is None else facts.words
 
 
-HEADERS: Mapping[str, str] = {
+def told_of(error: BaseException | None) -> tuple[str, float | None]:
+    """Returns the kind of a run's error, and the seconds after which to ask again, if its provider has said so."""
+    from ..sources.failures import failure_of  # most runs do not fail
+
+    if not isinstance(error, StreamError):
+        return "internal_error", None
+    failed = failure_of(error.__cause__ or error)
+    is_of_provider = isinstance(error, (RequestError, ProviderError)) or failed.status is not None
+    return (is_of_provider and failed.code) or error.kind, failed.retry_after
+
+
+HEADERS: Mapping[str, str] = {  # the headers of an event stream that no proxy in between holds back
     "content-type": "text/event-stream; charset=utf-8",
     # A proxy that adds compression holds events back until it has a block of them.
     "cache-control": "no-cache, no-transform",
     # nginx would buffer the events: https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_buffering
     "x-accel-buffering": "no",
+    # Or a browser may take a text that a model has written for a page.
+    "x-content-type-options": "nosniff",
 }
-"""The headers of an event stream that no proxy in between holds back."""
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def encoded(event: Event | RunEnd, encode: Encode) -> bytes:
-    """Returns the bytes to send for an event, if any; raises a TypeError if `encode` returned something else."""
     given = encode(event)
     if given is None:
         return b""
@@ -108,7 +116,6 @@ def encoded(event: Event | RunEnd, encode: Encode) -> bytes:
 
 
 def framed(one: Frame, *, id: int | str | None = None) -> bytes:
-    """Returns the bytes of a frame."""
     return one if isinstance(one, bytes) else frame(one, id=id)
 
 
@@ -121,8 +128,7 @@ def frame(pair: tuple[str, Any], *, id: int | str | None = None) -> bytes:
         raise ValueError("encode: expected one line of text as the event's name")
     text = data if isinstance(data, str) else json_bytes(data).decode()
     head = (f"event: {name}\n" if name else "") + ("" if id is None else f"id: {id}\n")
-    # Each line in a field of its own: a line end inside the data would end the field, and the rest would be another
-    # one.
+    # Each line in a field of its own: a line end inside the data would end the field, and the rest begin another one.
     lines = "".join(f"data: {line}\n" for line in _LINE_END.split(text))
     return f"{head}{lines}\n".encode("utf-8", "replace")
 
@@ -139,7 +145,6 @@ def plain(value: Any, otherwise: Any = None) -> Any:
 
 
 def json_bytes(data: Any) -> bytes:
-    """Returns data as JSON."""
     try:
         return orjson.dumps(data)
     except TypeError:  # half a surrogate pair, or a number of more than 64 bits

@@ -1,96 +1,108 @@
-"""Writes finished answers, and the user's messages, as clients keep them: those that they would have after the stream.
+"""Writes finished answers, and the user's messages, as clients keep them: those that they have after the stream.
 
-ui_message(parts, "msg-1")        a UIMessage of the AI SDK, as `useChat` has it
-ag_ui_messages(parts, "msg-1")    messages of AG-UI
+The encoder of each protocol says what a client is told, and here that is put together as the client does: `ai` 7.0.173
+and 6.0.326, ``src/ui/process-ui-message-stream.ts``; `@ag-ui/client` 1.0.0, ``apply/default.ts``; read 2026-11-29.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
+from .ag_ui import AGUI
 from .client_input import UserFile, UserMessage, UserText
-from .encoding import json_bytes
-from .history_parts import (
-    AddedMessage,
-    AskedQuestion,
-    AssistantCall,
-    AssistantFile,
-    AssistantPart,
-    AssistantSource,
-    AssistantStep,
-    AssistantText,
-    ShownApproval,
-)
-from .sources import ui_file, ui_source
-
-__all__ = ["ag_ui_messages", "ag_ui_user_message", "ui_message", "ui_user_message"]
-_NAMELESS = "unnamed"  # as the stream names such a call
+from .encoding import Encoder, RunEnd, json_bytes
+from .log import Entry, VisitEnd
+from .ui_messages import UIMessages
 
 
-# -- the AI SDK -------------------------------------------------------------------------------------------------------
+def _sent(encoder: Encoder, answer: Iterable[Entry]) -> Iterator[dict[str, Any]]:
+    for event in (*answer, RunEnd(outcome="answered")):
+        for frame in () if isinstance(event, VisitEnd) else encoder(event):
+            if isinstance(frame[1], dict):
+                yield frame[1]
 
 
-def ui_message(parts: Iterable[AssistantPart], message_id: str, *, version: Literal[6, 7] = 7) -> dict[str, Any]:
-    """Returns an answer as `useChat` keeps it, for that major version of `ai`."""
-    return {"id": message_id, "role": "assistant", "parts": [_ui_part(part, version) for part in parts]}
+# -- the AI SDK --
+
+
+def ui_message(answer: Iterable[Entry], message_id: str, *, version: Literal[6, 7] = 7) -> dict[str, Any]:
+    message = _UIMessage(version)
+    # 6 has no word for a decision, which its client knows by itself.
+    for chunk in _sent(UIMessages(message_id=message_id), answer):
+        message.read(chunk)
+    if message.parts[-1:] == [_STEP]:  # a client shows a step when something is in it
+        del message.parts[-1]
+    return {"id": message_id, "role": "assistant", "parts": message.parts}
+
+
+_STEP: dict[str, Any] = {"type": "step-start"}
+
+
+class _UIMessage:
+    def __init__(self, version: int) -> None:
+        self.parts: list[dict[str, Any]] = []
+        self._version = version
+        self._texts: dict[str, dict[str, Any]] = {}
+        self._calls: dict[str, dict[str, Any]] = {}
+        self._asked: dict[str, dict[str, Any]] = {}  # calls by the id of the request for approval
+
+    def read(self, chunk: dict[str, Any]) -> None:
+        kind, _, act = chunk["type"].rpartition("-")
+        if "toolCallId" in chunk or "approvalId" in chunk:
+            self._read_call(chunk, act)
+        elif chunk["type"] == "start-step":
+            self.parts.append(_STEP)
+        elif kind in ("text", "reasoning"):
+            self._read_text(chunk, kind, act)
+        elif chunk["type"] == "steering-message" and self._version == 6:
+            self.parts.append({"type": "data-steering", "id": chunk["id"], "data": {"parts": chunk["parts"]}})
+        elif kind in ("source", "steering") or act == "file" or chunk["type"].startswith("data-"):
+            self.parts.append(chunk)
+
+    def _read_text(self, chunk: dict[str, Any], kind: str, act: str) -> None:
+        if act == "start":
+            named = {"id": chunk["id"]} if kind == "reasoning" else {}
+            self._texts[chunk["id"]] = {"type": kind, **named, "text": "", "state": "done"}
+            self.parts.append(self._texts[chunk["id"]])
+        elif act == "delta":
+            self._texts[chunk["id"]]["text"] += chunk["delta"]
+
+    def _read_call(self, chunk: dict[str, Any], act: str) -> None:
+        if chunk["type"] == "tool-approval-response":
+            part = self._asked[chunk["approvalId"]]
+            given = {name: chunk[name] for name in ("approved", "reason") if name in chunk}
+            part |= {"state": "approval-responded", "approval": part["approval"] | given}
+            return
+        if act == "delta":
+            return
+        id = chunk["toolCallId"]
+        if id not in self._calls:
+            self._calls[id] = {"toolCallId": id}
+            self.parts.append(self._calls[id])
+        part = self._calls[id]
+        if chunk["type"] == "tool-approval-request":
+            self._asked[chunk["approvalId"]] = part
+            part |= {"state": "approval-requested", "approval": {"id": chunk["approvalId"]}}
+            return
+        if "toolName" in chunk:
+            part["type"] = f"tool-{chunk['toolName']}"
+        is_refused = chunk["type"] == "tool-input-error"
+        state = "output-error" if is_refused else chunk["type"].removeprefix("tool-").replace("start", "streaming")
+        part |= {"state": state} | {name: chunk[name] for name in _OF_CALLS if name in chunk}
+        for name in _ENDS:
+            if name not in chunk:
+                part.pop(name, None)
+        if is_refused and self._version == 6:
+            part["rawInput"] = part.pop("input")
+
+
+_OF_CALLS = ("input", "inputEncoding", "output", "errorText", "preliminary", "providerExecuted")
+_ENDS = ("inputEncoding", "output", "errorText", "preliminary")
 
 
 def ui_user_message(message: UserMessage) -> dict[str, Any]:
-    """Returns the user's message as `useChat` keeps it."""
     return {"id": message.id, "role": "user", "parts": [_ui_user_part(part) for part in message.parts]}
-
-
-def _ui_part(part: AssistantPart, version: int) -> dict[str, Any]:
-    match part:
-        case AssistantStep():
-            return {"type": "step-start"}
-        case AssistantText():
-            return {"type": part.kind, "text": part.text, "state": "done"}
-        case AssistantSource():
-            return ui_source(part.source, part.id)
-        case AssistantFile(file):
-            return ui_file(file)
-        case AddedMessage():
-            texts = [{"type": "text", "text": text} for text in part.texts]
-            if version == 6:  # which has no word for it
-                return {"type": "data-steering", "id": part.id, "data": {"parts": texts}}
-            return {"type": "steering-message", "id": part.id, "parts": texts}
-        case AskedQuestion():
-            return {
-                "type": "data-question",
-                "id": part.id,
-                "data": {"toolCallId": part.call_id, "question": part.question},
-            }
-        case AssistantCall():
-            call = {"type": f"tool-{part.name or _NAMELESS}", "toolCallId": part.call_id, "input": part.arguments}
-            return call | _ui_end(part) | ({"providerExecuted": True} if part.by_provider else {})
-
-
-def _ui_end(call: AssistantCall) -> dict[str, Any]:
-    approval = _ui_approval(call.approval)
-    is_approved = call.approval is not None and call.approval.approved
-    if not call.is_over:
-        if call.approval is None:
-            return {"state": "input-available"}
-        return {"state": "approval-requested" if call.approval.approved is None else "approval-responded", **approval}
-    if call.outcome == "denied" and call.approval is not None and call.approval.approved is False:
-        return {"state": "output-denied", **approval}
-    approval = approval if is_approved else {}  # the client takes no other one with an output
-    if call.error is not None:
-        return {"state": "output-error", "errorText": call.error, **approval}
-    return {"state": "output-available", "output": call.result, **approval}
-
-
-def _ui_approval(approval: ShownApproval | None) -> dict[str, Any]:
-    if approval is None:
-        return {}
-    found: dict[str, Any] = {"id": approval.id}
-    if approval.approved is not None:
-        found["approved"] = approval.approved
-    if approval.reason is not None:
-        found["reason"] = approval.reason
-    return {"approval": found}
 
 
 def _ui_user_part(part: UserText | UserFile) -> dict[str, Any]:
@@ -100,71 +112,73 @@ def _ui_user_part(part: UserText | UserFile) -> dict[str, Any]:
     return file | ({"filename": part.filename} if part.filename is not None else {})
 
 
-# -- AG-UI ------------------------------------------------------------------------------------------------------------
+# -- AG-UI --
 
 
-def ag_ui_messages(parts: Iterable[AssistantPart], message_id: str) -> list[dict[str, Any]]:
-    """Returns an answer as messages of AG-UI 1.0, step by step: reasoning, each text with the calls behind it, and the
-    results. Their ids begin with `message_id`."""
-    steps: list[tuple[AssistantStep, list[AssistantPart]]] = []
-    for part in parts:
-        if isinstance(part, AssistantStep):
-            steps.append((part, []))
-        else:
-            steps[-1][1].append(part)
-    return [message for step, pieces in steps for message in _ag_ui_step(f"{message_id}:{step.step}", pieces)]
+def ag_ui_messages(answer: Iterable[Entry]) -> list[dict[str, Any]]:
+    """Returns an answer as messages of AG-UI 1.0, under the ids that the stream has for them, without activities. The
+    arguments of a call that somebody has edited are those that it ran with."""
+    thread = _Thread()
+    for sent in _sent(AGUI(thread_id=""), answer):
+        thread.read(sent)
+    return thread.whole()
+
+
+class _Thread:
+    def __init__(self) -> None:
+        self._messages: dict[str, dict[str, Any]] = {}
+        self._calls: dict[str, dict[str, Any]] = {}
+        self._results: dict[str, dict[str, Any]] = {}  # by call, behind the message that it stands in
+        self._asked: dict[str, str] = {}
+        self._edited: dict[str, Any] = {}
+
+    def read(self, sent: dict[str, Any]) -> None:
+        match sent["type"]:
+            case "TEXT_MESSAGE_START" | "REASONING_MESSAGE_START":
+                self._messages[sent["messageId"]] = {"id": sent["messageId"], "role": sent["role"], "content": ""}
+            case "TEXT_MESSAGE_CONTENT" | "REASONING_MESSAGE_CONTENT":
+                self._messages[sent["messageId"]]["content"] += sent["delta"]
+            case "ACTIVITY_SNAPSHOT":
+                self._messages.pop(sent["messageId"], None)  # a text in whose place there is another one
+            case "TOOL_CALL_START":
+                self._call(sent["toolCallId"], sent["toolCallName"], sent["parentMessageId"])
+            case "TOOL_CALL_ARGS":
+                self._calls[sent["toolCallId"]]["arguments"] += sent["delta"]
+            case "TOOL_CALL_RESULT":
+                self._result(sent)
+            case "CUSTOM" if sent["name"] == "interrupt_requested":
+                self._asked[sent["value"]["id"]] = sent["value"]["toolCallId"]
+            case "CUSTOM" if sent["name"] == "interrupt_resolved" and "editedArgs" in sent["value"]:
+                self._edited[self._asked[sent["value"]["id"]]] = sent["value"]["editedArgs"]
+
+    def _call(self, id: str, name: str, parent: str) -> None:
+        owner = self._messages.setdefault(parent, {"id": parent, "role": "assistant"})
+        self._calls[id] = {"name": name, "arguments": ""}
+        owner.setdefault("toolCalls", []).append({"id": id, "type": "function", "function": self._calls[id]})
+
+    def _result(self, sent: dict[str, Any]) -> None:
+        id, kept = sent["toolCallId"], {name: sent[name] for name in ("metadata",) if name in sent}
+        result = {"id": sent["messageId"], "role": "tool", "toolCallId": id, "content": sent["content"], **kept}
+        (self._results if id in self._calls else self._messages)[id] = result
+        if kept.get("metadata") == {"outcome": "replaced"}:  # it did not run: another call did
+            self._edited.pop(id, None)
+
+    def whole(self) -> list[dict[str, Any]]:
+        for id, arguments in self._edited.items():
+            self._calls[id]["arguments"] = json_bytes(arguments).decode()
+        found: list[dict[str, Any]] = []
+        for message in self._messages.values():
+            ids = [call["id"] for call in message.get("toolCalls", ())]
+            found += [message, *(self._results[id] for id in ids if id in self._results)]
+        return found
 
 
 def ag_ui_user_message(message: UserMessage) -> dict[str, Any]:
-    """Returns the user's message as AG-UI has it."""
     match message.parts:
         case (UserText(text),):
             return {"id": message.id, "role": "user", "content": text}
         case parts:
             return {"id": message.id, "role": "user", "content": [_ag_ui_part(part) for part in parts]}
-
-
-def _ag_ui_step(prefix: str, pieces: Sequence[AssistantPart]) -> Iterator[dict[str, Any]]:
-    answer: dict[str, Any] | None = None  # a text, and the calls behind it
-    for number, piece in enumerate(pieces):
-        id_ = f"{prefix}:{number}"
-        match piece:
-            case AddedMessage():
-                yield {"id": piece.id, "role": "user", "content": "\n\n".join(piece.texts)}
-            case AssistantText(text, "reasoning"):
-                answer = None
-                yield {"id": id_, "role": "reasoning", "content": text}
-            case AssistantText(text):
-                answer = {"id": id_, "role": "assistant", "content": text}
-                yield answer
-            case AssistantCall():
-                if answer is None:
-                    answer = {"id": id_, "role": "assistant"}
-                    yield answer
-                answer.setdefault("toolCalls", []).append(_ag_ui_call(piece))
-            case _:
-                continue  # a question, a source or a file, which are no messages
-    for call in pieces:
-        if isinstance(call, AssistantCall) and (call.is_over or call.by_provider):
-            yield _ag_ui_result(prefix, call)
-
-
-def _ag_ui_result(prefix: str, call: AssistantCall) -> dict[str, Any]:
-    if not call.is_over:  # a client takes a call without a result for one that waits for it
-        content = "run by the provider"
-    else:
-        content = call.error if call.error is not None else _as_text(call.result)
-    message = {"id": f"{prefix}:{call.call_id}", "role": "tool", "toolCallId": call.call_id, "content": content}
-    return message if call.outcome in (None, "ok") else {**message, "metadata": {"outcome": call.outcome}}
-
-
-def _ag_ui_call(call: AssistantCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": _as_text(call.arguments)}
-    return {"id": call.call_id, "type": "function", "function": function}
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json_bytes(value).decode()
 
 
 def _ag_ui_part(part: UserText | UserFile) -> dict[str, Any]:

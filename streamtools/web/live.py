@@ -1,9 +1,9 @@
 """Shows a run to its readers while it goes on here, and writes its log.
 
 Theory of operation. `LiveRun` is an observer of the run: each event becomes an entry at once, and readers that wait are
-woken. What is new is written in batches, under the run's lease, by one task. It is handed over at the end of each
-response as well, in front of the response itself: the file's thread does one after the other, so that the log is never
-behind the journal by a step. Deltas that follow each other within milliseconds wake the readers once for several.
+woken. What is new is written in batches, under the run's lease, by one task; at the end of each response it is handed
+over as well, in front of the response itself. The file's thread does one after the other, so that the log is never
+behind the journal by a step.
 """
 
 from __future__ import annotations
@@ -11,61 +11,51 @@ from __future__ import annotations
 import logging
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from operator import attrgetter
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING
 
 import anyio
 
-from ..dispatch.journal import JournalLease, Waiter
-from ..errors import RunStillRunning, RunTakenOver, StreamError
-from ..events import (
-    AttemptDiscarded,
-    CausedEvent,
-    Event,
-    OutputDelta,
-    ProviderItem,
-    StreamEnd,
-    TextEnd,
-    ToolCallFragment,
-    UnknownPayload,
-)
+from .. import events as of
+from ..durable.journal import JournalLease, Waiter
+from ..durable.journal_steps import place_of
+from ..errors import RunStillRunning, RunTakenOver
+from ..ground import type_name
+from ..observers import Observer
 from ..parts import RUN_OUTCOMES
-from ..pipelines.agent_loop import AgentLoop
-from ..text import type_name
+from ..pipelines import AgentLoop
+from .conversations import fault_of
+from .encoding import told_of
+from .folded import folded
 from .log import DELTAS, VISIT, Entry, Log, VisitEnd
 from .shown import ShownRun, is_left
 from .sources import shown_raw, shown_state
 
+if TYPE_CHECKING:
+    from ..seams import Shown
+
 _BATCH_S = 0.05
 _WAKE_EACH_S = 0.005  # readers take deltas that come faster joined
 _MOST_KEPT = 20_000  # entries in memory; earlier ones are read from the log
-_HIDDEN = (OutputDelta, ToolCallFragment, UnknownPayload)
+_HIDDEN = (of.OutputDelta, of.ToolCallFragment, of.UnknownPayload)
 _UNSHOWN = {"request": None, "resume_from": None, "provider_state": None, "usage_raw": None}
-"""Fields of events that are no reader's concern: what the model was asked, and what its provider wants back."""
 _logger = logging.getLogger("streamtools")
 _set = object.__setattr__
 _number = attrgetter("seq")
 
 
-class LiveRun:
-    """One visit to a run, as its readers see it.
+class LiveRun(Observer):
+    """One visit to a run, as its readers see it; `visit` is how often somebody had gone on with it before.
 
-    Args:
-        run_id: the run's.
-        visit: how often somebody had gone on with it before.
-        shown: what its readers know of these; None if both are only known once nobody else goes on with it: see
-            `begin`.
-        log: keeps the entries.
-        finish: keeps the end of the visit, beside the log; it is called under the lease, when the run's outcome is
-            known.
+    `shown` is None if it is only known once nobody else goes on with the run: see `begin`. `finish` keeps the end of
+    the visit under the lease: it is given the run's outcome and all that readers have of the run, or None if the visit
+    did not begin. A run whose file failed is ``left``, to be gone on with.
     """
 
     sees_originals = True
-    event_types: Collection[type[Event]] | None = None
 
     def __init__(
         self,
@@ -73,26 +63,23 @@ class LiveRun:
         visit: int,
         shown: ShownRun | None,
         log: Log,
-        finish: Callable[[AgentLoop, JournalLease], Waiter],
+        finish: Callable[[AgentLoop, JournalLease, str | None, Sequence[Entry] | None], Sequence[Waiter]],
     ) -> None:
         self.run_id = run_id
-        self.first = visit * VISIT
-        """The number in front of those of this visit."""
+        self.first = visit * VISIT  # the number in front of those of this visit
         self.ended: VisitEnd | None = None
-        self.has_begun = shown is not None
-        """False until its entries have numbers: all others are in the log."""
-        self.has_moved = False
-        """True if another process goes on with the run."""
+        self.has_begun = shown is not None  # False until its entries have numbers: all others are in the log
+        self.has_moved = False  # True if another process goes on with the run
         self._shown = shown
         self._log = log
         self._finish = finish
         self._loop: AgentLoop | None = None
-        self._copies: Any = None
+        self._guard: Shown | None = None
         self.is_leaving = False
         """True if the run is being left here, to be gone on with: its calls then end for this visit alone."""
-        self.is_removed = False
-        """True if the conversation was removed before the run could begin."""
+        self.is_removed = False  # True if the conversation was removed before the run could begin
         self._is_withheld = False  # the rest of it, since the policy failed
+        self._before: list[Entry] = []  # what stands of the entries that are not in `_entries`
         self._entries: list[Entry] = []
         self._dropped = 0  # from the beginning of `_entries`
         self._dropped_to = -1  # the number of the last of them
@@ -109,27 +96,23 @@ class LiveRun:
     # -- the run --
 
     def attach(self, loop: AgentLoop) -> None:
-        """Watches a run that is to be entered."""
         self._loop = loop
-        self._copies = loop.trajectory.copies(for_pages=True)
+        guard = loop.trajectory.guard
+        self._guard = None if guard is None else guard.page(loop.trajectory)
         loop.trajectory.observers = (self, *loop.trajectory.observers)
 
-    def begin(self, visit: int, shown: ShownRun) -> None:
-        """Gives the visit its number, before its first event."""
+    def begin(self, visit: int, shown: ShownRun, before: Iterable[Entry]) -> None:
+        """Gives the visit its number, before its first event, and the entries of earlier ones."""
         self.first, self._shown, self.has_begun = visit * VISIT, shown, True
+        self._before = folded(before)
 
-    def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
-        """Returns None: nothing is to be held."""
-        return None
-
-    def on_event(self, event: Event) -> None:
-        """Adds an event."""
+    def on_event(self, event: of.Event) -> None:
         if self._is_withheld or isinstance(event, _HIDDEN) or (self.is_leaving and is_left(event)):
             return
         assert self._shown is not None, "it has begun"
         for added in self._shown.added(event, self.first + event.seq - 1):
             try:
-                copies: Iterable[Event] = (added,) if self._copies is None else self._copies.of(added)
+                copies: Iterable[of.Event] = (added,) if self._guard is None else self._guard.event(added)
             except Exception as error:  # the policy's function: nothing more leaves
                 self._is_withheld = True
                 _logger.error(
@@ -138,25 +121,29 @@ class LiveRun:
                 return
             for one in copies:
                 self._add(_entry(one, self.first, is_new=added is not event))
-        if isinstance(event, StreamEnd):
+        if isinstance(event, of.StreamEnd) or (isinstance(event, of.StepEnd) and event.outcome != "complete"):
             self._hand_over()
 
     def end_run(self, outcome: str | None, error: BaseException | None, /) -> None:
         """Writes the rest, and the end, while the run is still held here."""
         assert self._loop is not None, "it was attached"
         suspended = self._loop.suspended
-        kind = None
+        kind = retry_after = None
         if self._is_withheld:
             outcome, kind = "error", "internal_error"
         elif outcome is not None and RUN_OUTCOMES[outcome].is_error:  # type: ignore[index]
-            kind = error.kind if isinstance(error, StreamError) else "internal_error"
+            last = self._loop.turns[-1].error if self._loop.turns else None  # a client's own exception is its cause
+            is_lost = last is None and fault_of(error)
+            kind, retry_after = ("unavailable", None) if is_lost else told_of(last or error)
         waiting = () if suspended is None else tuple(call.call_id for call in suspended.calls)
-        self._end = VisitEnd(self._last + 1, outcome or "left", kind, waiting)
+        self._end = VisitEnd(self._last + 1, outcome or "left", kind, waiting, retry_after)
         if self.has_begun:  # or the number is of another visit
             self._hand_over(self._end)
         lease = self._lease
         if lease is not None:
-            self._writing.append(self._finish(self._loop, lease))
+            outcome = "left" if kind == "unavailable" else self._loop.outcome
+            entries = [*self._before, *self._entries, self._end] if self.has_begun else None
+            self._writing += self._finish(self._loop, lease, outcome, entries)
 
     # -- readers --
 
@@ -173,7 +160,6 @@ class LiveRun:
         return entries[bisect_right(entries, seq, key=_number) :]
 
     async def wait(self) -> None:
-        """Waits for another entry, or for the end."""
         if self._awaited is None:
             self._awaited = anyio.Event()
         await self._awaited.wait()
@@ -216,7 +202,6 @@ class LiveRun:
             self._forget_early()
 
     async def finish(self, failure: Exception | None) -> None:
-        """Shows the end to the readers, when all is written."""
         await self._settle()
         if isinstance(failure, (RunStillRunning, RunTakenOver)):
             self.has_moved = True
@@ -225,14 +210,13 @@ class LiveRun:
         if self._end is None and failure is None:
             self._end = VisitEnd(self._last + 1, "left")
         elif self._end is None:
-            self._end = VisitEnd(self._last + 1, "error", getattr(failure, "kind", "internal_error"))
+            self._end = VisitEnd(self._last + 1, "error", "unavailable" if fault_of(failure) else told_of(failure)[0])
         self._entries.append(self._end)
         self.ended, self.has_begun = self._end, True
         self._wake()
 
     @property
     def has_end(self) -> bool:
-        """True once the run has come to an end that is written."""
         return self._end is not None
 
     @property
@@ -241,8 +225,8 @@ class LiveRun:
 
     @property
     def _lease(self) -> JournalLease | None:
-        journaled = None if self._loop is None else self._loop.journaled
-        return None if journaled is None else journaled.lease
+        place = None if self._loop is None else place_of(self._loop.sources)
+        return None if place is None else place.held
 
     def _hand_over(self, *ends: Entry) -> None:
         lease = self._lease
@@ -273,25 +257,26 @@ class LiveRun:
             kept = min(self._written - self._dropped, len(self._entries) - _MOST_KEPT)
             if kept:
                 self._dropped_to = self._entries[kept - 1].seq
+                self._before = folded([*self._before, *self._entries[:kept]])
             del self._entries[:kept]
             self._dropped += kept
 
 
-def _entry(event: Event, first: int, *, is_new: bool) -> Event:
+def _entry(event: of.Event, first: int, *, is_new: bool) -> of.Event:
     """Returns an event as the log has it: numbered among all visits, and without what is no reader's concern."""
     shift = 0 if is_new else first
-    if not isinstance(event, CausedEvent) and not shift:  # a delta, as most are
+    if not isinstance(event, of.CausedEvent) and not shift:  # a delta, as most are
         return event
     entry = copy(event)
     for name, value in _UNSHOWN.items():
         if getattr(entry, name, None):
-            _set(entry, name, shown_state(event.provider_state) if type(event) is TextEnd else value)
-    if isinstance(event, ProviderItem):
+            _set(entry, name, shown_state(event.provider_state) if type(event) is of.TextEnd else value)
+    if isinstance(event, of.ProviderItem):
         _set(entry, "raw", shown_raw(event.raw))
     if shift:
         _set(entry, "seq", shift + event.seq)
-        if isinstance(event, CausedEvent):
+        if isinstance(event, of.CausedEvent):
             _set(entry, "causes", tuple(shift + seq for seq in event.causes))
-        if isinstance(event, AttemptDiscarded):
+        if isinstance(event, of.AttemptDiscarded):
             _set(entry, "from_seq", shift + event.from_seq)
     return entry

@@ -1,9 +1,5 @@
 """Keeps what readers may see of a run, so that pages can join it late, come back, or read it from another process.
 
-    append(run_id, entries)   under the lease of the run, in order
-    read(run_id, after)       the entries behind a number, those of one batch at least
-    delete(run_ids)
-
 An entry is an event as copies have it, or the end of a visit to the run (`RunEnd`). The numbers of a visit lie behind
 those of all earlier ones, also behind those that its process did not live to write. A log is disposable: no run reads
 it, but to know what its readers have seen.
@@ -20,9 +16,9 @@ from typing import Any, Protocol, TypeAlias
 import orjson
 from pydantic_core import to_json
 
-from ..codec import read_event, written_event
-from ..dispatch.journal import JournalLease, Waiter
-from ..dispatch.store_sqlite import SqliteStore
+from ..dispatch import SqliteStore
+from ..durable.codec import read_event, written_event
+from ..durable.journal import JournalLease, Waiter
 from ..errors import JournalError
 from ..events import Event, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from ..parts import RUN_OUTCOMES
@@ -34,22 +30,18 @@ _TABLE = (
     "CREATE TABLE IF NOT EXISTS log (run_id TEXT NOT NULL, seq INTEGER NOT NULL, last INTEGER NOT NULL,"
     " body BLOB NOT NULL, PRIMARY KEY (run_id, seq)) WITHOUT ROWID"
 )
-MAX_BODY_BYTES = 64 << 20
-"""Bytes of a row that is read."""
+MAX_BODY_BYTES = 64 << 20  # bytes of a row that is read
 DELTAS: frozenset[type[Any]] = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta})
-"""The deltas that readers see: those of one kind in a row may be joined."""
 _DELTAS: dict[str, Callable[..., Event]] = {kind.__name__: kind for kind in DELTAS}
 
 
 @dataclass(frozen=True, slots=True)
 class VisitEnd:
-    """The end of a visit to a run, as its log has it."""
-
     seq: int
     outcome: str
     error_kind: str | None = None
-    call_ids: tuple[str, ...] = ()
-    """The calls that wait for people."""
+    call_ids: tuple[str, ...] = ()  # the calls that wait for people
+    retry_after: float | None = None
 
 
 Entry: TypeAlias = Event | VisitEnd
@@ -136,14 +128,11 @@ async def _taken_over(run_id: str) -> None:
     raise RunTakenOver(run_id)
 
 
-# -- in the store's thread ---------------------------------------------------------------------------------------------
+# -- in the store's thread --
 
 
 def _insert(
-    run_id: str,
-    entries: Sequence[Entry],
-    check: Callable[[sqlite3.Connection], None],
-    connection: sqlite3.Connection,
+    run_id: str, entries: Sequence[Entry], check: Callable[[sqlite3.Connection], None], connection: sqlite3.Connection
 ) -> None:
     check(connection)
     connection.execute(_TABLE)
@@ -169,11 +158,10 @@ def _delete(run_ids: Sequence[str], connection: sqlite3.Connection) -> None:
     connection.executemany("DELETE FROM log WHERE run_id = ?", [(run_id,) for run_id in run_ids])
 
 
-# -- what is written ---------------------------------------------------------------------------------------------------
+# -- what is written --
 
 
 def written_entries(entries: Sequence[Entry]) -> bytes:
-    """Returns entries as JSON: deltas of one kind in a row together, as most are, and all else by the codec."""
     written: list[dict[str, Any]] = []
     key: Any = None
     for entry in entries:
@@ -195,7 +183,8 @@ def written_entries(entries: Sequence[Entry]) -> bytes:
         key = None
         if isinstance(entry, VisitEnd):
             facts = {"seq": entry.seq, "outcome": entry.outcome}
-            written.append({"end": facts | {"error_kind": entry.error_kind, "call_ids": list(entry.call_ids)}})
+            facts |= {"error_kind": entry.error_kind, "call_ids": list(entry.call_ids)}
+            written.append({"end": facts | {"retry_after": entry.retry_after}})
         else:
             written.append(written_event(entry))
     try:
@@ -231,13 +220,14 @@ def _read_deltas(written: dict[str, Any]) -> list[Event]:
     return [make(text, seq=seq, step=step) for seq, text in zip(seqs, texts, strict=True)]
 
 
-def _read_end(seq: Any, outcome: Any, error_kind: Any, call_ids: Any) -> VisitEnd:
+def _read_end(seq: Any, outcome: Any, error_kind: Any, call_ids: Any, retry_after: Any = None) -> VisitEnd:
     texts = [outcome, *call_ids, *(() if error_kind is None else (error_kind,))]
-    if type(seq) is not int or not all(type(one) is str for one in texts) or outcome not in RUN_OUTCOMES:
+    is_time = retry_after is None or type(retry_after) is float
+    if type(seq) is not int or not is_time or not all(type(one) is str for one in texts) or outcome not in RUN_OUTCOMES:
         raise ValueError("the end of a visit was expected")
-    return VisitEnd(seq, outcome, error_kind, tuple(call_ids))
+    return VisitEnd(seq, outcome, error_kind, tuple(call_ids), retry_after)
 
 
 def run_end(end: VisitEnd) -> RunEnd:
-    """Returns the end of a visit as encoders read it."""
-    return RunEnd(outcome=end.outcome, error_kind=end.error_kind, call_ids=end.call_ids)
+    kind, ids = end.error_kind, end.call_ids
+    return RunEnd(outcome=end.outcome, error_kind=kind, call_ids=ids, retry_after=end.retry_after)

@@ -2,11 +2,8 @@
 
     TextDelta("Hello", seq=4, step=0)  →  {"event": "text_delta", "seq": 4, "step": 0, "text": "Hello"}
 
-In: the events of a run. Out: frames, of which one table says the names and the fields: all of them (`OwnEvents`), or
-those that anybody may see (`encode_event`). The schema and the types for TypeScript are made of the same table.
-
-A call is named by its step and its id. Never sent are the provider's own data (signatures, encrypted reasoning, raw
-payloads), requests, previews, and the texts of exceptions.
+One table says the names and the fields, and the schema is made of it. A call is named by its step and its id. Never
+sent are the provider's own data (signatures, encrypted reasoning, raw payloads), requests, previews, exceptions' texts.
 """
 
 from __future__ import annotations
@@ -17,26 +14,23 @@ from functools import cache
 from inspect import cleandoc
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Union
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 
 from .. import events as of
+from ..dispatch.results import no_content
+from ..durable.fields import hints_of
 from ..events import Event
-from ..fields import hints_of
-from ..wires.cited import cited_sources, distinct, made_files
-from ..wires.transcript import data_url
+from ..parts import COUNTS
+from ..wires import cited_sources, distinct_sources, made_files
 from .approval_ids import approval_id
 from .encoding import Frame, RunEnd, plain
-from .shapes import Shape, shape_of, without_none
 
-__all__ = ["OwnEvents", "encode_event", "schema", "typescript"]
-
-
-# -- fields that are no attributes; their types are those of the results -----------------------------------------------
+# -- fields that are no attributes; their types are those of the results --
 
 
 class _Sofar:
-    """The events before, as far as a later one depends on them."""
-
     def __init__(self) -> None:
         self.run_id = ""
         self.arguments: dict[tuple[int, str], list[str]] = {}  # of the calls whose arguments grow
@@ -66,26 +60,33 @@ def _result(event: of.Observation, sofar: _Sofar) -> Any:
 
 
 def _error(event: of.Observation, sofar: _Sofar) -> str | None:
-    """Returns the text that the model reads of a call that is not ok."""
     return None if event.outcome == "ok" else event.model_content
 
 
 def _display(event: of.Observation, sofar: _Sofar) -> Any:
-    """Returns what the tool wants to show to a person."""
     return None if event.result is None else event.result.display
 
 
 def _sources(event: of.TextEnd | of.ProviderItem, sofar: _Sofar) -> tuple[dict[str, str], ...] | None:
     """Returns the addresses and documents that the text, or the part, names as sources, each once."""
-    found = distinct(cited_sources(event.raw if isinstance(event, of.ProviderItem) else event.provider_state))
+    found = distinct_sources(cited_sources(event.raw if isinstance(event, of.ProviderItem) else event.provider_state))
     return tuple(({"url": one.url} if one.url else {}) | ({"title": one.title} if one.title else {})
                  for one in found) or None  # fmt: skip
 
 
 def _files(event: of.ProviderItem | of.ToolCallEnd, sofar: _Sofar) -> tuple[dict[str, str], ...] | None:
-    """Returns the files that the model has made: the media type, and an address or a ``data:`` URL."""
     found = made_files(event.raw if isinstance(event, of.ProviderItem) else event.call.provider_state)
-    return tuple({"media_type": one.mime_type or "", "url": data_url(one) or ""} for one in found) or None
+    return tuple({"media_type": one.mime_type or "", "url": one.address() or ""} for one in found) or None
+
+
+def _usage(event: of.AttemptDiscarded | of.StreamEnd, sofar: _Sofar) -> dict[str, int] | None:
+    if event.usage is None:
+        return None
+    return {name: count for name in COUNTS if (count := getattr(event.usage, name)) is not None}
+
+
+def _findings(event: of.ApprovalRequested, sofar: _Sofar) -> tuple[str, ...] | None:
+    return (*map(str, event.findings),) or None
 
 
 def _stream_error(event: of.StreamEnd, sofar: _Sofar) -> str | None:
@@ -96,7 +97,7 @@ def _waiting(end: RunEnd, sofar: _Sofar) -> tuple[str, ...] | None:
     return end.call_ids if end.outcome == "suspended" else None
 
 
-# -- the table ---------------------------------------------------------------------------------------------------------
+# -- the table --
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,7 @@ class _Words:
     """The name of an event, and its fields. One with a ``?`` is left out where it has its default, or is None."""
 
     name: str
-    by_default: str | None = None
-    """Those that `encode_event` sends; None: it does not send the event."""
+    by_default: str | None = None  # those that `encode_event` sends; None: it does not send the event
     also: str = ""
     derived: Mapping[str, Callable[[Any, _Sofar], Any]] | None = None
 
@@ -115,7 +115,9 @@ _WORDS: Mapping[type, _Words] = {
     of.RequestFailed: _Words("request_failed", also="outcome error_type status? retry_after?"),
     of.MessageAdded: _Words("message_added", also="message_id messages when"),
     of.AttemptBegan: _Words("attempt_began", also="attempt fallback after_output"),
-    of.AttemptDiscarded: _Words("attempt_discarded", "attempt from_seq cause delay_s", also="error_type usage?"),
+    of.AttemptDiscarded: _Words(
+        "attempt_discarded", "attempt from_seq cause delay_s", also="error_type usage?", derived={"usage": _usage}
+    ),
     of.AttemptCommitted: _Words("attempt_committed", also="attempt cut"),
     of.StreamStart: _Words("stream_start", also="wire model? response_id?"),
     of.TextStart: _Words("text_start"),
@@ -140,7 +142,7 @@ _WORDS: Mapping[type, _Words] = {
         "approval_requested",
         "call_id tool_name arguments fingerprint caller findings? requires?",
         also="approval_id index",
-        derived={"approval_id": _shown_id},
+        derived={"approval_id": _shown_id, "findings": _findings},
     ),
     of.ApprovalResolved: _Words("approval_resolved", "call_id tool_name approved by at arguments?", also="reason?"),
     of.AnswerRequested: _Words(
@@ -162,37 +164,29 @@ _WORDS: Mapping[type, _Words] = {
     of.StreamEnd: _Words(
         "stream_end",
         "finish complete",
-        also="finish_raw? error? usage? response_id?",
-        derived={"error": _stream_error},
+        also="finish_raw? error? usage? response_id? model?",
+        derived={"error": _stream_error, "usage": _usage},
     ),
     of.StepEnd: _Words("step_end", "outcome"),
     of.StreamWarning: _Words("stream_warning", also="code detail"),
     of.UnknownPayload: _Words("unknown_payload", also="place?"),
     of.EventsDropped: _Words("gap", "from_seq to_seq"),
-    RunEnd: _Words(
-        "run_end",
-        "outcome kind? call_ids?",
-        also="words",
-        derived={"call_ids": _waiting},
-    ),
+    RunEnd: _Words("run_end", "outcome kind? call_ids? retry_after?", also="words", derived={"call_ids": _waiting}),
 }
 """Every event that is sent. By default: the answer's text, the names of called tools, the outcome of each call, and
 arguments only where somebody has to approve or to answer them; no results, reasoning or error texts."""
 
 
 class _Sent(NamedTuple):
-    """A field as it is sent."""
-
     name: str
     get: Callable[[Any, _Sofar], Any]
-    shape: Shape
+    hint: Any
     is_optional: bool
     default: Any
 
 
 @cache
 def _sent(kind: type, whole: bool) -> tuple[_Sent, ...]:
-    """Returns the fields of an event that are sent: all, or those of the default."""
     words = _WORDS[kind]
     names = f"{words.by_default or ''} {words.also}" if whole else words.by_default or ""
     return tuple(_field(kind, words.derived or {}, name.rstrip("?"), name.endswith("?")) for name in names.split())
@@ -201,34 +195,31 @@ def _sent(kind: type, whole: bool) -> tuple[_Sent, ...]:
 def _field(kind: Any, derived: Mapping[str, Callable[[Any, _Sofar], Any]], path: str, is_optional: bool) -> _Sent:
     name = path.rpartition(".")[2]
     if name in derived:
-        return _Sent(name, derived[name], _shape(hints_of(derived[name])["return"], is_optional), is_optional, None)
+        return _Sent(name, derived[name], hints_of(derived[name])["return"], is_optional, None)
     read = attrgetter(path)
     while "." in path:
         first, _, path = path.partition(".")
         kind = hints_of(kind)[first]
-    of_class = getattr(kind, name, None)
-    hint = hints_of(of_class.fget)["return"] if isinstance(of_class, property) else hints_of(kind)[name]
+    hints = hints_of(kind)
+    hint = hints[name] if name in hints else hints_of(getattr(kind, name).fget)["return"]  # of a field, else a property
     default = next((one.default for one in fields(kind) if one.name == name), None)
-    return _Sent(name, lambda event, _: read(event), _shape(hint, is_optional), is_optional, default)
-
-
-def _shape(hint: Any, is_optional: bool) -> Shape:
-    return shape_of(without_none(hint) if is_optional else hint)
+    return _Sent(name, lambda event, _: read(event), hint, is_optional, default)
 
 
 def _written(event: Event | RunEnd, sofar: _Sofar, data: dict[str, Any], *, whole: bool) -> dict[str, Any]:
     kind: Any = type(event)
-    for name, get, shape, is_optional, default in _sent(kind, whole):
+    for name, get, hint, is_optional, default in _sent(kind, whole):
         value = get(event, sofar)
         if is_optional and (value is None or value is default or (type(value) in _COMPARED and value == default)):
             continue
-        data[name] = value if shape.write is None else shape.write(value)
+        data[name] = value if type(value) in _JSON else plain(value, no_content(value) if hint is Any else {})
     return data
 
 
+_JSON = frozenset({str, int, float, bool, type(None)})
 _COMPARED = (bool, int, tuple)  # not a tool's own values, whose `==` may do anything
 
-# -- the encoders ------------------------------------------------------------------------------------------------------
+# -- the encoders --
 
 
 class OwnEvents:
@@ -250,7 +241,6 @@ class OwnEvents:
         return ()
 
     def __call__(self, event: Event | RunEnd, /) -> Iterable[Frame]:
-        """Returns the frame of an event."""
         words = _WORDS.get(type(event))
         if words is None:
             return ()
@@ -266,8 +256,7 @@ def encode_event(event: Event | RunEnd) -> tuple[str, dict[str, Any]] | None:
     decisions about them, calls that are done outside, the outcome of each call, and that of the run.
 
     It sends no results, reasoning, error texts or provider state, and arguments only with the request to approve or to
-    answer them.
-    To add some, call it from a function of yours, or take `OwnEvents`.
+    answer them. To add some, call it from a function of yours, or take `OwnEvents`.
 
     >>> encode_event(of.TextDelta("Hello"))
     ('text_delta', {'text': 'Hello'})
@@ -283,60 +272,35 @@ def encode_event(event: Event | RunEnd) -> tuple[str, dict[str, Any]] | None:
 
 _NOTHING = _Sofar()  # no field of the default depends on what came before
 
-# -- the schema, and the types -----------------------------------------------------------------------------------------
-
-_PLACE = (("seq", shape_of(int)), ("step", shape_of(int)))
+# -- the schema --
 
 
-def schema(*, whole: bool = True) -> dict[str, Any]:
-    """Returns the JSON Schema (2020-12) of the data of all frames of `OwnEvents`; those of `encode_event`, whose names
-    stand beside their data alone, if not `whole`."""
-    found = {one.name: _object(kind, whole) for kind, one in _WORDS.items() if whole or one.by_default is not None}
-    if not whole:
-        about = "The whole text, in place of the one that was shown."
-        replaced = {"description": about, "type": "object", "properties": {"text": {"type": "string"}}}
-        found["text_replaced"] = replaced | {"required": ["text"], "additionalProperties": False}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "An event of a run",
-        "oneOf" if whole else "anyOf": [{"$ref": f"#/$defs/{name}"} for name in found],
-        "$defs": {name: one if whole else {**one, "title": name} for name, one in found.items()},
-    }
+def schema() -> dict[str, Any]:
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "An event of a run"}
+    return head | frames_of_events().json_schema()
 
 
-def _object(kind: type, whole: bool) -> dict[str, Any]:
-    place = () if kind is RunEnd or not whole else _PLACE
-    named = {"event": {"const": _WORDS[kind].name}} if whole else {}
-    sent = _sent(kind, whole)
-    return {
-        "title": kind.__name__,
-        "description": _about(kind),
-        "type": "object",
-        "properties": {
-            **named,
-            **{name: shape.schema for name, shape in place},
-            **{one.name: one.shape.schema for one in sent},
-        },
-        "required": [*named, *(name for name, _ in place), *(one.name for one in sent if not one.is_optional)],
-        "additionalProperties": False,
-    }
+def frames_of_events() -> TypeAdapter[Any]:
+    models: Any = Union[tuple(map(_model, _WORDS))]  # noqa: UP007 - of a tuple
+    frame: Any = Annotated[models, Field(discriminator="event")]  # pyright: ignore[reportInvalidTypeForm]
+    return TypeAdapter(frame)
 
 
-def typescript() -> str:
-    """Returns the types of the frames of `OwnEvents` as the text of a ``.d.ts`` file: a union by ``event``."""
-    kinds = [kind.__name__ for kind in _WORDS]
-    union = f"export type RunEvent =\n  | {f'{chr(10)}  | '.join(kinds)};\n"
-    return "\n".join([*(_interface(kind, words.name) for kind, words in _WORDS.items()), union])
+@cache
+def _model(kind: type) -> type[BaseModel]:
+    name: Any = Literal[_WORDS[kind].name]
+    place: dict[str, Any] = {} if kind is RunEnd else {"seq": (int, ...), "step": (int, ...)}
+    optional: Any = Field(None, json_schema_extra=_without_default)
+    sent: dict[str, Any] = {one.name: (one.hint, optional if one.is_optional else ...) for one in _sent(kind, True)}
+    return create_model(
+        kind.__name__,
+        __config__=ConfigDict(extra="forbid", protected_namespaces=()),
+        __doc__=" ".join(cleandoc(kind.__doc__ or "").split("\n\n")[0].split()),
+        event=(name, ...),
+        **place,
+        **sent,
+    )
 
 
-def _interface(kind: type, name: str) -> str:
-    lines = [f'event: "{name}";']
-    lines += [f"{name}: {shape.typescript};" for name, shape in (() if kind is RunEnd else _PLACE)]
-    for one in _sent(kind, True):
-        lines.append(f"{one.name}{'?' if one.is_optional else ''}: {one.shape.typescript};")
-    about = _about(kind).replace("*/", "* /")
-    return f"/** {about} */\nexport interface {kind.__name__} {{\n  {f'{chr(10)}  '.join(lines)}\n}}\n"
-
-
-def _about(kind: type) -> str:
-    return " ".join(cleandoc(kind.__doc__ or "").split("\n\n")[0].split())
+def _without_default(written: dict[str, Any]) -> None:
+    del written["default"]  # what has it is left out

@@ -1,36 +1,29 @@
 """Reads a run for one page: what its log has, then what goes on, in this process or in another one.
 
-A reader holds nothing of the run. It takes what lies behind its place in one go, so that one that is slow, or late,
-gets joined deltas, and nothing that was taken back before it could be shown.
+A reader holds nothing of the run. One that is slow, or late, gets joined deltas, and nothing that was taken back before
+it could be shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
-from typing import Any
 
 import anyio
 
-from ..events import AttemptDiscarded, Event, ToolCallDelta
+from .folded import joined
 from .live import LiveRun
-from .log import DELTAS, Entry, Log, VisitEnd
+from .log import Entry, Log, VisitEnd
 
 _BEFORE = 2  # a visit may begin by taking something back, with the number in front of its first
 _MOST_LOOKS = 10
-LOOKS_EVERY_S = 0.2
-"""Seconds between two looks into the log of a run of another process."""
+LOOKS_EVERY_S = 0.2  # seconds between two looks into the log of a run of another process
 
 
 class RunReader:
     """The place of one page in a run.
 
-    Args:
-        run_id: the run's.
-        log: the entries so far.
-        find_live: returns the run where it goes on in this event loop.
-        is_held: returns whether any process goes on with it.
-        has_news: returns whether somebody has decided, so that it will be gone on with.
+    `is_held` says whether any process goes on with it; `has_news` whether somebody has decided, so that it will be gone
+    on with; `find_kept` returns its answer, which is kept for longer than its log.
     """
 
     def __init__(
@@ -40,6 +33,7 @@ class RunReader:
         find_live: Callable[[str], LiveRun | None],
         is_held: Callable[[str], Awaitable[bool]],
         has_news: Callable[[str], Awaitable[bool]],
+        find_kept: Callable[[str], Awaitable[Sequence[Entry] | None]],
     ) -> None:
         self._run_id = run_id
         self._log = log
@@ -47,15 +41,13 @@ class RunReader:
         self._live: LiveRun | None = find_live(run_id)
         self._is_held = is_held
         self._has_news = has_news
+        self._find_kept = find_kept
         self._looks = 0  # that are left, until nobody is expected to go on
-        self.seq = -1
-        """The number of the last entry that was taken."""
-        self.seen = -1
-        """The number of the last entry that the page has seen already."""
+        self.seq = -1  # the number of the last entry that was taken
+        self.seen = -1  # the number of the last entry that the page has seen already
         self._passed: VisitEnd | None = None  # the end of a visit behind which somebody goes on
 
     async def past(self) -> list[Entry]:
-        """Returns what there is now, to the last entry, and takes it."""
         found: list[Entry] = []
         while entries := await self._now():
             found.extend(entries)
@@ -88,6 +80,9 @@ class RunReader:
                 if not await self._is_held(self._run_id):
                     self._looks -= 1  # and once more, if it has ended since the last look
                 await anyio.sleep(LOOKS_EVERY_S if self._looks else 0)
+            elif self.seq < 0 and (kept := await self._find_kept(self._run_id)):
+                self.seq = kept[-1].seq
+                return kept
             else:
                 end = self._passed
                 if end is None or end.seq <= self.seen:  # the page would wait for another one
@@ -118,52 +113,3 @@ class RunReader:
             return entries
         self.seq = max(self.seq, live.first - _BEFORE)  # all earlier visits are read
         return live.since(self.seq) or ()
-
-
-def joined(entries: Sequence[Entry], shown: int = -1) -> Sequence[Entry]:
-    """Returns entries without what was taken back among them, and with the deltas of a row as one.
-
-    Args:
-        entries: what follows.
-        shown: the number of the last entry that the page was shown; by default it was shown none.
-    """
-    if len(entries) == 1 and not isinstance(entries[0], AttemptDiscarded):
-        return entries
-    kept = _kept(entries, shown) if AttemptDiscarded in set(map(type, entries)) else entries
-    found: list[Entry] = []
-    row: list[Any] = []
-    key: Any = None
-    for entry in kept:
-        kind = type(entry)
-        if key is not None and kind is key[0] and (entry.step, getattr(entry, "call_id", None)) == key[1]:  # type: ignore[union-attr]
-            row.append(entry)
-            continue
-        if row:
-            found.append(_joined(row))
-        if kind in DELTAS:
-            row, key = [entry], (kind, (entry.step, getattr(entry, "call_id", None)))  # type: ignore[union-attr]
-        else:
-            row, key = [], None
-            found.append(entry)
-    return [*found, _joined(row)] if row else found
-
-
-def _kept(entries: Sequence[Entry], shown: int) -> list[Entry]:
-    kept: list[Entry] = []
-    for entry in entries:
-        if isinstance(entry, AttemptDiscarded):
-            while kept and kept[-1].seq >= entry.from_seq:
-                kept.pop()
-            if entry.from_seq > shown:
-                continue
-        kept.append(entry)
-    return kept
-
-
-def _joined(row: Sequence[Any]) -> Event:
-    last = row[-1]
-    if len(row) == 1:
-        return last  # type: ignore[no-any-return]
-    if isinstance(last, ToolCallDelta):
-        return ToolCallDelta(last.call_id, "".join([one.delta for one in row]), seq=last.seq, step=last.step)
-    return replace(last, text="".join([one.text for one in row]))  # type: ignore[no-any-return]

@@ -1,14 +1,13 @@
 """Matches the results that a client sends with the calls of a run, and finds where one reads on that sends them again.
 
-A call's id may recur in a later step: a client has the later one as ``id@step``, so that a request that is repeated
-late answers no other call than it did before. One that has lost its response reads on from where the run rested.
+A call's id may recur in a later step, where it is ``id@step``, so that a late repetition answers no other call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ..dispatch.journal import Journal
+from ..dispatch import Journal
 from ..errors import AnswerError, ChatConflict, JournalError
 from ..events import AnswerRequested, ApprovalRequested
 from .approval_ids import read_approval_id

@@ -1,7 +1,5 @@
 """Runs conversations apart from the requests that ask for it: begins a run, joins it, stops it, goes on with it.
 
-In: what clients have sent (`ClientInput`). Out: a place in a run to read from (`Joined`).
-
 Theory of operation. A conversation is a chain of runs in one journal (`conversations`). Each run is a task of the event
 loop's own here (`live`), with a log that its readers take from (`readers`), so that a request that ends takes nothing
 with it. A run whose calls wait for people is left; whoever decides puts the decision on record, and has the run gone on
@@ -13,7 +11,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NotRequired, Self, TypedDict
 from weakref import WeakValueDictionary
@@ -22,12 +21,14 @@ import anyio
 import anyio.to_thread
 from anyio import CancelScope, create_task_group
 
-from ..dispatch import Decision, SqliteStore
-from ..dispatch.journal import Journal, JournalLease, Waiter, journal_of, lease_key
-from ..dispatch.suspended import Suspended, SuspendedCall
+from ..dispatch import Decision, Journal, SqliteStore, Suspended, SuspendedCall
+from ..dispatch.event_loop import spawn
+from ..durable.journal import JournalLease, Waiter, journal_of, lease_key
+from ..durable.journal_steps import place_of
 from ..errors import (
     AlreadyDecided,
     AnswerError,
+    BadRequest,
     ChatConflict,
     DecisionError,
     JournalError,
@@ -35,24 +36,34 @@ from ..errors import (
     RunTakenOver,
     StreamError,
 )
-from ..event_loop import spawn
-from ..events import StepEnd, StepStart, TextDelta
+from ..events import Observation
+from ..ground import type_name
 from ..history import convert, repair
 from ..limits import checked_bound
 from ..parts import RUN_OUTCOMES
-from ..pipelines.agent_loop import AgentLoop
-from ..pipelines.offloads import Offloads, remove_files
+from ..pipelines import AgentLoop
+from ..pipelines.messages import STOPPED
+from ..policy.offloads import Offloads, remove_files
 from ..privacy import Privacy, Redact
-from ..text import type_name
 from ..tools import Tool
 from ..wires import Wire, find
 from .approval_ids import read_approval_id
-from .client_input import ClientApproval, ClientInput, ClientResult, UserMessage, texts_in, to_wire
+from .client_input import (
+    ClientApproval,
+    ClientInput,
+    ClientResult,
+    ClientTool,
+    UserFile,
+    UserMessage,
+    UserText,
+    texts_in,
+    to_wire,
+)
 from .client_tools import tools_of
-from .conversations import ChatTurn, Conversations
-from .history_parts import AssistantPart, assistant_parts, hiding, is_used
+from .conversations import FILE_ERRORS, ChatTurn, Conversations, fault_of
+from .folded import folded
 from .live import LiveRun
-from .log import MAX_BODY_BYTES, Entry, Log, SqliteLog, VisitEnd, read_entries, written_entries
+from .log import Entry, Log, SqliteLog, VisitEnd
 from .readers import RunReader
 from .repeats import is_about, repeated, rested_at, steps_asked
 from .shown import ShownRun
@@ -80,12 +91,16 @@ class Chat:
     """The run to make."""
     message: UserMessage
     """What the user has said last."""
+    user: str | None
+    """The person who said it, as `may` named the one who began this run; None if it named nobody. It stays the same
+    where somebody else decides, or visits the page and so has the run gone on with."""
     client_tools: tuple[Tool[..., Any], ...]
     """The tools that the client runs, if it declared any: ``tools=[*tools, *chat.client_tools]``. Their names and words
     are the client's."""
     _journal: Journal = field(repr=False)
     _turns: Sequence[ChatTurn] = field(repr=False)
-    _privacy: Privacy | None = field(default=None, repr=False)
+    _privacy: Privacy | None = field(repr=False)
+    _is_new: bool = field(repr=False)
 
     @property
     def options(self) -> ChatOptions:
@@ -98,26 +113,24 @@ class Chat:
     def messages(self, wire: Wire | str) -> list[Any]:
         """Returns the history for a wire, with the user's message at its end. Runs on another wire are converted.
 
+        A file of an earlier message that the wire has no place for is a placeholder.
+
         Raises:
-            BadRequest: the wire has no place for a file of the user's.
+            BadRequest: the wire has no place for a file of the new message; the client is told so.
             ExportError: there is no such wire.
         """
         target, messages = find(wire), list[Any]()
-        for turn in self._turns[:-1]:
-            messages += to_wire(turn.message, target)
-            if turn.added:
-                assert turn.wire is not None, "stored beside them"
-                messages += turn.added if turn.wire == target.name else convert(turn.added, turn.wire, target).messages
-        return repair([*messages, *to_wire(self.message, target)], target)
+        # Whole stretches are converted: a conversation that begins with an answer, or ends with a call, is none.
+        for name, turns in groupby(self._turns, lambda turn: turn.wire or target.name):
+            stretch = [one for turn in turns for one in (*to_wire(turn.message, name, new=False), *(turn.added or ()))]
+            messages += stretch if name == target.name else convert(stretch, name, target).messages
+        return repair([*messages, *to_wire(self.message, target, new=self._is_new)], target)
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A run that a client may read."""
-
     turn: ChatTurn
-    after: int
-    """The number of the last entry of its log that the client has seen; -1 if none."""
+    after: int  # the number of the last entry of its log that the client has seen; -1 if none
 
 
 Run = Callable[[Chat], AgentLoop | Awaitable[AgentLoop]]
@@ -149,12 +162,17 @@ class ChatRuns:
         self._conversations = Conversations(self._store)
         self._live: dict[str, LiveRun] = {}
         self._scopes: dict[str, CancelScope] = {}
+        self._stranded: set[str] = set()  # runs whose lease could not be given back, since their file had failed
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
     # -- what clients ask for --
 
     async def take(self, given: ClientInput, *, by: str | None = None) -> Joined:
         """Does what a client asks for: begins a run, or goes on with one. The same request again begins nothing.
+
+        Args:
+            given: what the client asks for.
+            by: the person, for the run that begins (`Chat.user`), or as the `by` of decisions.
 
         Raises:
             ChatConflict: the conversation has a run that goes on, or waits for people; or an answer is to nothing.
@@ -164,7 +182,7 @@ class ChatRuns:
         if given.trigger == "resume":
             return await self._answered(head, given, by)
         if given.trigger == "regenerate":
-            return await self._regenerated(head, given)
+            return await self._regenerated(head, given, by)
         message = given.message
         if message is None:
             raise ChatConflict("nothing_said", "the request has neither a message of the user's nor an answer")
@@ -179,7 +197,8 @@ class ChatRuns:
                 raise ChatConflict("answered", "the message was answered; to have another answer, regenerate")
         await self._check_free(head)
         before = None if head is None else head.run_id
-        return await self._begun(given, known.before if known is not None else before, message, head)
+        before = known.before if known is not None else before
+        return await self._begun(given, before, message, head, by, is_new=True)
 
     async def join(self, chat_id: str) -> Joined | None:
         """Returns the run that goes on in a conversation; None if none does. One whose process has died goes on."""
@@ -208,13 +227,29 @@ class ChatRuns:
         head = await self._conversations.head(chat_id)
         if head is None or (run_id is not None and run_id != head.run_id):
             return False
+        if head.outcome == "suspended" and await self.refusal(head) is not None:
+            await self._end_waiting(head)
+            return True
         if not await self._stopped(head.run_id):  # noted for the visit that begins it; it may have begun by now
             is_known = await self.journal.knows(head.run_id)
-            is_noted = not is_known and await self._conversations.end(head.run_id, "cancelled")
+            is_noted = not is_known and await self._conversations.end(head.run_id, "cancelled", begun=False)
             return await self._stopped(head.run_id) or is_noted
         if head.outcome == "suspended":  # nobody goes on with it who would read that
             await self._start(head)
         return True
+
+    async def _end_waiting(self, turn: ChatTurn) -> None:
+        """Ends a run whose calls wait, and which no visit can end."""
+        shown, waiting = await self._shown(turn), await self._waiting(turn.run_id)
+        seq, words = shown[-1].seq if shown else -1, f"Error: the call was not run: {STOPPED}"
+        step, calls = (0, ()) if waiting is None else (waiting.step, waiting.calls)
+        for number, call in enumerate(calls, seq + 1):
+            end = Observation(call_id=call.call_id, tool_name=call.tool_name, outcome="skipped", model_content=words)
+            shown.append(replace(end, seq=number, step=step))
+        shown.append(VisitEnd(seq + len(calls) + 1, "cancelled"))
+        if await self._conversations.end(turn.run_id, "cancelled"):
+            await self._conversations.keep(turn.run_id, shown)()
+            await self._log.delete([turn.run_id])  # it ends with calls that wait
 
     async def _stopped(self, run_id: str) -> bool:
         try:
@@ -239,38 +274,39 @@ class ChatRuns:
             last = None if known.before is None else await self._conversations.turn(known.before)
         return [] if last is None else await self._conversations.up_to(last, limit)
 
-    async def finished_parts(self, turn: ChatTurn) -> tuple[AssistantPart, ...] | None:
-        """Returns the answer of a run, as its stream has shown it; None while it goes on. Raises a `JournalError` if
-        the file cannot be read, or the policy has failed."""
-        if turn.outcome is None or turn.added is None or turn.wire is None or turn.run_id in self._live:
+    async def answer(self, turn: ChatTurn) -> Sequence[Entry] | None:
+        """Returns the answer of a run, as its stream has shown it; None while it goes on, or if nothing was shown.
+        Raises a `JournalError` if the file cannot be read."""
+        if turn.outcome is None or turn.run_id in self._live:
             return None
-        kept = await self._kept(turn)
-        redact = None if self.privacy is None else self.privacy.redact
+        kept = await self._conversations.answer(turn.run_id)
+        answer = folded(await self._shown(turn)) if kept is None else kept
+        return answer if any(not isinstance(entry, VisitEnd) for entry in answer) else None
+
+    async def _shown(self, turn: ChatTurn) -> list[Entry]:
+        kept = await self._conversations.answer(turn.run_id) or []
+        reader = self.reader(Joined(turn, -1))
+        reader.seq = kept[-1].seq if kept else -1
+        return [*kept, *await reader.past()]
+
+    def message(self, turn: ChatTurn) -> UserMessage:
+        """Returns what the user has said, as the policy leaves it. Raises a `JournalError` if the policy has failed."""
+        if self.privacy is None or self.privacy.redact is None:
+            return turn.message
         try:
-            return assistant_parts(turn.added, turn.wire, events=kept, redact=redact)
+            hide = _hiding(self.privacy.redact)
+            return UserMessage(turn.message.id, tuple(_hidden(part, hide) for part in turn.message.parts))
         except Exception as error:
-            if redact is None:
-                raise
             name = type_name(error)  # its text may have what it was to hide
         raise JournalError(f"the run {turn.run_id!r} cannot be shown, since its policy failed ({name})")
 
-    async def _kept(self, turn: ChatTurn) -> Sequence[Entry]:
-        """Returns what a run's log says that its messages do not. It is read once where the run is over."""
-        if (found := await self._conversations.kept(turn.run_id)) is not None:
-            return [*read_entries(found)]
-        seen = await self.reader(Joined(turn, -1)).past()
-        broken = _broken_step(seen)
-        kept = [entry for entry in seen if is_used(entry) or (isinstance(entry, TextDelta) and entry.step == broken)]
-        if _is_over(turn) and seen and isinstance(seen[-1], VisitEnd):
-            written = written_entries(kept)
-            if len(written) <= MAX_BODY_BYTES:
-                await self._conversations.keep(turn.run_id, turn.visits, written)
-        return kept
+    async def _keep(self, turn: ChatTurn) -> None:
+        await self._conversations.keep(turn.run_id, await self._shown(turn))()
 
     async def _expire(self, turn: ChatTurn) -> None:
-        """Removes the log of a run that is over, but for what its messages do not say."""
         try:
-            await self._kept(turn)
+            if await self._conversations.answer(turn.run_id) is None:
+                await self._keep(turn)
         except JournalError as error:
             _logger.error("the log of the run %s is removed unread: %s", turn.run_id, error)
         await self._log.delete([turn.run_id])
@@ -323,13 +359,14 @@ class ChatRuns:
                     found.append(chat_id)
             except ChatConflict:  # it was removed
                 continue
-            except JournalError as error:  # the others go on
+            except FILE_ERRORS as error:  # the others go on
                 _logger.error("the conversation %r does not go on: %s", chat_id, error)
         return found
 
     def reader(self, joined: Joined) -> RunReader:
         """Returns the place of a client in a run, from its beginning."""
-        reader = RunReader(joined.turn.run_id, self._log, self._live.get, self._is_held, self._has_news)
+        find = self._conversations.answer
+        reader = RunReader(joined.turn.run_id, self._log, self._live.get, self._is_held, self._has_news, find)
         reader.seen = joined.after
         return reader
 
@@ -354,13 +391,22 @@ class ChatRuns:
     # -- runs --
 
     async def _begun(
-        self, given: ClientInput, before: str | None, message: UserMessage, head: ChatTurn | None
+        self,
+        given: ClientInput,
+        before: str | None,
+        message: UserMessage,
+        head: ChatTurn | None,
+        by: str | None,
+        *,
+        is_new: bool = False,
     ) -> Joined:
         chat_id, tools, latest = given.chat_id, given.client_tools, None if head is None else head.run_id
         if not 0 < len(chat_id) <= _MOST_ID_CHARS:
             raise ChatConflict("bad_id", f"the id of a conversation has 1 to {_MOST_ID_CHARS} characters")
-        tools_of(tools)  # refused before anything begins
-        turn = await self._conversations.begin(chat_id, before, message, tools, latest)
+        await _tools_of(tools)  # refused before anything begins
+        if is_new and any(isinstance(part, UserFile) for part in message.parts):
+            await self._check_files(await self._conversations.next_turn(chat_id, before, message, by, tools))
+        turn = await self._conversations.begin(chat_id, before, message, by, tools, latest)
         if turn is None:
             now = await self._conversations.head(chat_id)
             if now is None or (now.before, now.message) != (before, message):
@@ -372,7 +418,15 @@ class ChatRuns:
         await self._start(turn)
         return Joined(turn, -1)
 
-    async def _regenerated(self, head: ChatTurn | None, given: ClientInput) -> Joined:
+    async def _check_files(self, turn: ChatTurn) -> None:
+        try:
+            await self._made(turn, is_new=True)
+        except (BadRequest, ChatConflict):
+            raise
+        except Exception:  # the run itself ends by it, and says so
+            return
+
+    async def _regenerated(self, head: ChatTurn | None, given: ClientInput, by: str | None) -> Joined:
         turn = head
         if given.message_id is not None:
             turn = await self._conversations.turn(given.message_id) or await self._conversations.with_message(
@@ -381,11 +435,13 @@ class ChatRuns:
         if head is None or turn is None or turn.chat_id != given.chat_id:
             raise ChatConflict("unknown_message", "the conversation has no such message")
         await self._check_free(head)
-        return await self._begun(given, turn.before, turn.message, head)
+        return await self._begun(given, turn.before, turn.message, head, by)
 
     async def _answered(self, head: ChatTurn | None, given: ClientInput, by: str | None) -> Joined:
         if head is None:
             raise ChatConflict("nothing_waits", "nothing waits for an answer in this conversation")
+        if head.outcome == "suspended" and (reason := await self.refusal(head)) is not None:
+            raise ChatConflict("waiting", reason)
         seen = await self.reader(Joined(head, -1)).past()
         waiting = await self._waiting(head.run_id)
         calls = () if waiting is None else waiting.calls
@@ -449,22 +505,53 @@ class ChatRuns:
         if head is None:
             return
         if await self._go_on(head):
+            if await self.journal.news(head.run_id, kind="stop"):
+                text = (
+                    "the run was stopped, and is coming to its end: a call that must not be broken off; try again soon"
+                )
+                raise ChatConflict("stopping", text)
             raise ChatConflict("running", "a run goes on in this conversation; stop it, or wait for its end")
         if head.outcome == "suspended" and await self.journal.knows(head.run_id):
             text = "calls wait in this conversation for a decision, an answer, or their known end, which come first"
-            raise ChatConflict("waiting", text)
+            raise ChatConflict("waiting", await self.refusal(head) or text)
 
     async def _go_on(self, turn: ChatTurn, *, resumes: bool = False) -> bool:
         """Returns whether a run goes on; begins to go on with it if nobody does who should."""
+        if turn.run_id in self._stranded and turn.run_id not in self._live:
+            await self._store.hand_over(lambda connection: None, ends=lease_key(turn.run_id))()
+            self._stranded.discard(turn.run_id)
         if turn.run_id in self._live or await self._is_held(turn.run_id):
             return True
         if not (resumes or turn.outcome in (None, "left") or await self._may_go_on(turn)):
             return False
+        if turn.visits and not resumes and await self.refusal(turn) is not None:
+            # Nobody is asked who could wait until it goes on.
+            if turn.outcome != "suspended" and not await self._is_held(turn.run_id):
+                await self._conversations.end(turn.run_id, "interrupted")
+                await self._keep(turn)
+            return False
         await self._start(turn)
         return True
 
+    async def refusal(self, turn: ChatTurn) -> str | None:
+        """Returns why a run cannot be gone on with at present, for people: the program makes another run of it now,
+        say over another wire. None if it can, or goes on."""
+        if turn.run_id in self._live or not await self.journal.knows(turn.run_id):
+            return None
+        try:
+            made = await self._made(turn)
+        except Exception:
+            _logger.exception("the run %s does not go on, since the program fails to make it", turn.run_id)
+            return "the run cannot go on at present, since the program fails to make it again"
+        place = place_of(made.sources)
+        assert place is not None, "checked"
+        if await self.journal.began_with(turn.run_id, place.first):
+            return None
+        if turn.wire not in (None, made.wire.name):
+            return f"the run began over {turn.wire}, and cannot go on over {made.wire.name}: change back, or stop it"
+        return "the run began with other messages than the program makes for it now: change back, or stop it"
+
     async def _may_go_on(self, turn: ChatTurn) -> bool:
-        """Returns whether a run was suspended and waits for nobody any more."""
         if turn.outcome != "suspended":
             return False
         if await self.journal.news(turn.run_id):
@@ -520,11 +607,14 @@ class ChatRuns:
             await self._look_again(turn, known)
 
     async def _end(self, turn: ChatTurn, live: LiveRun, failure: Exception | None) -> Exception | None:
-        """Shows the end of a visit to its readers; returns the error that it ended by."""
         try:
             is_lost = isinstance(failure, (RunStillRunning, RunTakenOver))
+            if fault_of(failure):
+                is_lost = True
+                self._stranded.add(turn.run_id)
             if failure is not None and not is_lost and not live.has_end:  # or each request would try once more
                 await self._conversations.end(turn.run_id, "error")
+                await self._keep(turn)
             if live.is_removed:
                 await self._erase(turn.chat_id, [turn.run_id])
         except Exception as error:  # the file is gone, too
@@ -546,15 +636,20 @@ class ChatRuns:
         except Exception:  # of the file; the next request looks again
             _logger.exception("run %s does not go on by itself", turn.run_id)
 
-    async def _visit(self, turn: ChatTurn, live: LiveRun) -> Exception | None:
-        turns, tools = await self._conversations.up_to(turn), tools_of(turn.tools)
-        chat = Chat(turn.chat_id, turn.run_id, turn.message, tools, self.journal, turns, self.privacy)
+    async def _made(self, turn: ChatTurn, *, is_new: bool = False) -> AgentLoop:
+        before, tools = (await self._conversations.up_to(turn))[:-1], await _tools_of(turn.tools)
+        made_of = turn.chat_id, turn.run_id, turn.message, turn.user, tools, self.journal
+        chat = Chat(*made_of, before, self.privacy, is_new)
         made = self._run(chat)
         loop = made if isinstance(made, AgentLoop) else await made  # which is awaitable itself
         self._check(loop, chat)
+        return loop
+
+    async def _visit(self, turn: ChatTurn, live: LiveRun) -> Exception | None:
+        loop = await self._made(turn)
         live.attach(loop)
-        offloads = loop.trajectory.offloads
-        if isinstance(offloads, Offloads) and offloads.directory is not None:
+        offloads: Offloads | None = loop.trajectory.kept.get(Offloads)
+        if offloads is not None and offloads.directory is not None:
             await self._conversations.note_files(turn.run_id, str(offloads.directory.absolute()))
         failure: Exception | None = None
         async with create_task_group() as tasks:
@@ -572,31 +667,42 @@ class ChatRuns:
 
     async def _begin_visit(self, turn: ChatTurn, live: LiveRun, loop: AgentLoop) -> None:
         """Counts a visit, now that nobody else goes on with the run, and finds out what its readers were shown."""
-        assert loop.journaled is not None, "checked"
-        assert loop.journaled.lease is not None, "the run was entered"
-        found = await self._conversations.visit(turn.run_id, loop.journaled.lease.check)
+        place = place_of(loop.sources)
+        assert place is not None, "checked"
+        assert place.held is not None, "the run was entered"
+        found = await self._conversations.visit(turn.run_id, place.held.check)
         live.is_removed = found is None
         if found is None or found.outcome == "cancelled":  # before it had begun
             loop.stop()
         number = 0 if found is None else found.visits - 1
-        shown = await self.reader(Joined(turn, -1)).past() if number else ()
-        live.begin(number, ShownRun(shown, number))
+        seen = await self.reader(Joined(turn, -1)).past() if number else []
+        kept = (await self._conversations.answer(turn.run_id) or []) if number else []
+        last = kept[-1].seq if kept else -1
+        shown = [*kept, *(entry for entry in seen if entry.seq > last)]
+        is_whole = bool(seen) and seen[-1].seq >= last  # else the log is another process's
+        live.begin(number, ShownRun(seen if is_whole else shown, number), shown)
 
     def _check(self, loop: Any, chat: Chat) -> None:
         if not isinstance(loop, AgentLoop):
             raise TypeError(f"run has to return an agent_loop(...), not {type_name(loop)}")
-        journaled = loop.journaled
-        if journaled is None or journaled.journal is not self.journal or journaled.run_id != chat.run_id:
+        place = place_of(loop.sources)
+        if place is None or place.journal is not self.journal or place.run_id != chat.run_id:
             raise TypeError("run has to make the run of this conversation: agent_loop(..., **chat.options)")
-        if loop.trajectory.privacy is not self.privacy:  # or what is read later would show what the stream has not
+        if loop.trajectory.guard is not self.privacy:  # or what is read later would show what the stream has not
             raise TypeError("the policy of a conversation's runs is that of all its readers: Chats(privacy=...)")
 
-    def _finish(self, loop: AgentLoop, lease: JournalLease) -> Waiter:
-        """Hands over what a visit to a run has come to."""
+    def _finish(
+        self, loop: AgentLoop, lease: JournalLease, outcome: str | None, entries: Sequence[Entry] | None
+    ) -> Sequence[Waiter]:
         begun, messages = loop.begun_with, loop.messages
         added = messages[len(begun) :] if messages[: len(begun)] == begun else messages
         unsettled = [seen.idempotency_key for seen in loop.unsettled if seen.idempotency_key is not None]
-        return self._conversations.finish(lease.run_id, loop.wire.name, added, loop.outcome, unsettled, lease.check)
+        finish = self._conversations.finish
+        return finish(lease.run_id, loop.wire.name, added, outcome, unsettled, entries, lease.check)
+
+
+async def _tools_of(declared: tuple[ClientTool, ...]) -> tuple[Tool[..., Any], ...]:
+    return await anyio.to_thread.run_sync(tools_of, declared) if declared else ()  # large schemas take a second
 
 
 def _is_over(turn: ChatTurn) -> bool:
@@ -604,11 +710,18 @@ def _is_over(turn: ChatTurn) -> bool:
     return facts is not None and not facts.goes_on
 
 
-def _broken_step(seen: Sequence[Entry]) -> int | None:
-    """Returns the last step of a run if its response was stopped or broke off: no history has what it had said."""
-    last = next((entry for entry in reversed(seen) if isinstance(entry, (StepStart, StepEnd))), None)
-    is_whole = isinstance(last, StepEnd) and last.outcome in ("complete", "suspended")
-    return None if last is None or is_whole else last.step
+def _hiding(redact: Redact) -> Callable[[Any], Any]:
+    from ..privacy.values import Values  # only a run with a policy needs it
+
+    return Values(redact).of
+
+
+def _hidden(part: UserText | UserFile, hide: Callable[[Any], Any]) -> UserText | UserFile:
+    """Returns a part of the user's message as the policy leaves it: of a file all, or no more than its kind."""
+    if isinstance(part, UserText):
+        return UserText(hide(part.text))
+    media = part.media()
+    return part if hide(media) == media else UserText(replace(media, filename=None).placeholder())
 
 
 def _decision(waiting: Suspended, given: ClientApproval, by: str | None, privacy: Privacy | None) -> Decision | None:
@@ -633,7 +746,7 @@ def _decision(waiting: Suspended, given: ClientApproval, by: str | None, privacy
 def _masks(call: SuspendedCall, redact: Redact) -> set[str]:
     """Returns the texts that a policy shows in place of those of a call's arguments."""
     try:
-        return {*texts_in(hiding(redact, frozenset())(call.arguments))} - {*texts_in(call.arguments)}
+        return {*texts_in(_hiding(redact)(call.arguments))} - {*texts_in(call.arguments)}
     except Exception as error:  # its text may have what it was to hide
         name = type_name(error)
     raise ChatConflict("edited", f"nothing was shown that could be edited, since the policy failed ({name})")
@@ -642,7 +755,6 @@ def _masks(call: SuspendedCall, redact: Redact) -> set[str]:
 def _results(
     run_id: str, given: ClientInput, calls: Sequence[SuspendedCall], seen: Sequence[Entry]
 ) -> list[tuple[SuspendedCall, ClientResult]]:
-    """Returns the results of a client's that calls wait for, each with its call."""
     steps = steps_asked(seen)
     return [
         (call, one)

@@ -1,11 +1,7 @@
 """Knows what the readers of a run have been shown, so that a later visit repeats nothing and takes back the rest.
 
-In: the entries of earlier visits; then the events of this one, in order. Out: the events to add to the log.
-
-    the step was suspended, or its response is on record    what was shown is left out, by kinds and ids
-    it broke off in the middle                              `AttemptDiscarded` ("crash"), and the step again
-
-A process that dies has shown more than it has written: all that is numbered behind the end of the log is taken back.
+A process that dies has shown more than it has written: all that is numbered behind the end of the log is taken back. A
+step that broke off in the middle is an `AttemptDiscarded` ("crash"), and the step again.
 """
 
 from __future__ import annotations
@@ -15,71 +11,49 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from .. import events as of
 from ..errors import AnswerPending, ApprovalPending
-from ..events import (
-    AnswerRequested,
-    ApprovalRequested,
-    ApprovalResolved,
-    AttemptBegan,
-    AttemptCommitted,
-    AttemptDiscarded,
-    Event,
-    MessageAdded,
-    Observation,
-    StepEnd,
-    StepStart,
-    StreamEnd,
-    ToolProgress,
-    ToolStarted,
-)
 from ..parts import StepOutcome
 from .log import Entry, VisitEnd
 
-_OF_CALLS = (AnswerRequested, ApprovalRequested, ApprovalResolved, ToolStarted, ToolProgress, Observation)
+_OF_CALLS = (
+    of.AnswerRequested, of.ApprovalRequested, of.ApprovalResolved, of.ToolStarted, of.ToolProgress, of.Observation,
+)  # fmt: skip
 _LEFT_STEPS = ("cancelled", "abandoned")
-_OF_ATTEMPTS = (AttemptBegan, AttemptCommitted, MessageAdded)
+_OF_ATTEMPTS = (of.AttemptBegan, of.AttemptCommitted, of.MessageAdded)
 
 
 @dataclass(slots=True)
 class _Step:
-    """A step as it was shown."""
-
-    seq: int
-    """That of its `StepStart`."""
+    seq: int  # that of its `StepStart`
     attempt: int = 1
-    is_read: bool = False
-    """Its response was shown to its end."""
-    read_at: float = math.inf
-    """The number of that end."""
-    outcome: StepOutcome | None = None
-    """Its end; None while it is open."""
-    facts: set[tuple[Any, ...]] = field(default_factory=set)
-    """What was said about its calls, by kind and id."""
-    observed: set[str] = field(default_factory=set)
-    """The ids of the calls whose ends were shown."""
-    left: set[str] = field(default_factory=set)
-    """Those whose ends may be that of a visit alone."""
+    is_read: bool = False  # its response was shown to its end
+    read_at: float = math.inf  # the number of that end
+    outcome: StepOutcome | None = None  # its end; None while it is open
+    facts: set[tuple[Any, ...]] = field(default_factory=set)  # what was said about its calls, by kind and id
+    observed: set[str] = field(default_factory=set)  # the ids of the calls whose ends were shown
+    left: set[str] = field(default_factory=set)  # those whose ends may be that of a visit alone
 
-    def note(self, event: Event) -> None:
-        if isinstance(event, AttemptDiscarded):
+    def note(self, event: of.Event) -> None:
+        if isinstance(event, of.AttemptDiscarded):
             self.attempt = event.attempt + 1
             if event.from_seq <= self.read_at:
                 self.is_read = False
                 self.facts.clear()
                 self.observed.clear()
                 self.left.clear()
-        elif isinstance(event, StreamEnd):
+        elif isinstance(event, of.StreamEnd):
             self.is_read, self.read_at = True, event.seq
-        elif isinstance(event, StepEnd):
+        elif isinstance(event, of.StepEnd):
             self.outcome = event.outcome
-        elif isinstance(event, StepStart):
+        elif isinstance(event, of.StepStart):
             self.outcome = None
-        elif isinstance(event, Observation):
+        elif isinstance(event, of.Observation):
             if event.outcome != "unknown":  # somebody finds out
                 self.observed.add(event.call_id)
             if is_left(event):
                 self.left.add(event.call_id)
-        elif isinstance(event, _OF_CALLS) and not isinstance(event, ToolProgress):
+        elif isinstance(event, _OF_CALLS) and not isinstance(event, of.ToolProgress):
             self.facts.add(_fact(event))
 
     def leave(self) -> None:
@@ -88,9 +62,9 @@ class _Step:
         if self.outcome in _LEFT_STEPS:
             self.outcome = "suspended"
 
-    def has_shown(self, event: Event) -> bool:
+    def has_shown(self, event: of.Event) -> bool:
         """Returns whether an event of this step, as it goes on, says what was said before."""
-        if isinstance(event, Observation):
+        if isinstance(event, of.Observation):
             return event.call_id in self.observed
         return getattr(event, "call_id", None) in self.observed or _fact(event) in self.facts
 
@@ -99,16 +73,16 @@ def _fact(event: Any) -> tuple[Any, ...]:
     return (type(event), event.call_id, getattr(event, "fingerprint", None), getattr(event, "attempt", None))
 
 
-def is_left(event: Event) -> bool:
+def is_left(event: of.Event) -> bool:
     """Returns whether this may be the end of a call or step that only its visit has come to: the next goes on."""
-    if isinstance(event, StepEnd):
+    if isinstance(event, of.StepEnd):
         return event.outcome in _LEFT_STEPS
-    return isinstance(event, Observation) and event.outcome in ("cancelled", "skipped")
+    return isinstance(event, of.Observation) and event.outcome in ("cancelled", "skipped")
 
 
-def is_pending(event: Event) -> bool:
+def is_pending(event: of.Event) -> bool:
     """Returns whether this is the end of a call that only its block has come to: somebody is still to decide."""
-    return isinstance(event, Observation) and isinstance(event.error, (ApprovalPending, AnswerPending))
+    return isinstance(event, of.Observation) and isinstance(event.error, (ApprovalPending, AnswerPending))
 
 
 class ShownRun:
@@ -131,18 +105,18 @@ class ShownRun:
             if entry.outcome == "left" and self._steps:
                 self._steps[max(self._steps)].leave()
             return
-        if isinstance(entry, AttemptDiscarded):
+        if isinstance(entry, of.AttemptDiscarded):
             self._steps = {at: one for at, one in self._steps.items() if one.seq < entry.from_seq}
-        if isinstance(entry, StepStart) and entry.step not in self._steps:
+        if isinstance(entry, of.StepStart) and entry.step not in self._steps:
             self._steps[entry.step] = _Step(entry.seq)
         if (step := self._steps.get(entry.step)) is not None:
             step.note(entry)
 
-    def added(self, event: Event, seq: int) -> list[Event]:
+    def added(self, event: of.Event, seq: int) -> list[of.Event]:
         """Returns what to add to the log for an event of this visit, with a number in front of it for a retraction."""
         if is_pending(event):
             return []
-        if isinstance(event, StepStart):
+        if isinstance(event, of.StepStart):
             return self._begun(event, seq)
         step = self._again
         if step is None:
@@ -150,22 +124,22 @@ class ShownRun:
         if isinstance(event, _OF_CALLS):
             return [] if step.has_shown(event) else [event]
         if self._is_reading:
-            self._is_reading = not isinstance(event, StreamEnd)
+            self._is_reading = not isinstance(event, of.StreamEnd)
             return []
-        if isinstance(event, StepEnd):
+        if isinstance(event, of.StepEnd):
             self._again = None
             return [event] if step.outcome in (None, "suspended") else []
         return [] if isinstance(event, _OF_ATTEMPTS) else [event]
 
-    def _begun(self, event: StepStart, seq: int) -> list[Event]:
+    def _begun(self, event: of.StepStart, seq: int) -> list[of.Event]:
         step, self._again = self._steps.get(event.step), None
         is_known = step is not None and event.continued and step.is_read
         back = self._taken_back(event.step, step, is_known)
         self._last, self._is_cut = math.inf, False
-        added: list[Event] = []
+        added: list[of.Event] = []
         if back is not None:
             attempt = 1 if step is None else step.attempt
-            added.append(AttemptDiscarded(attempt, back, "crash", seq=seq, step=event.step))
+            added.append(of.AttemptDiscarded(attempt, back, "crash", seq=seq, step=event.step))
         if step is None or step.seq >= (math.inf if back is None else back):
             return [*added, event]
         if not is_known:  # it goes on behind its begin

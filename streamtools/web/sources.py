@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..content import Media
-from ..wires.cited import DOCUMENT_MEDIA, CitedSource, cited_sources, distinct, made_files
-from ..wires.transcript import data_url
-
-__all__ = ["shown_raw", "shown_state", "ui_file", "ui_source"]
-
+from ..wires import CitedSource, cited_sources, distinct_sources, made_files
+from ..wires.cited import DOCUMENT_MEDIA
 
 _WITH_FILES = ("inlineData", "fileData", "item", "content", "image", "images")
 
@@ -18,7 +15,7 @@ _WITH_FILES = ("inlineData", "fileData", "item", "content", "image", "images")
 def shown_state(state: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Returns what readers may have of the state of a text: its sources, without what its provider has encrypted."""
     kept: list[dict[str, Any]] = []
-    for one in distinct(cited_sources(state)):
+    for one in distinct_sources(cited_sources(state)):
         kind = next((kind for kind, media in DOCUMENT_MEDIA.items() if media == one.media_type), "location")
         named = {"title": one.title} if one.title is not None else {}
         kept.append({"url": one.url, **named} if one.url is not None else {"document_title": one.title, "type": kind})
@@ -34,7 +31,6 @@ def shown_raw(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ui_source(source: CitedSource, source_id: str) -> dict[str, Any]:
-    """Returns a source as a part of a message of the AI SDK."""
     title = {} if source.title is None else {"title": source.title}
     if source.url is not None:
         return {"type": "source-url", "sourceId": source_id, "url": source.url, **title}
@@ -43,4 +39,4 @@ def ui_source(source: CitedSource, source_id: str) -> dict[str, Any]:
 
 def ui_file(file: Media) -> dict[str, Any]:
     """Returns a file as a part of a message of the AI SDK: by its address, or as a ``data:`` URL."""
-    return {"type": "file", "mediaType": file.mime_type, "url": data_url(file)}
+    return {"type": "file", "mediaType": file.mime_type, "url": file.address()}

@@ -1,7 +1,5 @@
 """Writes a run as the AI SDK's UI message stream (v1): what `useChat` of `ai` 7 and 6 reads.
 
-    TextDelta("Hello")  →  data: {"type": "text-delta", "id": "3", "delta": "Hello"}
-
 A run is one assistant's message. Each call is a part ``tool-NAME`` of it, under the call's id; one whose id recurs in a
 later step is named with that step. A step that goes on after a decision stays the step that the client has.
 
@@ -15,34 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from ..events import (
-    AnswerRequested,
-    ApprovalRequested,
-    ApprovalResolved,
-    AttemptDiscarded,
-    Event,
-    MessageAdded,
-    Observation,
-    ProviderItem,
-    ReasoningDelta,
-    ReasoningEnd,
-    ReasoningStart,
-    RefusalDelta,
-    StepEnd,
-    StepStart,
-    StreamEnd,
-    TextDelta,
-    TextEnd,
-    TextStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-    ToolCallValidated,
-    ToolProgress,
-    ToolStarted,
-)
+from .. import events as of
+from ..events import Event
 from ..parts import RUN_OUTCOMES, ToolCall
-from ..wires.cited import CitedSource, cited_sources, distinct, made_files
+from ..wires import CitedSource, cited_sources, distinct_sources, made_files
 from .approval_ids import approval_id
 from .encoding import Frame, RunEnd, plain
 from .shown import is_pending
@@ -52,7 +26,6 @@ from .texts import texts_of
 Chunk = dict[str, Any]
 
 _FINISHES = {"length": "length", "content_filter": "content-filter"}
-"""The client's words for a model's finish, where an answer that is over did not just stop."""
 _NAMELESS = "unnamed"
 
 
@@ -75,11 +48,7 @@ class UIMessages:
     headers: Mapping[str, str] = MappingProxyType({"x-vercel-ai-ui-message-stream": "v1"})
 
     def __init__(
-        self,
-        *,
-        version: Literal[6, 7] = 7,
-        message_id: str | None = None,
-        dynamic_tools: Collection[str] = (),
+        self, *, version: Literal[6, 7] = 7, message_id: str | None = None, dynamic_tools: Collection[str] = ()
     ) -> None:
         if version not in (6, 7):
             raise ValueError(f"version={version!r}: the AI SDK's versions 6 and 7 are known")
@@ -108,42 +77,41 @@ class UIMessages:
         return [("", {"type": "start", **named})]
 
     def __call__(self, event: Event | RunEnd, /) -> Iterable[Frame]:
-        """Returns the frames of an event."""
         if isinstance(event, RunEnd):
             return [*(("", chunk) for chunk in self._end(event)), ("", "[DONE]")]
         return [("", chunk) for chunk in self._chunks(event)]
 
     def _chunks(self, event: Event) -> Iterator[Chunk]:
         match event:
-            case TextDelta() | ReasoningDelta() | TextStart() | ReasoningStart() | TextEnd() | ReasoningEnd():
-                yield from self._text(event)
-            case RefusalDelta():
+            case of.TextStart() | of.TextDelta() | of.TextEnd():
+                yield from self._text("text", event)
+            case of.ReasoningStart() | of.ReasoningDelta() | of.ReasoningEnd():
+                yield from self._text("reasoning", event)
+            case of.RefusalDelta():
                 yield from self._grow("text", "refusal", event)
-            case ToolCallStart() | ToolCallDelta() | ToolCallEnd() | ToolCallValidated():
+            case of.ToolCallStart() | of.ToolCallDelta() | of.ToolCallEnd() | of.ToolCallValidated():
                 yield from self._call(event)
-            case ApprovalRequested() | ApprovalResolved() | AnswerRequested():
+            case of.ApprovalRequested() | of.ApprovalResolved() | of.AnswerRequested():
                 yield from self._asks(event)
-            case ToolStarted() | ToolProgress():
+            case of.ToolStarted() | of.ToolProgress():
                 yield from self._runs(event)
-            case Observation():
+            case of.Observation():
                 yield from self._observed(event)
-            case ProviderItem():
+            case of.ProviderItem():
                 yield from self._item(event)
-            case StepStart() | StepEnd() | StreamEnd() | AttemptDiscarded() | MessageAdded():
+            case of.StepStart() | of.StepEnd() | of.StreamEnd() | of.AttemptDiscarded() | of.MessageAdded():
                 yield from self._step(event)
 
     # -- texts --
 
-    def _text(self, event: Any) -> Iterator[Chunk]:
-        kind = "reasoning" if isinstance(event, (ReasoningDelta, ReasoningStart, ReasoningEnd)) else "text"
-        if isinstance(event, (TextStart, ReasoningStart)):
+    def _text(self, kind: str, event: Any) -> Iterator[Chunk]:
+        known = next((id for id, one in self._open.items() if one == kind), str(event.seq))
+        if isinstance(event, (of.TextStart, of.ReasoningStart)):
             yield from self._close(kind)
             yield from self._grow(kind, str(event.seq), None)
-        elif isinstance(event, (TextDelta, ReasoningDelta)):
-            known = next((id for id, one in self._open.items() if one == kind), str(event.seq))
+        elif isinstance(event, (of.TextDelta, of.ReasoningDelta)):
             yield from self._grow(kind, known, event)
         else:
-            known = next((id for id, one in self._open.items() if one == kind), str(event.seq))
             yield from self._close(kind)
             if event.whole is not None:  # the client cannot change a text
                 yield {"type": f"data-{kind}-replaced", "id": known, "data": {"text": event.whole}}
@@ -168,7 +136,6 @@ class UIMessages:
     # -- calls --
 
     def _id(self, event: Any) -> str:
-        """Returns the id of a call, unique in the message."""
         key = (event.step, event.call_id)
         known = self._ids.get(key)
         if known is None:
@@ -180,20 +147,20 @@ class UIMessages:
     def _call(self, event: Any) -> Iterator[Chunk]:
         id = self._id(event)
         match event:
-            case ToolCallStart():
+            case of.ToolCallStart():
                 self._calls[id] = ToolCall(call_id=id, name=event.name, kind=event.kind)
                 chunk = {"type": "tool-input-start"} | self._named(id)
                 yield chunk | {"inputEncoding": "text"} if event.kind == "custom" else chunk
-            case ToolCallDelta():
+            case of.ToolCallDelta():
                 if event.delta and id in self._calls and id not in self._given:
                     yield {"type": "tool-input-delta", "toolCallId": id, "inputTextDelta": event.delta}
-            case ToolCallEnd(call=call) | ToolCallValidated(call=call):
+            case of.ToolCallEnd(call=call) | of.ToolCallValidated(call=call):
                 # A client may run a call as soon as it has the input: only when nothing else can come between.
                 self._calls[id] = call
                 if call.kind == "server" and call.status == "ready":
                     self._serving.add(id)
                     yield from self._give(id)
-                    if isinstance(event, ToolCallEnd):
+                    if isinstance(event, of.ToolCallEnd):
                         yield from _files(call.provider_state)
 
     def _named(self, id: str, name: str = "") -> Chunk:
@@ -205,7 +172,6 @@ class UIMessages:
         return chunk | {"dynamic": True} if name in self._dynamic else chunk
 
     def _give(self, id: str, name: str = "", arguments: Mapping[str, Any] | None = None) -> Iterator[Chunk]:
-        """Yields the input of a call: what would run, where that is known, else what the model wrote."""
         given = _input(self._calls.get(id)) if arguments is None else plain(arguments)
         if id not in self._given or (arguments is not None and self._given[id] != given):
             self._given[id] = given
@@ -213,7 +179,7 @@ class UIMessages:
 
     def _asks(self, event: Any) -> Iterator[Chunk]:
         id = self._id(event)
-        if isinstance(event, ApprovalResolved):
+        if isinstance(event, of.ApprovalResolved):
             if event.arguments is not None:
                 yield from self._give(id, event.tool_name, event.arguments)
             # 7 alone has a word for it; the client that has decided knows
@@ -222,24 +188,24 @@ class UIMessages:
                 yield {"type": "tool-approval-response", "approvalId": asked, "approved": event.approved, **reason}
             return
         shown = approval_id(self._run_id, event.step, event.call_id, event.fingerprint)
-        if isinstance(event, AnswerRequested) and event.question is not None:
+        if isinstance(event, of.AnswerRequested) and event.question is not None:
             data = {"toolCallId": id, "question": plain(event.question)}
             yield {"type": "data-question", "id": shown, "data": data}
             return
         yield from self._give(id, event.tool_name, event.arguments)
-        if isinstance(event, ApprovalRequested):
+        if isinstance(event, of.ApprovalRequested):
             self._asked[id] = shown
             yield {"type": "tool-approval-request", "approvalId": shown, "toolCallId": id}
 
-    def _runs(self, event: ToolStarted | ToolProgress) -> Iterator[Chunk]:
+    def _runs(self, event: of.ToolStarted | of.ToolProgress) -> Iterator[Chunk]:
         id = self._id(event)
         if id not in self._given:
             yield from self._give(id, event.tool_name)
-        if isinstance(event, ToolProgress):
+        if isinstance(event, of.ToolProgress):
             yield {**_output(id, plain(event.value)), "preliminary": True}
 
-    def _observed(self, event: Observation) -> Iterator[Chunk]:
-        if event.outcome == "discarded" or is_pending(event):
+    def _observed(self, event: of.Observation) -> Iterator[Chunk]:
+        if is_pending(event):
             return
         id = self._id(event)
         if event.outcome == "ok":
@@ -255,9 +221,9 @@ class UIMessages:
         else:
             yield {"type": "tool-output-error", "toolCallId": id, "errorText": event.model_content}
 
-    def _item(self, event: ProviderItem) -> Iterator[Chunk]:
+    def _item(self, event: of.ProviderItem) -> Iterator[Chunk]:
         """Yields the files in a part, and its sources; those of a search by the provider end its call."""
-        call_id, sources = event.raw.get("tool_use_id"), [*distinct(cited_sources(event.raw))]
+        call_id, sources = event.raw.get("tool_use_id"), [*distinct_sources(cited_sources(event.raw))]
         yield from _files(event.raw)
         yield from self._name(event.step, sources)
         if isinstance(call_id, str) and call_id in self._serving:
@@ -266,7 +232,6 @@ class UIMessages:
             yield {**_output(call_id, named), "providerExecuted": True}
 
     def _name(self, step: int, sources: Iterable[CitedSource]) -> Iterator[Chunk]:
-        """Yields the sources that the message does not have yet."""
         for source in sources:
             if source.key not in self._sources_of:
                 self._sources_of[source.key] = step
@@ -277,21 +242,21 @@ class UIMessages:
 
     def _step(self, event: Any) -> Iterator[Chunk]:
         match event:
-            case StepStart():
+            case of.StepStart():
                 self._run_id, self._dispatches = event.run_id, event.dispatches
                 if not event.continued:
                     yield from self._finish_step()
                     self._in_step = True
                     self._calls, self._steered, self._named_here = {}, [], 0
                     yield {"type": "start-step"}
-            case MessageAdded():
+            case of.MessageAdded():
                 yield from self._added(event)
-            case StreamEnd():
+            case of.StreamEnd():
                 yield from self._close("text", "reasoning")
                 self._finish = event.finish or self._finish
-            case AttemptDiscarded():
+            case of.AttemptDiscarded():
                 yield from self._discarded(event)
-            case StepEnd():
+            case of.StepEnd():
                 if not self._dispatches:  # somebody else runs them
                     for id, call in self._calls.items():
                         yield from self._give(id) if call.status == "ready" else ()
@@ -300,7 +265,7 @@ class UIMessages:
                 self._serving.clear()
                 yield from self._finish_step()
 
-    def _discarded(self, event: AttemptDiscarded) -> Iterator[Chunk]:
+    def _discarded(self, event: of.AttemptDiscarded) -> Iterator[Chunk]:
         self._open, self._calls, self._in_step, self._named_here = {}, {}, True, 0
         self._sources_of = {one: step for one, step in self._sources_of.items() if step != event.step}
         self._serving.clear()
@@ -320,7 +285,7 @@ class UIMessages:
             self._in_step = False
             yield {"type": "finish-step"}
 
-    def _added(self, event: MessageAdded) -> Iterator[Chunk]:
+    def _added(self, event: of.MessageAdded) -> Iterator[Chunk]:
         parts = [{"type": "text", "text": text} for text in texts_of(event.messages)]
         chunk: Chunk
         if self._version == 7:
@@ -334,6 +299,9 @@ class UIMessages:
         yield from self._finish_step()
         facts = RUN_OUTCOMES.get(end.outcome)  # type: ignore[call-overload]
         if end.outcome == "error":
+            if end.retry_after is not None:  # the error has a text alone
+                data = {"code": end.kind, "retryAfter": end.retry_after}
+                yield {"type": "data-error", "data": data, "transient": True}
             yield {"type": "error", "errorText": f"The answer broke off ({end.kind or 'error'})."}
         elif end.outcome == "interrupted":
             if self._version == 7:
@@ -354,7 +322,6 @@ class UIMessages:
 
 
 def _input(call: ToolCall | None) -> Any:
-    """Returns what the model wrote: as JSON, or the text if it is none."""
     if call is None:
         return {}
     return call.arguments_text if call.arguments is None else plain(call.arguments)

@@ -1,6 +1,4 @@
-"""Reads what `useChat` of the AI SDK posts: in the bytes of a body, out a `ClientInput`.
-
-    {"id": chat, "messages": [UIMessage...], "trigger": "submit-message" | "regenerate-message", "messageId": id?, ...}
+"""Reads what `useChat` of the AI SDK posts.
 
 A client sends its whole chat each time. Taken from it are the last message, if it is the user's, and what the last step
 of an assistant's message has by way of answers: the assistant's message that ``messageId`` names, else the last one.
@@ -21,141 +19,144 @@ signature of an approval (7) is its own server's: it is not looked at, and our i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
-from .bodies import MAX_BYTES, BodyValue, read_body, unique
-from .client_input import (
-    MAX_PARTS,
-    ClientApproval,
-    ClientInput,
-    ClientResult,
-    Trigger,
-    UserFile,
-    UserMessage,
-    UserText,
-    read_file,
-    user_message,
-)
+from pydantic import Field, JsonValue, StrictBool, TypeAdapter
 
-__all__ = ["read_ui_request"]
+from ..errors import BadRequest
+from . import client_input as client
+from .bodies import MAX_BYTES, CallId, Id, Posted, Reason, parsed, read, unique
 
-MAX_MESSAGES = 10_000
-"""Messages of a chat."""
-MAX_MESSAGE_PARTS = 10_000
-"""Parts of a message; a run of hundreds of steps is one."""
-MAX_REASON_CHARS = 10_000
-"""Characters of the reason for an approval, which the model may read."""
-
-_OWN = frozenset({"id", "messages", "trigger", "messageId", "editedArgs"})
+MAX_MESSAGE_PARTS = 10_000  # parts of a message; a run of hundreds of steps is one
 
 
-def read_ui_request(body: bytes, *, max_bytes: int = MAX_BYTES) -> ClientInput:
-    """Returns what a client of the AI SDK wants. Costs time linear in the body.
+class PostedUIMessage(Posted):
+    id: Any = None
+    role: Literal["user", "assistant", "system"]
+    parts: Any = None
 
-    Args:
-        body: the request's body, as it came.
-        max_bytes: how large it may be. Its pictures are in it, in every request of the chat.
 
-    Raises:
-        BadRequest: it is not such a request, or exceeds a bound.
-    """
-    root = read_body(body, max_bytes=max_bytes)
-    messages = root.need("messages").items("max_messages", MAX_MESSAGES)
-    roles = [message.need("role").word("user", "assistant", "system") for message in messages]
-    if not messages or roles[-1] == "system":
-        raise root.need("messages").refused("expected a message of the user's or the assistant's at the end")
-    named = root.get("messageId")
-    message_id = named.id() if named is not None else None
-    continued = _continued(messages, roles, message_id)
-    trigger = _trigger(root, messages[-1], roles[-1], continued, message_id)
-    if trigger != "resume" and roles[-1] != "user":
-        raise messages[-1].refused("expected a message of the user's at the end")
-    waiting = list(_last_step(continued)) if continued is not None else []
-    return ClientInput(
-        chat_id=root.need("id").id(),
+class UIRequest(Posted):
+    """What `useChat` posts. The last message is taken, and what the assistant's last step answers."""
+
+    id: Id
+    messages: Annotated[list[PostedUIMessage], Field(min_length=1, max_length=client.MAX_MESSAGES, fail_fast=True)]
+    trigger: Literal["submit-message", "regenerate-message"] | None = None
+    message_id: Id | None = None
+    edited_args: dict[str, dict[str, JsonValue] | None] | None = None
+
+
+class _File(Posted):
+    type: Literal["file"]
+    url: str
+    media_type: str | None = None
+    filename: str | None = None
+
+
+class _UserMessage(Posted):
+    id: Id
+    parts: Annotated[list[Annotated[client.PostedText | _File, Field(discriminator="type")]], client.PARTS]
+
+
+class _Part(Posted):
+    type: str
+
+
+class _Approval(Posted):
+    id: Id
+    approved: StrictBool | None = None
+    reason: Reason | None = None
+
+
+class _Call(Posted):
+    type: str
+    state: str
+    tool_call_id: CallId
+    approval: _Approval | None = None
+    provider_executed: StrictBool | None = None
+    preliminary: StrictBool | None = None
+    output: JsonValue = None  # JavaScript's undefined is left out
+    error_text: str | None = None
+
+
+_REQUEST, _USER_MESSAGE, _CALL = TypeAdapter(UIRequest), TypeAdapter(_UserMessage), TypeAdapter(_Call)
+_PARTS = TypeAdapter(Annotated[list[_Part], Field(max_length=MAX_MESSAGE_PARTS, fail_fast=True)])
+
+
+def read_ui_request(body: bytes, *, max_bytes: int = MAX_BYTES) -> client.ClientInput:
+    """Returns what a client of the AI SDK wants; raises a `BadRequest`. Costs time linear in the body."""
+    value = parsed(body, max_bytes)
+    root = read(_REQUEST, value)
+    last, at = root.messages[-1], len(root.messages) - 1
+    continued = _continued(root)
+    trigger = _trigger(root, continued)
+    if last.role == "system" or (trigger != "resume" and last.role != "user"):
+        raise BadRequest("expected a message of the user's at the end", path=f"messages[{at}]")
+    calls = [] if continued is None else [*_last_step(root.messages[continued].parts, f"messages[{continued}].parts")]
+    return client.ClientInput(
+        chat_id=root.id,
         trigger=trigger,
-        message=None if trigger == "resume" else _message(messages[-1]),
-        message_id=message_id,
-        approvals=unique(_approvals(waiting, root.get("editedArgs"))),
-        results=unique(_results(waiting)),
-        extra={key: value for key, value in root.object().items() if key not in _OWN},
+        message=None if trigger == "resume" else _message(value["messages"][at], f"messages[{at}]"),
+        message_id=root.message_id,
+        approvals=unique(_approvals(calls, root.edited_args or {}), lambda one: one.id, "messages"),
+        results=unique(_results(calls), lambda one: one.call_id, "messages"),
     )
 
 
-def _continued(messages: list[BodyValue], roles: list[str], message_id: str | None) -> BodyValue | None:
-    """Returns the assistant's message whose answers are meant."""
-    own = [message for message, role in zip(messages, roles, strict=True) if role == "assistant"]
-    named = [message for message in own if message_id is not None and message.object().get("id") == message_id]
+def _continued(root: UIRequest) -> int | None:
+    own = [at for at, one in enumerate(root.messages) if one.role == "assistant"]
+    named = [at for at in own if root.message_id is not None and root.messages[at].id == root.message_id]
     return next(reversed(named or own), None)
 
 
-def _trigger(
-    root: BodyValue, last: BodyValue, role: str, continued: BodyValue | None, message_id: str | None
-) -> Trigger:
-    wanted = root.get("trigger")
-    if wanted is not None and wanted.word("submit-message", "regenerate-message") == "regenerate-message":
+def _trigger(root: UIRequest, continued: int | None) -> client.Trigger:
+    last, named = root.messages[-1], root.message_id
+    if root.trigger == "regenerate-message":
         return "regenerate"
-    if role == "assistant" or (continued is not None and continued.object().get("id") == message_id is not None):
+    if last.role == "assistant" or (continued is not None and root.messages[continued].id == named is not None):
         return "resume"
-    return "edit" if message_id is not None and last.object().get("id") == message_id else "submit"
+    return "edit" if named is not None and last.id == named else "submit"
 
 
-def _message(message: BodyValue) -> UserMessage:
-    parts: list[UserText | UserFile] = []
-    for part in message.need("parts").items("max_parts", MAX_PARTS):
-        kind = part.need("type").text()
-        if kind == "text":
-            parts.append(UserText(part.need("text").text()))
-        elif kind == "file":
-            parts.append(read_file(part.need("url"), part.get("mediaType"), part.get("filename")))
-    return user_message(message, message.need("id").id(), parts)
+def _message(value: Any, path: str) -> client.UserMessage:
+    message = read(_USER_MESSAGE, value, path)
+    return client.user_message(
+        message.id,
+        [
+            client.UserText(part.text)
+            if isinstance(part, client.PostedText)
+            else client.read_file(f"{path}.parts[{at}]", part.url, part.media_type, part.filename)
+            for at, part in enumerate(message.parts)
+        ],
+        path,
+    )
 
 
-def _last_step(message: BodyValue) -> Iterator[BodyValue]:
-    """Yields the calls of a message's last step, from its end: no others can wait."""
-    for part in reversed(message.need("parts").items("max_parts", MAX_MESSAGE_PARTS)):
-        kind = part.need("type").text()
-        if kind == "step-start":
-            return
-        if kind == "dynamic-tool" or kind.startswith("tool-"):
-            yield part
+def _last_step(parts: Any, path: str) -> Iterator[_Call]:
+    """Yields the calls of a message's last step: no others can wait."""
+    kinds = [part.type for part in read(_PARTS, parts, path)]
+    begin = len(kinds) - kinds[::-1].index("step-start") if "step-start" in kinds else 0
+    for at in range(begin, len(kinds)):
+        if kinds[at] == "dynamic-tool" or kinds[at].startswith("tool-"):
+            yield read(_CALL, parts[at], f"{path}[{at}]")
 
 
-def _approvals(calls: list[BodyValue], edited: BodyValue | None) -> Iterator[tuple[BodyValue, str, ClientApproval]]:
-    for call in reversed(calls):
-        state, approval = call.need("state").text(), call.get("approval")
+def _approvals(calls: list[_Call], edited: dict[str, Any]) -> Iterator[client.ClientApproval]:
+    for call in calls:
         # A client that ran an approved call itself sends both at once.
-        if approval is None or state not in ("approval-responded", "output-available", "output-error"):
-            continue
-        if state != "approval-responded" and approval.get("approved") is None:  # 6, of one that somebody else decided
-            continue
-        place, approved = approval.need("id"), approval.need("approved").flag()
-        reason, id_ = approval.get("reason"), place.id()
-        arguments = edited.get(id_) if edited is not None else None
-        yield (
-            place,
-            id_,
-            ClientApproval(
-                id=id_,
-                approved=approved,
-                reason=reason.text(MAX_REASON_CHARS) if reason is not None else None,
-                arguments=arguments.object() if arguments is not None else None,
-            ),
-        )
+        answer = call.approval if call.state in ("approval-responded", "output-available", "output-error") else None
+        if answer is not None and answer.approved is not None:  # 6 has none if somebody else decided
+            arguments = edited.get(answer.id)
+            yield client.ClientApproval(
+                id=answer.id, approved=answer.approved, reason=answer.reason, arguments=arguments
+            )
 
 
-def _results(calls: list[BodyValue]) -> Iterator[tuple[BodyValue, str, ClientResult]]:
-    for call in reversed(calls):
-        state, by_provider, preliminary = (
-            call.need("state").text(),
-            call.get("providerExecuted"),
-            call.get("preliminary"),
-        )
-        if (by_provider is not None and by_provider.flag()) or (preliminary is not None and preliminary.flag()):
+def _results(calls: list[_Call]) -> Iterator[client.ClientResult]:
+    for call in calls:
+        if call.provider_executed or call.preliminary:
             continue
-        place = call.need("toolCallId")
-        call_id = place.call_id()
-        if state == "output-error":
-            yield place, call_id, ClientResult(call_id=call_id, value=call.need("errorText").text(), is_error=True)
-        elif state == "output-available":
-            output = call.get("output")  # JavaScript's undefined is left out
-            yield place, call_id, ClientResult(call_id=call_id, value=None if output is None else output.value)
+        if call.state == "output-error":
+            yield client.ClientResult(call_id=call.tool_call_id, value=call.error_text or "", is_error=True)
+        elif call.state == "output-available":
+            yield client.ClientResult(call_id=call.tool_call_id, value=call.output)

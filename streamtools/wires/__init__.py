@@ -13,35 +13,62 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..on_demand import names as names_on_demand
-from ..text import known_names
+from ..ground.on_demand import names as names_on_demand
+from ..ground.text import known_names
 from .decoder import WireDecoder
 from .marks import MARKS
-from .wire import CallIds, Tolerance, Wire
+from .plain import PlainDelta
+from .reading import KnownFields, list_of, object_of, objects_in, provider_error, read_text, rest_of
+from .wire import CallIds, Lanes, OpenResponse, Tolerance, Wire
 
 if TYPE_CHECKING:
-    from .formats import CallFormat, EntryFormat, ResultFormat, ToolFormat
+    from .cited import CitedSource, cited_sources, distinct_sources, made_files
+    from .formats import (
+        CallFormat,
+        EntryFormat,
+        NamespaceFormat,
+        ResultFormat,
+        StrictForm,
+        StructuredOutput,
+        ToolEntry,
+        ToolFormat,
+    )
     from .growing import GrowingDecoder
     from .history_rules import HistoryRules
-    from .transcript import Answer, AnswerBuilder, CallNames, CallResult, Entry, Prompt, Reply, Returned, text_of
-    from .usage import UsageMap
+    from .transcript import (
+        Answer,
+        AnswerBuilder,
+        CallNames,
+        CallResult,
+        Entry,
+        Prompt,
+        Reply,
+        Returned,
+        id_as_read,
+        text_of,
+    )
+    from .usage import Derived, UsageMap
 else:
     __getattr__ = names_on_demand(
         __name__,
         {
-            "formats": "CallFormat EntryFormat ResultFormat ToolFormat",
+            "cited": "CitedSource cited_sources distinct_sources made_files",
+            "formats": "CallFormat EntryFormat NamespaceFormat ResultFormat StrictForm StructuredOutput ToolEntry "
+            "ToolFormat",
             "growing": "GrowingDecoder",
             "history_rules": "HistoryRules",
-            "transcript": "Answer AnswerBuilder CallNames CallResult Entry Prompt Reply Returned text_of",
-            "usage": "UsageMap",
+            "transcript": "Answer AnswerBuilder CallNames CallResult Entry Prompt Reply Returned id_as_read text_of",
+            "usage": "Derived UsageMap",
         },
     )
 
 __all__ = [
-    "WIRES", "Answer", "AnswerBuilder", "CallFormat", "CallIds", "CallNames", "CallResult", "Entry", "EntryFormat",
-    "GrowingDecoder", "HistoryRules", "Prompt", "Reply", "ResultFormat", "Returned", "Tolerance", "ToolFormat",
-    "UsageMap", "Wire", "WireDecoder", "answering", "detect", "find", "is_known", "known", "names", "register",
-    "text_of", "unregister",
+    "WIRES", "Answer", "AnswerBuilder", "CallFormat", "CallIds", "CallNames", "CallResult", "CitedSource", "Derived",
+    "Entry", "EntryFormat", "GrowingDecoder", "HistoryRules", "KnownFields", "Lanes", "NamespaceFormat",
+    "OpenResponse", "PlainDelta", "Prompt", "Reply", "ResultFormat", "Returned", "StrictForm", "StructuredOutput",
+    "Tolerance", "ToolEntry", "ToolFormat", "UsageMap", "Wire", "WireDecoder", "answering", "cited_sources", "detect",
+    "distinct_sources", "find", "id_as_read", "is_known", "known", "list_of", "made_files", "names", "object_of",
+    "objects_in", "provider_error", "read_text", "register", "rest_of", "text_of", "unregister",
 ]  # fmt: skip
 
 WIRES: tuple[str, ...] = tuple(MARKS)

@@ -1,14 +1,13 @@
 """Reads which sources a model names, and which files it makes, in what wires keep of a response.
 
-In: the `provider_state` of a text or a call, or the `raw` of a `ProviderItem`, of any wire. Out: a `CitedSource` for
-each page or document, and a `Media` for a file. Whatever has another shape is passed over.
-
     citations           a text's (Anthropic, Bedrock), the answer's (Perplexity, xAI); one (Cohere)
     content             the result of a search (Anthropic)
     item, step          an output item (Responses), a step (Interactions), with the annotations of its texts
     annotations         the answer's (Chat Completions)
     groundingMetadata, citationMetadata                                      the answer's (Gemini)
     search_results, documents                                        of a search (Perplexity; Cohere's first version)
+
+Whatever has another shape is passed over.
 """
 
 from __future__ import annotations
@@ -20,11 +19,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
 
-from ..content import Media
+from ..content import Media, read_data_url
 from .reading import list_of, object_of, objects_in
-from .transcript import read_data_url
-
-__all__ = ["CitedSource", "cited_sources", "distinct", "made_files"]
 
 ANY_MEDIA = "application/octet-stream"
 DOCUMENT_MEDIA = {"page_location": "application/pdf", "char_location": "text/plain"}
@@ -38,13 +34,13 @@ _ADDRESSES = ("url", "uri", "source", "document_uri", "sourceUri")
 
 @dataclass(frozen=True, slots=True)
 class CitedSource:
-    """A page, or a document that the model was given."""
+    """Names a page or a document that an answer cites."""
 
     url: str | None = field(repr=False)
     """The page's address; None for a document."""
     title: str | None = field(default=None, repr=False)
     media_type: str = ANY_MEDIA
-    """That of a document, as far as its citation says so."""
+    """The type of a document, as far as its citation says so."""
 
     @property
     def key(self) -> tuple[str | None, ...]:
@@ -52,8 +48,10 @@ class CitedSource:
         return (self.url,) if self.url is not None else (None, self.title, self.media_type)
 
 
-def distinct(sources: Iterable[CitedSource], known: set[tuple[str | None, ...]] | None = None) -> Iterator[CitedSource]:
-    """Yields each source once, and none that is `known`, to which they are added."""
+def distinct_sources(
+    sources: Iterable[CitedSource], known: set[tuple[str | None, ...]] | None = None
+) -> Iterator[CitedSource]:
+    """Yields each source once. `known` has the keys of those before, and gets these."""
     seen = set[tuple[str | None, ...]]() if known is None else known
     for one in sources:
         if one.key not in seen:
@@ -62,13 +60,12 @@ def distinct(sources: Iterable[CitedSource], known: set[tuple[str | None, ...]] 
 
 
 def cited_sources(state: Mapping[str, Any] | None) -> Iterator[CitedSource]:
-    """Yields the sources that a part of a response names, the first thousand."""
+    """Yields the sources that a part's `provider_state` or a `ProviderItem` names, on any wire."""
     found = (_source(one) for one in _listed(state)) if state else iter(())
     yield from islice((one for one in found if one is not None), _MOST)
 
 
 def _listed(state: Mapping[str, Any]) -> Iterator[Any]:
-    """Yields what may name a source, wherever a wire keeps such."""
     fields = object_of(state.get("fields"))  # of a message of Chat Completions that was read from a history
     for at in (state, fields) if fields else (state,):
         yield from list_of(at.get("search_results"))
@@ -115,12 +112,11 @@ def _text(value: object) -> str | None:
 
 
 def _address(value: object) -> str | None:
-    """Returns what is an address of a page, which a click may open."""
     is_one = isinstance(value, str) and len(value) <= _MAX_URL_CHARS and value.startswith(("https://", "http://"))
     return value if is_one and isinstance(value, str) and value.isprintable() else None
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
+# -- files --
 
 _TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,63}/[A-Za-z0-9][A-Za-z0-9.+-]{0,127}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
@@ -131,7 +127,7 @@ _KINDS: dict[str, Literal["image", "audio", "video"]] = {"image": "image", "audi
 
 
 def made_files(state: Mapping[str, Any] | None, *, drafts: bool = False) -> Iterator[Media]:
-    """Yields the files in a part of a response: Gemini's media, images of Responses, Interactions, Bedrock, OpenRouter.
+    """Yields the files that the model has made, by the `provider_state` of a part or a call.
 
     Left out, unless `drafts` are wanted, is what is no file by itself: the drafts of a model that thinks in images, and
     pieces of a sound without a container (``audio/pcm;rate=24000``).

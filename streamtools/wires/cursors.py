@@ -3,10 +3,6 @@
 A client that reconnects, or a gateway that does, may get the last events once more, and their text must not double. But
 nothing may be lost on a guess either: an event came before only if its cursor named an event of the same kind and place
 before. A server that gives one cursor to two different events says nothing by it from then on.
-
-Of the events that are decoded without `WireDecoder.feed`, which come in runs of one kind and place, those with a text
-are remembered one by one; of those with a number, which have to follow each other without a gap, the ends of the run
-are.
 """
 
 from __future__ import annotations
@@ -21,8 +17,6 @@ _Place: TypeAlias = list[str | int | None]
 
 
 class EventCursors:
-    """The cursors of one response's events: of their `field`, beside those of their `place`, kind included."""
-
     __slots__ = ("_at", "_fed", "_last", "_latest", "_older", "_place", "_runs", "_texts", "field", "is_useless")
 
     def __init__(self, field: str, place: tuple[str, ...]) -> None:
@@ -35,17 +29,14 @@ class EventCursors:
         self._runs: set[int] = set()  # those among these that end a run
         self._texts: set[bytes] = set()  # of events that were not fed
         self._older: set[bytes] = set()  # likewise, from before these
-        self.is_useless = False
-        """True once two different events had one cursor."""
+        self.is_useless = False  # True once two different events had one cursor
 
     def start_after(self, cursor: int | str | None) -> None:
-        """Takes the cursor after which a response goes on that was cut."""
         self._last, self._latest, self._place = _written(cursor), None, []
         self._fed.clear()
 
     @property
     def last(self) -> int | str | None:
-        """The cursor of the last event; None if none had one."""
         return self._last.decode(errors="surrogatepass") if isinstance(self._last, bytes) else self._last
 
     def comes_again(self, payload: Mapping[str, Any]) -> bool:
@@ -86,7 +77,7 @@ class EventCursors:
         above = min((number for number in self._fed if isinstance(number, int) and number > cursor), default=cursor)
         return cursor < self._last and above in self._runs and self._fed[above] == place
 
-    # -- events that are not fed, since they add nothing but a piece ---------------------------------------------------
+    # -- events that are not fed, since they add nothing but a piece --
 
     def goes_on(self, payload: Mapping[str, Any]) -> bool:
         """Returns whether an event is new, by its cursor; then it is the last one from now on."""
@@ -98,11 +89,9 @@ class EventCursors:
         return True
 
     def digits_go_on(self, digits: bytes) -> bool:
-        """Does as `goes_on` does, for what may be the digits of a number."""
         return is_number(digits) and self.number_goes_on(int(digits))
 
     def number_goes_on(self, cursor: int) -> bool:
-        """Does as `goes_on` does, for a number."""
         last = self._last
         if self.is_useless or (type(last) is int and cursor == last + 1):
             self._last = cursor
@@ -110,7 +99,6 @@ class EventCursors:
         return False
 
     def text_goes_on(self, cursor: bytes) -> bool:
-        """Does as `goes_on` does, for a text."""
         if not self.is_useless:
             if len(cursor) > _MAX_SIZE or cursor in self._texts or cursor in self._older or cursor in self._fed:
                 return False
@@ -141,7 +129,6 @@ def is_number(written: bytes) -> bool:
 
 
 def _are_same(latest: Mapping[str, Any] | None, payload: Mapping[str, Any]) -> bool:
-    """Returns whether a payload is the latest one again, as far as that was kept."""
     try:
         return latest is None or latest == payload
     except RecursionError:

@@ -25,9 +25,9 @@ from ..events import (
     ToolCallFragment,
     UnknownPayload,
 )
+from ..ground.text import SurrogateJoiner, deeper_than, one_line, well_formed, well_formed_tree
 from ..limits import Limits
 from ..parts import Finish, ResumePoint
-from ..text import SurrogateJoiner, deeper_than, one_line, well_formed, well_formed_tree
 from .cursors import EventCursors
 from .plain import GrowingPart, PlainDelta
 from .reading import (
@@ -44,7 +44,6 @@ from .reading import (
 from .usage import NO_COUNTS, UsageMap
 
 NOT_STARTED = "the decoder never called emit_start: let each response begin with emit_start(model, response_id)"
-"""The error of a decoder that does not say where its response begins."""
 
 _NOTHING: frozenset[tuple[str, str]] = frozenset()  # shared: an empty set takes 216 bytes, a thousand streams have many
 _MAX_KEPT_DEPTH = 200  # of what goes back to the provider; orjson writes 254 levels, and the request adds some
@@ -70,15 +69,13 @@ class WireDecoder(ABC):
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.done = False
-        """The terminal marker or an error was seen; what comes after it is not read."""
+        self.done = False  # the terminal marker or an error was seen; what comes after it is not read
         self.error: StreamError | None = None
         self.pending_as: str | None = None
         """The status of a response that the provider still works on; a whole answer may have it."""
         self.raw: bytes | None = None
         """The bytes of the payload being fed, where there are any: numbers can be read again, exactly."""
-        self.loose = False
-        """Some payload held half a surrogate pair, or may hold one: see `be_loose`."""
+        self.loose = False  # some payload held half a surrogate pair, or may hold one: see `be_loose`
         self._payload: Any = None  # the payload being read, where it is looked at closely
         self._exact: Any = None  # the same, its numbers exact
         self.out: list[Event] = []
@@ -91,8 +88,8 @@ class WireDecoder(ABC):
         self._joiners: dict[str, SurrogateJoiner] = {}
         self._finish_raw: str | None = None
         self.cursors = EventCursors(self.cursor, self.cursor_place) if self.cursor else None
-        """Those of its events; None where they have none."""
         self._last_id: str | None = None  # of the response, where the start did not have it
+        self._last_model: str | None = None  # the one that goes on with the response, where it is another
         self._verdict: StreamError | None = None  # the provider's own, on a response that it did finish
         self._counts: dict[str, int] = {}  # of tokens, by their path in the wire's usage object
         self._usage_objects: tuple[dict[str, Any], ...] = ()  # the first and the last
@@ -133,12 +130,7 @@ class WireDecoder(ABC):
         """Closes what is open at the end. Returns the finish, and whether the wire's marker was seen."""
 
     def finish(
-        self,
-        *,
-        framed: bool = True,
-        error: StreamError | None = None,
-        abandoned: bool = False,
-        is_answer: bool = False,
+        self, *, framed: bool = True, error: StreamError | None = None, abandoned: bool = False, is_answer: bool = False
     ) -> list[Event]:
         """Ends the response: because of `error`, if there is one. `framed`: the payloads came out of a byte stream, so
         that an end-of-stream line was to be expected; `abandoned`: nobody wants the rest; `is_answer`: they are those
@@ -172,6 +164,7 @@ class WireDecoder(ABC):
                 usage=usage,
                 usage_raw={key: value for one in self._usage_objects for key, value in one.items()} or None,
                 response_id=self._last_id,
+                model=self._last_model,
                 resume_from=None if complete else resume_from,
             )
         )
@@ -401,7 +394,6 @@ class WireDecoder(ABC):
         return self._counted(weight(extra))
 
     def _bounded(self, kind: str, text: str) -> str:
-        """Returns `text` within the limit, without halves of surrogate pairs."""
         if not self._counted(len(text)):
             return ""
         if not self.loose:

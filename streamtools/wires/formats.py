@@ -3,8 +3,7 @@
     CallFormat(name="bedrock.tool_spec", inside="toolUse", id="toolUseId", id_inside=True, arguments="input")
     {"toolUse": {"toolUseId": "t1", "name": "find", "input": {"path": "README.md"}}}
 
-Nothing is judged here: arguments are read as they stand, be they a value, a text or missing. The content of a result is
-written by a wire's `render` and read by its `read`.
+Nothing is judged here.
 """
 
 from __future__ import annotations
@@ -61,7 +60,6 @@ class CallFormat:
     only: frozenset[str] = frozenset()
     """All the fields that a call may have, where nothing else tells what is one."""
     _fields: frozenset[str | None] = field(init=False, repr=False)
-    """The fields that every call has."""
 
     def __post_init__(self) -> None:
         inner = (self.name_at, self.arguments) if self.inside is None else (self.inside,)
@@ -146,7 +144,7 @@ class ResultFormat:
         return [block for message in messages for block in message[self.list_key]]
 
 
-# -- tools in a request -----------------------------------------------------------------------------------------------
+# -- tools in a request --
 
 # How a provider's requests tell their tools, as data: which field holds what, and what the provider takes.
 #
@@ -170,13 +168,12 @@ class ToolEntry:
     """JSON Schema of the arguments; None where the entry says none."""
     output_schema: JSON | None = None
     strict: bool | None = None
-    """The model is held to the schema; None where nothing is said."""
+    """True if the model is held to the schema; None where nothing is said."""
     title: str | None = None
     annotations: JSON | None = None
     grammar: Grammar | None = None
-    """The grammar that the text of a freeform tool has to match."""
     any_text: bool = False
-    """The entry of a freeform tool says that it has no grammar."""
+    """True if the entry of a freeform tool says that it has no grammar."""
     hints: JSON = field(default_factory=dict)
     """The hints for the provider, by the fields of `RequestHints`: those that have a field in the entry."""
     extra: JSON = field(default_factory=dict)
@@ -270,7 +267,6 @@ class EntryFormat:
         )
 
     def _body(self, tool: JSON) -> JSON | None:
-        """Returns the object that has the name, if this looks like an entry of this format."""
         if self.type is not None and tool.get("type", self.type if self.type_optional else None) != self.type:
             return None
         if tool.keys() & self.never:
@@ -304,28 +300,25 @@ class EntryFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrictForm:
-    """The form of tools that a provider holds the model to."""
+    """Says how a provider holds a model to a schema."""
 
     dialect: Dialect
-    """The dialect of its schemas."""
     location: str
     """Where a request says that it is strict, for people."""
     whole_request: bool = False
-    """Strictness is a matter of the whole request: all of its tools are strict, or none."""
+    """True if all tools of a request are strict, or none."""
     wants_required: bool = False
-    """A tool has to have a property that is required."""
+    """True if a tool has to have a property that is required."""
     bounds: tuple[SchemaBound, ...] = ()
-    """The most that one schema may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructuredOutput:
-    """The way in which a request asks for an answer that keeps to a schema as a whole."""
+    """Says how a request asks for an answer by a schema."""
 
     request: Callable[[str, dict[str, Any], bool], dict[str, Any]]
     """The request's fields, for a name, a schema, and whether the model is held to it."""
     strict: StrictForm
-    """The form of a schema that the model is held to."""
     loose: Dialect | None = None
     """The dialect of a schema that the model is only told; None where it is held to every schema."""
 
@@ -354,28 +347,28 @@ class NamespaceFormat:
     list_key: str = "tools"
 
     def write(self, namespace: Namespace, entries: list[JSON]) -> dict[str, Any]:
-        """Returns the entry of a group that has these tools."""
+        """Returns the entry of a group with these tools."""
         said = {"name": namespace.name, "description": namespace.description or namespace.name}
         return {"type": self.type, **said, self.list_key: entries}
 
     def entry_in(self, payload: JSON) -> JSON:
-        """Returns the one tool in the entry of a group; the payload itself if it is no group's."""
+        """Returns the first entry of a group; any other payload as it is."""
         entry: JSON = payload[self.list_key][0] if payload.get("type") == self.type else payload
         return entry
 
     def name_of(self, payload: JSON) -> str | None:
-        """Returns the name of a group of one tool; None for anything else."""
+        """Returns the name of a group; None if this is none."""
         name, tools = payload.get("name"), payload.get(self.list_key)
         single = isinstance(tools, list) and len(tools) == 1 and isinstance(tools[0], Mapping)
         return name if single and payload.get("type") == self.type and isinstance(name, str) and name else None
 
     def split(self, payload: dict[str, Any]) -> list[dict[str, Any]]:
-        """Returns a group as groups of one tool each, and any other entry as it is."""
+        """Returns a group of one for each tool of a group; any other payload as it is."""
         tools = payload.get(self.list_key) if payload.get("type") == self.type else None
         return [{**payload, self.list_key: [one]} for one in tools] if isinstance(tools, list) else [payload]
 
     def joined(self, payloads: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Returns the payloads with one entry for each group, at the place of its first tool."""
+        """Returns payloads in which the tools of one group stand in one entry."""
         groups: dict[object, dict[str, Any]] = {}
         for number, payload in enumerate(payloads):
             if payload.get("type") != self.type:

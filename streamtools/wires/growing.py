@@ -1,11 +1,7 @@
 """The machine of places: what grows in a response, be it called a block, an item, a step or a call.
 
-Input: what a wire's events mean, as verbs: a place *begins*, *grows* by a piece, *ends*. Output: the events of its text
-or its reasoning, the fragments of its call, or the whole of an item that goes back as it came.
-
-The machine owns places and order. Text and reasoning lose nothing, whatever the order is: a piece of either is shown
-when it comes. The pieces of a call are labelled by what the order says of them, and `stages.accumulate`, which alone
-owns the identity of calls, decides what they are worth; no rule stands in both.
+Text and reasoning lose nothing, whatever the order is: a piece of either is shown when it comes. The pieces of a call
+are labelled by their order, and `stages.accumulate`, which alone owns the identity of calls, decides about them.
 """
 
 from __future__ import annotations
@@ -17,9 +13,9 @@ from typing_extensions import override
 
 from ..content import Caller
 from ..events import Event, ProviderItem, ToolCallFragment
+from ..ground.text import well_formed
 from ..limits import Limits
 from ..parts import CallKind
-from ..text import well_formed
 from .decoder import WireDecoder
 from .reading import KnownFields, label_of, read_text
 
@@ -33,8 +29,6 @@ Handler: TypeAlias = Callable[[Any, dict[str, Any]], object]
 
 
 class GrowingBlock:
-    """One thing that grows, from its beginning to its end."""
-
     __slots__ = (
         "citations", "given", "head", "is_foreign", "is_grown", "is_left", "is_open", "key", "kind", "label", "pieces",
         "role", "signature",
@@ -42,27 +36,18 @@ class GrowingBlock:
 
     def __init__(self, key: object, role: Role, kind: str, head: dict[str, Any]) -> None:
         self.key = key
-        """Where the wire says it is."""
         self.label: int | str = ""
-        """The label of its call."""
         self.role = role
-        self.kind = kind
-        """The provider's word for its type."""
+        self.kind = kind  # the provider's word for its type
         self.head = head
-        """As it began."""
         self.is_open = True
         self.is_grown = False
-        """A piece of it has come."""
-        self.is_left = False
-        """The text of another place was shown since, so that its own is in pieces."""
-        self.is_foreign = False
-        """It had a piece that nobody understands, so that it cannot be given back."""
-        self.given: Given | None = None
-        """Arguments that came with its beginning."""
+        self.is_left = False  # the text of another place was shown since, so that its own is in pieces
+        self.is_foreign = False  # it had a piece that nobody understands, so that it cannot be given back
+        self.given: Given | None = None  # arguments that came with its beginning
         self.signature: list[str] = []
         self.citations: list[Any] = []
         self.pieces: dict[str, list[Any]] = {}
-        """Further fields that grow."""
 
 
 class GrowingDecoder(WireDecoder):
@@ -101,7 +86,7 @@ class GrowingDecoder(WireDecoder):
             self.emit_unread(payload, fields)
         return out
 
-    # -- hooks -------------------------------------------------------------------------------------------------------
+    # -- hooks --
 
     def state_of(self, place: GrowingBlock) -> dict[str, Any] | None:
         """Returns what goes back with the text or reasoning of a place that ends: its signature, or citations."""
@@ -127,7 +112,7 @@ class GrowingDecoder(WireDecoder):
         """Passes on what is there of an item that cannot go back."""
         self.emit_unknown(place.head)
 
-    # -- places ------------------------------------------------------------------------------------------------------
+    # -- places --
 
     def begin(
         self, key: object, role: Role, kind: str, head: dict[str, Any], *, id: object = None
@@ -194,7 +179,7 @@ class GrowingDecoder(WireDecoder):
                     self.warn("missing_block_stop")
                 self.end(place, cut=not whole, implied=True)
 
-    # -- text and reasoning ------------------------------------------------------------------------------------------
+    # -- text and reasoning --
 
     def grow_text(self, key: object, role: Literal["text", "reasoning"], kind: str, text: str) -> None:
         """Shows a piece of text or reasoning. Its place begins with it, if it has not begun."""
@@ -247,7 +232,7 @@ class GrowingDecoder(WireDecoder):
         if place.citations and not cut:
             self.emit_unknown({"citations": place.citations})
 
-    # -- calls -------------------------------------------------------------------------------------------------------
+    # -- calls --
 
     def begin_call(
         self,

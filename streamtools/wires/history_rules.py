@@ -1,8 +1,5 @@
-"""The demands of a provider on a history, as data: the rules by which `streamtools.history` lints and repairs.
-
-The rules that hold everywhere (each call is answered once, before the model speaks again; results stand in call order;
-ids are unique; arguments are an object; nothing is empty) are code of `streamtools.history`. A wire says here what is
-its own, and in which words its provider refuses.
+"""The demands of a provider on a history, as data: those that `streamtools.history` does not make everywhere, and in
+which words the provider refuses.
 """
 
 from __future__ import annotations
@@ -15,8 +12,6 @@ from typing import Any, Literal, TypeAlias
 from ..parts import ToolCall
 from ..schema.names import PLAIN_NAMES, NameRule
 
-__all__ = ["HistoryRules", "Violation", "ViolationCode", "claude_since_4_6", "joined"]
-
 ViolationCode: TypeAlias = Literal[
     "unanswered_call",  # a call without a result before the next answer of the model
     "orphan_result",  # a result that answers no call before it
@@ -25,6 +20,7 @@ ViolationCode: TypeAlias = Literal[
     "content_before_results",  # user content between the calls and their results
     "bad_result",  # a result in a shape that the provider does not take
     "missing_field",  # a field without which the provider does not take a message or block
+    "surplus_field",  # a field with which it does not
     "result_count",  # as many results as calls are wanted in one message
     "bad_id",  # the provider does not take this call id
     "duplicate_id",  # two calls with one id
@@ -130,6 +126,5 @@ def claude_since_4_6(model: str) -> bool:
 
 
 def joined(messages: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any]:
-    """Returns messages of one role as one: their lists in the field `key` are joined."""
     lists = (message.get(key) for message in messages)
     return {**messages[0], key: [item for found in lists if isinstance(found, list) for item in found]}

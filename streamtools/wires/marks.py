@@ -1,9 +1,4 @@
-"""The marks by which the library's wires are detected: a row each, so that only the wire that matched is loaded.
-
-Input: a payload. Output: whether it can only be one wire's, as a payload of a stream or as a whole answer. The records
-take `Wire.recognises` from here, and each `Wire.whole` asks its mark before it rewrites anything; a test holds both to
-the rows.
-"""
+"""The marks by which the library's wires are detected: a row each, so that only the wire that matched is loaded."""
 
 from __future__ import annotations
 
@@ -13,11 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 Payload: TypeAlias = Mapping[str, Any]
 
-# -- OpenAI ----------------------------------------------------------------------------------------------------------
+# -- OpenAI --
 
 
 def is_chat_chunk(payload: Payload) -> bool:
-    """Returns whether a payload can only be a Chat Completions chunk."""
     if payload.get("object") == "chat.completion.chunk":
         return True
     choices = payload.get("choices", payload)
@@ -31,7 +25,6 @@ def is_chat_chunk(payload: Payload) -> bool:
 
 
 def is_chat_answer(answer: Payload) -> bool:
-    """Returns whether this is a whole answer of Chat Completions."""
     choices = answer.get("choices")
     return isinstance(choices, list) and any(isinstance(one, dict) and _is_choice(one) for one in choices)
 
@@ -47,7 +40,6 @@ def _is_choice(choice: Payload) -> bool:
 
 
 def is_response_event(payload: Payload) -> bool:
-    """Returns whether a payload can only be an event of the Responses stream."""
     return _is_of_a_response(payload) and not is_of_a_session(payload)
 
 
@@ -68,11 +60,10 @@ def is_of_a_session(payload: Payload) -> bool:
 
 
 def is_response_answer(answer: Payload) -> bool:
-    """Returns whether this is a whole response of the Responses API."""
     return isinstance(answer.get("output"), list) and (answer.get("object") == "response" or "status" in answer)
 
 
-SESSION_EVENTS = frozenset({
+SESSION_EVENTS = frozenset({  # events of a Realtime session that belong to no response
     "conversation.created", "conversation.item.added", "conversation.item.created", "conversation.item.deleted",
     "conversation.item.done", "conversation.item.input_audio_transcription.completed",
     "conversation.item.input_audio_transcription.delta", "conversation.item.input_audio_transcription.failed",
@@ -83,32 +74,28 @@ SESSION_EVENTS = frozenset({
     "mcp_list_tools.in_progress", "output_audio_buffer.cleared", "output_audio_buffer.started",
     "output_audio_buffer.stopped", "rate_limits.updated", "session.created", "session.updated",
 })  # fmt: skip
-"""Events of a Realtime session that belong to no response."""
 
 
 def is_session_event(payload: Payload) -> bool:
-    """Returns whether a payload can only be an event of a Realtime session."""
     kind = payload.get("type")
     return isinstance(kind, str) and (kind in SESSION_EVENTS or is_of_a_session(payload))
 
 
-# -- Anthropic -------------------------------------------------------------------------------------------------------
+# -- Anthropic --
 
 _MESSAGE_EVENTS = frozenset({"message_start", "message_delta", "message_stop"})  # a "ping" may be of any wire
 
 
 def is_message_event(payload: Payload) -> bool:
-    """Returns whether a payload can only be an event of the Messages stream."""
     kind = payload.get("type")
     return isinstance(kind, str) and (kind in _MESSAGE_EVENTS or kind.startswith("content_block_"))
 
 
 def is_message(answer: Payload) -> bool:
-    """Returns whether this is a whole message of Anthropic's."""
     return answer.get("type") == "message" and isinstance(answer.get("content"), list)
 
 
-# -- Google ----------------------------------------------------------------------------------------------------------
+# -- Google --
 
 GEMINI = frozenset({"candidates", "usageMetadata", "promptFeedback", "usage_metadata", "prompt_feedback"})
 """Fields of which each response of Gemini's has one, also as Protocol Buffers spell them."""
@@ -117,7 +104,6 @@ LIVE = frozenset({
     "setupComplete", "serverContent", "toolCall", "toolCallCancellation", "goAway", "sessionResumptionUpdate",
     "voiceActivityDetectionSignal", "voiceActivity",
 })  # fmt: skip
-"""Fields of messages of a Live session, which have counts, too."""
 
 _LIVE_SNAKES = frozenset(re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", name) for name in LIVE)
 _NOT_GEMINI = LIVE | _LIVE_SNAKES | {"choices", "type", "object"}
@@ -126,7 +112,6 @@ _UNDERSCORE = re.compile(r"_([a-z])")
 
 
 def is_gemini(payload: Payload) -> bool:
-    """Returns whether a payload can only be one of Gemini's."""
     if not _NOT_GEMINI.isdisjoint(payload):
         return False
     inner = payload.get("response")
@@ -134,12 +119,10 @@ def is_gemini(payload: Payload) -> bool:
 
 
 def is_gemini_answer(answer: Payload) -> bool:
-    """Returns whether this is an answer of Gemini's: it has the form of a chunk."""
     return isinstance(answer, dict) and is_gemini(answer)
 
 
 def is_live(payload: Payload) -> bool:
-    """Returns whether a payload can only be a message of a Live session."""
     if any(name in payload for name in _NOT_LIVE):
         return False
     if isinstance(payload, dict):  # as `model_dump()` spells it
@@ -148,7 +131,6 @@ def is_live(payload: Payload) -> bool:
 
 
 def camel(name: Any) -> Any:
-    """Returns a name with underscores as it is on the wire, and anything else as it is."""
     return _UNDERSCORE.sub(lambda match: match[1].upper(), name) if isinstance(name, str) else name
 
 
@@ -156,35 +138,30 @@ INTERACTIONS = frozenset({
     "interaction.created", "interaction.status_update", "interaction.completed", "step.start", "step.delta",
     "step.stop",
 })  # fmt: skip
-"""The events that only the Interactions API has."""
 
-LEGACY_INTERACTIONS = frozenset({
+LEGACY_INTERACTIONS = frozenset({  # those of its schema before 2026-06-08
     "interaction.start", "interaction.complete", "content.start", "content.delta", "content.stop",
 })  # fmt: skip
-"""Those of its schema before 2026-06-08."""
 
 
 def is_interaction_event(payload: Payload) -> bool:
-    """Returns whether a payload can only be an event of the Interactions stream."""
     kind = payload.get("event_type")
     return isinstance(kind, str) and (kind in INTERACTIONS or kind in LEGACY_INTERACTIONS)
 
 
 def is_interaction(answer: Payload) -> bool:
-    """Returns whether this is a whole interaction."""
     steps, status = answer.get("steps"), answer.get("status")
     return isinstance(steps, list) and isinstance(status, str) and "event_type" not in answer
 
 
-# -- others ----------------------------------------------------------------------------------------------------------
+# -- others --
 
 # `models/conversationevents.py` of mistralai 3.7.0
-CONVERSATION_EVENTS = frozenset({
+CONVERSATION_EVENTS = frozenset({  # events of Mistral's API of conversations and agents, whose streams are not read
     "agent.handoff.done", "agent.handoff.started", "conversation.response.done", "conversation.response.error",
     "conversation.response.started", "function.call.delta", "message.output.delta", "tool.execution.delta",
     "tool.execution.done", "tool.execution.started",
 })  # fmt: skip
-"""Events of Mistral's API of conversations and agents, whose streams are not read."""
 
 
 def is_conversation_event(payload: Payload) -> bool:
@@ -206,7 +183,6 @@ _LEGACY_COHERE_EVENTS = frozenset({
 
 
 def is_cohere_event(payload: Payload) -> bool:
-    """Returns whether a payload can only be an event of Cohere's chat stream."""
     kind = payload.get("type")
     if isinstance(kind, str):
         return kind in _COHERE_EVENTS
@@ -215,19 +191,16 @@ def is_cohere_event(payload: Payload) -> bool:
 
 
 def is_cohere_answer(answer: Payload) -> bool:
-    """Returns whether this is a whole answer of the second version of Cohere's API."""
     return isinstance(answer.get("message"), dict) and "finish_reason" in answer
 
 
 def is_ollama_line(payload: Payload) -> bool:
-    """Returns whether this is a line of Ollama's chat, or of its completions."""
     if not isinstance(payload.get("done"), bool):
         return False
     return isinstance(payload.get("message"), Mapping) or isinstance(payload.get("response"), str)
 
 
 def is_ollama_answer(answer: Payload) -> bool:
-    """Returns whether this is an answer of Ollama's: it has the form of a line."""
     return isinstance(answer, dict) and is_ollama_line(answer)
 
 
@@ -235,30 +208,24 @@ _CONVERSE_EVENTS = ("messageStart", "contentBlockStart", "contentBlockDelta", "c
 
 
 def is_converse_event(payload: Payload) -> bool:
-    """Returns whether a payload can only be an event of ConverseStream."""
     return any(isinstance(payload.get(name), Mapping) for name in _CONVERSE_EVENTS)
 
 
 def is_converse_answer(answer: Payload) -> bool:
-    """Returns whether this is a whole answer of Bedrock's Converse."""
     output = answer.get("output")
     return isinstance(output, dict) and "stopReason" in answer and isinstance(output.get("message"), dict)
 
 
-# -- the rows --------------------------------------------------------------------------------------------------------
+# -- the rows --
 
 
 class Marks(NamedTuple):
     """What is known of a wire before it is loaded."""
 
     package: str
-    """The package of its record."""
     recognises: Callable[[Payload], bool]
-    """Returns whether a payload of a stream can only be of this wire."""
-    is_answer: Callable[[Payload], bool] | None = None
-    """Returns whether an object is a whole answer of it; None if it has none."""
-    called: str = ""
-    """Other words that people try for its name, with blanks between them: for suggestions alone."""
+    is_answer: Callable[[Payload], bool] | None = None  # none if it has none
+    called: str = ""  # other words that people try for its name, with blanks between them: for suggestions alone
 
 
 _SERVERS = "gpt azure groq deepseek xai grok openrouter together fireworks perplexity litellm vllm sglang lmstudio"
@@ -275,5 +242,4 @@ MARKS: Mapping[str, Marks] = {
     "cohere.chat": Marks("cohere", is_cohere_event, is_cohere_answer, "command"),
     "ollama.chat": Marks("ollama", is_ollama_line, is_ollama_answer),
     "bedrock.converse_stream": Marks("bedrock", is_converse_event, is_converse_answer, "aws amazon nova converse"),
-}
-"""The library's wires, in the order of detection."""
+}  # in the order of detection

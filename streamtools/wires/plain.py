@@ -1,7 +1,4 @@
-"""Recognises payloads that add nothing but one more piece to the text, the thought or the call that grows.
-
-Nearly all payloads are such. A wire says as data where the piece stands and what may stand beside it (`PlainDelta`);
-how such a payload looks in the stream at hand is learned from the stream itself (`PlainPath`).
+"""Recognises payloads that add nothing but one more piece to the text, the thought or the call that grows: nearly all.
 
 Theory of operation. After two payloads in a row that were decoded the long way, gave one piece each and differ in
 nothing else, the decoder keeps a *template*: the payload, with an object in the piece's place that equals everything
@@ -11,16 +8,9 @@ says nothing new when it comes again, since the long way has read it twice and m
 goes the long way, and makes the decoder learn anew.
 
 Most providers write the same bytes around each piece, but for a number that counts the payloads, or padding. These
-bytes are learned, too, from two payloads that equalled the template, and of a payload that has them only the JSON text
-of the piece is parsed. If that is one value, the payload is JSON and equals the template: equal bytes put any JSON
-parser into the same state, a value ends where it ends, whatever follows, and another number and other padding were
-tried in their places.
-
-    learn(payload, "Hel")      the long way; nothing yet
-    learn(payload, "lo")       the long way; True: from now on `template` may be compared
-    payload == template        and `leaf.value` is the piece
-    learn_bytes(data, ", ")    for the JSON text of each such payload, while there are `tries`
-    surroundings.piece_of(data) once there is `surroundings`: the piece of a payload that has these bytes
+bytes are learned, too, and of a payload that has them only the JSON text of the piece is parsed. If that is one value,
+the payload is JSON and equals the template: equal bytes put any JSON parser into the same state, a value ends where it
+ends, whatever follows, and another number and other padding were tried in their places.
 """
 
 from __future__ import annotations
@@ -33,7 +23,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ..events import ReasoningDelta, RefusalDelta, TextDelta
-from ..text import deeper_than
+from ..ground.text import deeper_than
 from .cursors import EventCursors, is_number
 from .reading import Path, says_something
 
@@ -46,7 +36,7 @@ _MAX_LEARNED = 4 << 10  # bytes of a payload that is looked at so closely; those
 
 @dataclass(frozen=True, slots=True)
 class PlainDelta:
-    """Describes payloads with one piece of text at one place."""
+    """A form of payloads that differ from the one before in their piece alone, so that no handler is asked for them."""
 
     path: Path
     """The keys and positions that lead to the piece. A list on the way has one item."""
@@ -64,13 +54,9 @@ class GrowingPart:
 
     def __init__(self, max_size: int) -> None:
         self.kind: type[TextDelta] | type[ReasoningDelta] | type[RefusalDelta] = TextDelta
-        """The event of a piece."""
-        self.size = 0
-        """Characters so far, of this part and all before it."""
+        self.size = 0  # characters so far, of this part and all before it
         self.max_size = max_size
-        """How many there may be."""
-        self.sink: Callable[[str], object] | None = None
-        """Takes each piece as well, where the wire collects them."""
+        self.sink: Callable[[str], object] | None = None  # takes each piece as well, where the wire collects them
 
 
 class _Anything:
@@ -111,11 +97,9 @@ class PlainPath:
         self.template: object = None
         """Equals each payload that differs from the last one in its piece alone; None while there is none."""
         self.leaf = _Leaf()
-        """Has the piece of the payload that was compared last."""
         self.surroundings: Surroundings | None = None
         """The bytes around the piece; None while they are not known. Reset it when a payload has others."""
-        self.tries = 0
-        """How often these may still be looked for."""
+        self.tries = 0  # how often these may still be looked for
         self._last: tuple[bytes, str] | None = None  # the last payload that they were looked for in, and its piece
         self._deltas = deltas
         self._likely: PlainDelta | None = None  # the form that was found last
@@ -125,7 +109,6 @@ class PlainPath:
         self._rest = 0  # payloads that are not looked at
 
     def forget(self) -> None:
-        """Drops what was learned: a payload goes the long way, after which nothing need be as it was."""
         self.template = self.surroundings = self._before = self._last = None
         self.tries = 0
 
@@ -151,7 +134,6 @@ class PlainPath:
         return False
 
     def learn_bytes(self, data: bytes, text: Any, payload: Mapping[str, Any]) -> None:
-        """Looks for the bytes around the piece in the JSON text of this payload and of the one before."""
         self.tries -= 1
         last, self._last = self._last, None
         if type(text) is not str or len(data) > _MAX_LEARNED:
@@ -177,7 +159,6 @@ class PlainPath:
                 return
 
     def _template(self, delta: PlainDelta, payload: dict[str, Any]) -> Any:
-        """Returns the payload with the leaf in the piece's place; None if something beside it says something."""
         on_the_way: list[Any] = [payload]
         for step in delta.path[:-1]:
             on_the_way.append(on_the_way[-1][step])
@@ -214,16 +195,12 @@ def _at(found: Any, path: Path) -> Any:
     return found
 
 
-# -- the bytes around a piece ------------------------------------------------------------------------------------------
+# -- the bytes around a piece --
 
 
-class _Gap(NamedTuple):
-    """A place where each payload has something else."""
-
+class _Gap(NamedTuple):  # a place where each payload has something else
     fits: Callable[[bytes], bool]
-    """Returns whether these bytes may stand there."""
-    example: bytes
-    """Bytes that may, other than those from which the place was learned."""
+    example: bytes  # bytes that may, other than those from which the place was learned
     goes_on: Callable[[bytes], bool] | None = None
     """Takes these bytes as the cursor of an event, if they are; returns whether they may be, and the event is new."""
 
@@ -274,7 +251,6 @@ class Surroundings:
         return False
 
     def piece_of(self, data: bytes) -> Any:
-        """Returns the piece of a payload that has these bytes around it; None if it has others."""
         written = data.removeprefix(self.head).removesuffix(self.tail)  # half the price of asking for them first
         if len(data) - len(written) != self._size:
             return None
@@ -359,7 +335,6 @@ _WORD = bytes(code for code in range(128) if chr(code).isalnum())
 
 
 def _shared(one: bytes, other: bytes) -> int:
-    """Returns how many bytes at their beginning two texts have in common."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 from ..content import Caller
 from ..errors import ProviderError, RemoteProtocolError
 from ..events import Event, UnknownPayload
-from ..text import well_formed
+from ..ground.text import well_formed
 
 _NO_MESSAGE = "the provider sent an error without a message"
 
@@ -38,7 +38,7 @@ def weight(value: object) -> int:
 
 
 def provider_error(payload: Mapping[str, Any]) -> ProviderError | None:
-    """Returns the error that a payload reports, in any of the shapes that servers use; None if it reports none."""
+    """Returns the error that a payload reports, in the forms that most servers use; None if it is none."""
     if (found := _inner_error(payload)) is not None:
         return found
     if payload.get("object") == "error" or payload.get("type") == "error":
@@ -47,7 +47,6 @@ def provider_error(payload: Mapping[str, Any]) -> ProviderError | None:
 
 
 def named_error(payload: Mapping[str, Any]) -> ProviderError:
-    """Returns the error in a payload that is called one, whatever it looks like."""
     return _inner_error(payload) or _error(payload)
 
 
@@ -67,7 +66,6 @@ def _error(body: Mapping[str, Any]) -> ProviderError:
 
 
 def _exception(payload: Mapping[str, Any]) -> ProviderError | None:
-    """Returns the exception of an event stream of AWS's: ``{"throttlingException": {"message": …}}``."""
     for name, body in payload.items():
         if isinstance(name, str) and name.endswith("Exception") and isinstance(body, Mapping):
             said = (body.get(key) for key in ("message", "Message", "originalMessage"))
@@ -77,7 +75,6 @@ def _exception(payload: Mapping[str, Any]) -> ProviderError | None:
 
 
 def read_count(value: object) -> int | None:
-    """Returns a token count; None if `value` is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return int(value) if 0 <= value < 2**53 else None
@@ -95,7 +92,6 @@ def json_text(value: object) -> str | None:
 
 
 def malformed(what: str) -> RemoteProtocolError:
-    """Returns the error of a payload that is not what the wire promises."""
     return RemoteProtocolError(what, kind="malformed_chunk")
 
 
@@ -106,7 +102,6 @@ def _code(code: object) -> str | int | None:
 
 
 def label_of(index: object) -> int | str:
-    """Returns the label of a call from the index of its block, whatever the wire has for one."""
     return index if isinstance(index, (int, str)) else str(index)
 
 
@@ -116,31 +111,30 @@ def read_text(value: object) -> str | None:
 
 
 def says_something(value: object) -> bool:
-    """Returns whether a field has a value: not null, and no empty text, list or object."""
     return value is not None and value not in ("", [], {})
 
 
 def object_of(value: object) -> Mapping[str, Any]:
-    """Returns the value if it is an object; else an empty one."""
+    """Returns the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, (dict, Mapping)) else {}  # a dict is told faster
 
 
 def list_of(value: object) -> list[Any]:
-    """Returns the value if it is a list; else an empty one."""
+    """Returns the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def objects_in(raw: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """Returns the objects of a field that holds a list of them; none if it holds anything else."""
+    """Returns the objects in a field that holds a list; none if it holds none."""
     return [one for one in list_of(raw.get(key)) if isinstance(one, dict)]
 
 
 def rest_of(raw: Mapping[str, Any], *known: str) -> dict[str, Any]:
-    """Returns the fields of an object but for those that are named."""
+    """Returns the fields of an object that are not `known`."""
     return {key: value for key, value in raw.items() if key not in known}
 
 
-# -- fields that nobody reads -----------------------------------------------------------------------------------------
+# -- fields that nobody reads --
 
 # Finds the fields of a payload that a wire does not read, so that they can be passed on.
 #
@@ -149,7 +143,6 @@ def rest_of(raw: Mapping[str, Any], *known: str) -> dict[str, Any]:
 # levels that the table does not have are not looked at.
 
 Path: TypeAlias = "tuple[str | int, ...]"
-"""The names and numbers that lead from a payload to a value in it."""
 
 
 class KnownFields:
@@ -163,15 +156,13 @@ class KnownFields:
         self.inside = tuple(inside.items())
 
     def but(self, *known: str, **inside: KnownFields) -> KnownFields:
-        """Returns these and more; a field that is `inside` both times has the latter's."""
+        """Returns these fields and more; an `inside` of the same name takes the place of the one here."""
         return KnownFields(*self.known, *known, **{**dict(self.inside), **inside})
 
 
 ERROR = KnownFields("code", "message", "type")
-"""Fields of an error that `ProviderError` has."""
 
 ERROR_PAYLOAD = KnownFields("code", "message", "type", "event_type", "object", error=ERROR)
-"""Fields of a payload that reports an error."""
 
 
 def unread(found: Mapping[str, Any], fields: KnownFields, path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -191,7 +182,6 @@ def unread(found: Mapping[str, Any], fields: KnownFields, path: Path = ()) -> It
 
 
 def beside_error(payload: Mapping[str, Any]) -> list[Event]:
-    """Returns an event for each object of a payload that reports an error, if the error leaves fields of it out."""
     return [UnknownPayload(rest, place_of(path)) for path, rest in unread(payload, ERROR_PAYLOAD)]
 
 

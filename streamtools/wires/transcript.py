@@ -1,22 +1,16 @@
 """A history as every wire can say it: what was asked, what the model said, what its calls came to.
 
-A wire's `read` makes entries of its native messages; its `render` writes `Reply` with its results back, its
-`render_prompt` a `Prompt`. An entry knows which messages it was read from (`origin`), so that whoever changes nothing
-can hand those back as they are.
-
-    read(messages) -> entries -> repair -> messages      on one wire: what is not changed stays the same object
-    read(messages) -> entries -> render of another wire  a history moved from one provider to another
+An entry knows which messages it was read from (`origin`), so that whoever changes nothing can hand those back as they
+are.
 """
 
 from __future__ import annotations
 
-import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
-from urllib.parse import unquote_to_bytes
 
 from pydantic_core import from_json
 
@@ -93,6 +87,11 @@ class Prompt:
     flaws: tuple[Violation, ...] = ()
     """The faults of the messages that do not show here any more, such as an empty block."""
 
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing is left of it that a provider would take."""
+        return not self.blocks
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reply:
@@ -101,6 +100,11 @@ class Reply:
     answer: Answer
     origin: tuple[int, int] | None = None
     flaws: tuple[Violation, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing is left of it that a provider would take."""
+        return not self.answer.parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,33 +115,19 @@ class Returned:
     origin: tuple[int, int] | None = None
     flaws: tuple[Violation, ...] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing is left of it that a provider would take."""
+        return not self.results
+
 
 Entry: TypeAlias = Prompt | Reply | Returned
 
 
-# -- media -----------------------------------------------------------------------------------------------------------
-
-_DATA_URL = re.compile(r"data:(?P<type>[^;,]*)(?:;[^,;]*)*?(?P<base64>;base64)?,", re.IGNORECASE)
-
-
-def data_url(media: Media) -> str | None:
-    """Returns the bytes of `media` as a ``data:`` URL (RFC 2397), or its address; None if it has neither."""
-    if media.data is not None:
-        return f"data:{media.mime_type or 'application/octet-stream'};base64,{media.data}"
-    return media.url
-
-
-def read_data_url(url: str) -> tuple[str | None, str] | None:
-    """Returns the MIME type, if a URL says one, and its bytes in base64; None if this is an address of another kind."""
-    head = _DATA_URL.match(url)
-    if head is None:
-        return None
-    body = url[head.end() :]
-    return head["type"] or None, body if head["base64"] else b64encode(unquote_to_bytes(body)).decode()
+# -- media --
 
 
 def decoded(data: str) -> bytes | None:
-    """Returns the bytes of a text in base64; None if it is none."""
     try:
         return b64decode(data, validate=True)
     except ValueError:
@@ -145,7 +135,6 @@ def decoded(data: str) -> bytes | None:
 
 
 def encoded(data: bytes | str) -> str:
-    """Returns bytes, or the text of a file, in base64."""
     return b64encode(data if isinstance(data, bytes) else data.encode("utf-8", "replace")).decode()
 
 
@@ -168,7 +157,6 @@ def text_of(blocks: Iterable[Block]) -> str:
 
 
 def text_block(blocks: Iterable[Block], raw: dict[str, Any]) -> Text | None:
-    """Returns the texts of `blocks` as one that goes back as `raw`; None if there are none."""
     found = [block.text for block in blocks if isinstance(block, Text)]
     return Text("\n".join(found), state=raw) if found else None
 
@@ -193,7 +181,7 @@ def written(
     return found
 
 
-# -- reading a history ------------------------------------------------------------------------------------------------
+# -- reading a history --
 
 # A history while it is read back out of a provider's messages: what every wire's `read` collects into.
 #
@@ -223,27 +211,21 @@ class CallNames:
 
 
 Numbered: TypeAlias = tuple[Any, str]
-"""A block as it stands there, and its path."""
 
 
 def numbered(blocks: object, path: str) -> list[Numbered]:
-    """Returns the blocks of the list at `path`, each with its own; none if this is no list."""
     return [(raw, f"{path}[{number}]") for number, raw in enumerate(blocks)] if isinstance(blocks, list) else []
 
 
 class Flaws:
-    """Collects what is wrong with messages and does not show in what was read of them."""
-
     def __init__(self, rules: HistoryRules) -> None:
         self.found: list[Violation] = []
         self._rules = rules
 
     def add(self, code: ViolationCode, path: str, message: str, text: str | None = None) -> None:
-        """Adds a violation of the wire's rules; see `HistoryRules.violation`."""
         self.found.append(self._rules.violation(code, path, message, text))
 
     def sound(self, blocks: Iterable[Numbered], flaw: Callable[[Any, str], Violation | None]) -> list[Numbered]:
-        """Returns the blocks in which `flaw` finds nothing, and collects what it finds in the others."""
         kept = []
         for raw, path in blocks:
             if found := flaw(raw, path):
@@ -333,10 +315,8 @@ class AnswerBuilder:
 
 
 def entries_by_role(
-    messages: Sequence[Mapping[str, Any]],
-    readers: Mapping[str, Callable[[Mapping[str, Any], int, CallNames], Entry]],
+    messages: Sequence[Mapping[str, Any]], readers: Mapping[str, Callable[[Mapping[str, Any], int, CallNames], Entry]]
 ) -> list[Entry]:
-    """Reads each message by the reader of its role. What is no message, or has another role, gives no entry."""
     names, entries = CallNames(), list[Entry]()
     for index, message in enumerate(messages):
         role = message.get("role") if isinstance(message, Mapping) else None

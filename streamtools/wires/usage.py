@@ -1,8 +1,7 @@
 """Token counts: a wire's usage objects in, one `Usage` out.
 
-A provider may count in several payloads, each of which says some counts anew. So the newest of each is kept under the
-wire's own name, its path, and the counts become ours only at the end: a sum is then of the newest, whichever came last.
-Only paths of the map are kept, so that what is kept is bounded.
+A provider may count in several payloads. So the newest of each count is kept under the wire's own path, and the counts
+become ours only at the end: a sum is then of the newest, whichever came last. What is kept is bounded by the map.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ from .reading import read_count
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A count that is made of several, since no path leads to it."""
+    """A count that is made of others."""
 
     paths: tuple[str, ...]
-    """The paths of the several."""
     make: Callable[[Sequence[int | None]], int | None]
     """Makes it of them, which are in the order of the paths; None stands for one that never came."""
 
@@ -50,25 +48,23 @@ class UsageMap:
             raise ValueError(f"expected counts of Usage ({', '.join(COUNTS)}), got {unknown[0]!r}")
         self.counts: Mapping[str, Count] = counts
         """The origin of each field of `Usage`; one that the wire does not count is left out."""
-        self.request = request
-        """The part of a request that asks for the counts, where they come on request alone."""
-        self.on_request = on_request
-        """Returns a true value if this model's counts come on request alone."""
+        self.request = request  # the part of a request that asks for the counts, where they come on request alone
+        self.on_request = on_request  # returns a true value if this model's counts come on request alone
         paths = (where.paths if isinstance(where, Derived) else where for where in counts.values())
         steps = ((path, path.split(".")) for path in dict.fromkeys(path for each in paths for path in each))
         self._paths = [(path, first, rest) for path, (first, *rest) in steps]
         self.names = frozenset(key for _, key, _ in self._paths)
-        """The fields of the usage object that the counts stand in."""
 
     def read(self, usage: object, newest: dict[str, int]) -> None:
-        """Puts the counts of a usage object into `newest`, by path; one that the object leaves out stays as it was."""
+        """Puts the counts of a usage object into `newest`, by path; one that the object leaves out, or has as 0, stays
+        as it was: gateways fill in what they do not know."""
         if not isinstance(usage, dict):
             return
         for path, key, rest in self._paths:
             value = usage.get(key)
             for inner in rest:
                 value = value.get(inner) if isinstance(value, dict) else None
-            if (count := read_count(value)) is not None:
+            if (count := read_count(value)) or (count is not None and path not in newest):
                 newest[path] = count
 
     def usage(self, newest: Mapping[str, int]) -> Usage | None:
@@ -89,4 +85,3 @@ def _find(where: Count, newest: Mapping[str, int]) -> int | None:
 
 
 NO_COUNTS = UsageMap({})
-"""The map of a wire that counts nothing."""

@@ -9,8 +9,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..ground.on_demand import functions
 from ..limits import Limits
-from ..on_demand import functions
 from .decoder import WireDecoder
 from .marks import MARKS
 from .usage import NO_COUNTS, UsageMap
@@ -46,12 +46,14 @@ class CallIds:
 
     pattern: str
     """The pattern that a whole id has to match."""
+    own: str = ""
+    """The pattern of others that a server of the wire gives and wants back, since it wrote something into them."""
     made_up: Callable[[str], str] = lambda digest: f"call_{digest[:24]}"
     """An id that the provider takes, from 32 hexadecimal digits."""
 
-    def takes(self, call_id: str) -> bool:
-        """Returns whether the provider takes this id."""
-        return re.fullmatch(self.pattern, call_id) is not None
+    def takes(self, call_id: str, *, is_own: bool = False) -> bool:
+        """Returns whether the provider takes this id; `is_own`: it stands in a history of the wire itself."""
+        return any(re.fullmatch(pattern, call_id) for pattern in (self.pattern, *([self.own] if is_own else ())))
 
     def replacement(self, call_id: str, attempt: int) -> str:
         """Returns the stand-in for an id that the provider does not take, always the same for one attempt."""
@@ -180,7 +182,7 @@ def built_in(
     )
 
 
-# -- lanes ------------------------------------------------------------------------------------------------------------
+# -- lanes --
 
 # A wire whose events travel over a connection of several responses gives in its record what makes `Lanes`: payloads
 # in, the responses that each belongs to out. `streamtools.sources` splits a connection by them.
@@ -188,20 +190,20 @@ def built_in(
 
 @dataclass(slots=True, eq=False)
 class OpenResponse:
-    """A response of the connection, from its first event to its last."""
+    """A response of a connection that has several."""
 
     id: str | None
     stream_id: str | None
-    """The lane that it is on."""
     has_content: bool = False
-    """More came of it than that it was created."""
+    """True if more came of it than that it was created."""
     ended: bool = False
 
 
 class Lanes(Protocol):
-    """The responses of a connection that have begun and not ended."""
+    """Tells to which responses of a connection a payload belongs."""
 
     open: list[OpenResponse]
+    """The responses that have begun and not ended."""
 
     def owners(self, payload: Mapping[str, Any], /) -> list[OpenResponse]:
         """Returns the responses that an event belongs to: mostly one, which begins here if it is not open; none if it

@@ -1,6 +1,6 @@
 """Which programs that keep traces are asked. All of it runs on this machine; what is missing is skipped and named.
 
-The tests here run when they are asked for by their path, as `make test-backends` does: a server starts for a minute.
+The tests here run when they are asked for by their path, as `nox -s backends` does: a server starts for a minute.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from servers import eventually, free_ports, lacks, served
 from sums import AGENT, ANSWER, ARGUMENTS, CONVERSATION, FAILING, MODEL, SAYS, SPANS, USAGE, Sent, send
 
 if lacks("mlflow"):
-    pytest.skip("MLFLOW IS NOT INSTALLED, nothing was sent: make test-backends", allow_module_level=True)
+    pytest.skip("MLFLOW IS NOT INSTALLED, nothing was sent: nox -s backends", allow_module_level=True)
 
 # Those of MLflow's own dependencies, as it imports them.
 pytestmark = pytest.mark.filterwarnings("default")

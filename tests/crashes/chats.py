@@ -38,6 +38,7 @@ from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.results import encode_result
 from streamtools.framing import SSEDecoder
 from streamtools.web import Chats
+from streamtools.web.finished_messages import ui_message
 
 __all__ = ["main", "problems", "run"]
 
@@ -273,10 +274,15 @@ def problems(folder: Path) -> list[str]:
     found += [f"{one}: {effects[one]} times" for one in wanted | set(effects) if effects[one] != 1]
     shown = folded(known)
 
-    async def history() -> Any:
-        return await Chats(journal=folder / "chats.db", run=visit.run).history("k")
+    async def kept() -> tuple[list[Any], list[Any]]:
+        chats = Chats(journal=folder / "chats.db", run=visit.run)
+        turn = (await chats.history("k") or [])[-1]
+        return turn.added or [], ui_message(await chats.answer(turn) or (), "answer")["parts"]
 
-    added = anyio.run(history)[-1].added
+    added, parts = anyio.run(kept)
+    loaded: list[list[Any]] = []  # by a page, afterwards
+    for part in parts:
+        _ = loaded.append([]) if part["type"] == "step-start" else loaded[-1].append(part)
     answers = [message for message in added if message["role"] == "assistant"]
     for step, answer in enumerate(answers):
         of_step = [one for one in shown if one["data"].get("step") == step]
@@ -289,8 +295,14 @@ def problems(folder: Path) -> list[str]:
         ids = [call["id"] for call in answer.get("tool_calls", ())]
         if sorted(calls.elements()) != sorted(ids) or sorted(ends.elements()) != sorted(ids):
             found.append(f"step {step}: calls {dict(calls)}, ends {dict(ends)}, in the history {ids}")
-    if len(answers) != len(STEPS):
-        found.append(f"{len(answers)} steps")
+        mine = loaded[step] if step < len(loaded) else []
+        if "".join(part["text"] for part in mine if part["type"] == "text") != (answer["content"] or ""):
+            found.append(f"step {step}: the answer has {mine}, the history {answer['content']!r}")
+        ended = [part["toolCallId"].partition("@")[0] for part in mine if part.get("state", "").startswith("output-")]
+        if sorted(ended) != sorted(ids):
+            found.append(f"step {step}: the answer has {mine}, the history {ids}")
+    if not len(answers) == len(loaded) == len(STEPS):
+        found.append(f"{len(answers)} steps, {len(loaded)} in the answer")
     return found
 
 

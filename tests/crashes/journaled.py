@@ -1,6 +1,7 @@
 """Runs with a journal are killed at points drawn by a seed, and started again by the same line until they have ended.
 
     python tests/crashes/journaled.py --kills 500
+    python tests/crashes/journaled.py --schedules 300          with files that are locked or full now and then
     python tests/crashes/journaled.py --seed 4711 --kills 1 --keep /tmp/seed-4711
 
 A point is a piece of the response, the code of a tool before and after its effect, or a transaction of the journal's
@@ -8,11 +9,16 @@ file before and after it was made. The model says something else each time it is
 breaks off, with and without ``retry=``, people say things meanwhile, and approve in the process or elsewhere. Whoever
 finds a call whose end is not known looks into the log, as a person would ask the bank, and settles it. Spans are
 exported as they end: each visit's run, and each call that began, has to be among them, whoever was killed.
+
+With a faulty file, a schedule is a row of waves, and each wave is one or two processes that run the same line at once.
+Meanwhile somebody else locks the file for longer than they wait for it, a transaction finds the disk full, a process is
+killed, or stands still for longer than its lease. A visit may end with an error that says so.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import logging
 import os
@@ -26,10 +32,11 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
@@ -41,17 +48,22 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, Sp
 
 from streamtools import ApprovalRequested, Decision, Retry, Trajectory, agent_loop, tool
 from streamtools.dispatch import SqliteStore
-from streamtools.dispatch.journal import Journal
 from streamtools.dispatch.results import encode_result
-from streamtools.dispatch.store_sqlite import StoreJob
+from streamtools.durable.journal import Journal
+from streamtools.durable.store_sqlite import StoreJob
 from streamtools.errors import AlreadyDecided
 from streamtools.history import lint
 from streamtools.telemetry import Tracing
 
-__all__ = ["WIRES", "main", "problems", "run"]
+__all__ = ["Visit", "main", "problems", "run"]
 
 WIRES = ("openai.chat_completions", "anthropic.messages", "openai.responses", "gemini.generate_content")
 MOST_QUIET = 8
+PATIENCE_S = 60.0
+"""For a visit, which takes a second or two."""
+HURRIED = {"busy_timeout": 0.1, "lease": 0.5}
+SAID = ("JournalError", "RunTakenOver", "RunStillRunning", "TimeoutError", "OperationalError", "DecisionError")
+"""The errors that a visit may end with whose file failed, or whose call waits no longer since the other server ran."""
 T = TypeVar("T")
 
 STEPS: tuple[tuple[tuple[str, str], ...], ...] = (
@@ -80,6 +92,10 @@ class Visit:
     """The number of the point at which the process kills itself."""
     seed: int | None = None
     """Decides where connections break off and what is said; None: nowhere, and nothing."""
+    patience: Mapping[str, float] = field(default_factory=dict)
+    """Of the file: how long an operation waits for it, and how long a lease holds."""
+    fills: float = 0.0
+    """How likely it is that the disk is full in a transaction."""
 
     def __post_init__(self) -> None:
         self._points = 0
@@ -114,6 +130,7 @@ class Visit:
         step = min(sum(one.get("role") in ("assistant", "model") for one in messages), len(STEPS) - 1)
         self.note(f"asked {step}")
         words = os.urandom(4).hex()
+        self.note(f"shown {words} {digest(messages)}")
         calls = [(f"call_{words}_{at}", name, json.dumps({"ref": ref})) for at, (name, ref) in enumerate(STEPS[step])]
         payloads = said(self.wire, text=[f"Step {step}.", words], calls=calls, pieces=3)
         chunks = framed(self.wire, payloads)
@@ -158,7 +175,7 @@ class Visit:
         options: dict[str, Any] = {"start": "early" if self._happens(0.5) else "auto"}
         if self._happens(0.5):
             options = {"retry": Retry(attempts=3, backoff=0, after_output=True)}
-        is_decided_here = not self._happens(0.5)
+        is_decided_here, is_kept = not self._happens(0.5), True
         run = agent_loop(
             self.ask,
             messages,
@@ -177,13 +194,17 @@ class Visit:
                         await self.decide_elsewhere(event)
                     if run.outcome is None and self._happens(0.03):
                         message = f"said-{os.urandom(4).hex()}"
-                        run.say(message)
+                        when: Literal["next", "now"] = self._dice.choice(("next", "now"))
+                        run.say(message, when=when)
+                        self.note(f"cut {when}")
                         self.note(f"say {message} {os.getpid()}")
-        except ConnectionResetError:
+        except ConnectionResetError as error:
             self.note(f"broken {os.getpid()}")
-        self.note(f"end {os.getpid()}")
+            is_kept = not any("could not be stored" in note for note in getattr(error, "__notes__", ()))
+        if is_kept:
+            self.note(f"end {os.getpid()}")
         calls = {call.call_id: call for turn in run.turns for call in turn.calls}
-        refs = {call_id: _ran(call.name, (call.arguments or {})["ref"]) for call_id, call in calls.items()}
+        refs = {call_id: _ran(call.name, (call.arguments or {}).get("ref", "")) for call_id, call in calls.items()}
         unsettled = [[seen.idempotency_key, refs[seen.call_id]] for seen in run.unsettled]
         flaws = [str(flaw) for flaw in lint(run.messages, self.wire)]
         return {"outcome": run.outcome, "unsettled": unsettled, "messages": run.messages, "flaws": flaws}
@@ -208,12 +229,24 @@ async def _ask_nobody(asked: ApprovalRequested) -> None:
     await anyio.sleep_forever()
 
 
+def digest(messages: Sequence[Any]) -> str:
+    """Returns a name for a history."""
+    return hashlib.sha256(json.dumps(messages, sort_keys=True).encode()).hexdigest()[:16]
+
+
 class _Points(SqliteStore):
-    """A store with points before and after each transaction."""
+    """A store with points before and after each transaction, and a disk that is full now and then."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
-        super().__init__(visit.folder / "runs.db")
+        self._dice = random.Random(f"disk {visit.seed}")
+        super().__init__(visit.folder / "runs.db", **visit.patience)
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = super()._connected()
+        if self._visit.fills:  # a file cannot be bounded below its size, so this one may grow no more
+            connection.execute(f"PRAGMA max_page_count = {1 if self._dice.random() < self._visit.fills else 1 << 30}")
+        return connection
 
     def _transact(self, work: Callable[[sqlite3.Connection], T], job: StoreJob) -> T:
         self._visit.point()
@@ -244,9 +277,9 @@ def _first(wire: str) -> list[Any]:
 # -- running it --------------------------------------------------------------------------------------------------------
 
 
-def _visited(visit: Visit) -> dict[str, Any] | None:
-    """Runs a visit in a process of its own; returns None if that was killed."""
-    path = visit.folder / "read"
+def begun(visit: Visit, name: str) -> int:
+    """Begins a visit in a process of its own, which leaves what it has read in the file `name`; returns the process."""
+    path = visit.folder / name
     path.unlink(missing_ok=True)
     pid = os.fork()
     if pid == 0:
@@ -254,60 +287,146 @@ def _visited(visit: Visit) -> dict[str, Any] | None:
             logging.disable(logging.CRITICAL)
             try:
                 read = anyio.run(visit.go)
-            except BaseException:
-                read = {"raised": traceback.format_exc(limit=-12)}
+            except BaseException as error:
+                read = {"raised": traceback.format_exc(limit=-12), "kind": type(error).__name__}
             path.write_text(json.dumps(read))
         finally:
             os._exit(0)
-    _, status = os.waitpid(pid, 0)
+    return pid
+
+
+def ended(path: Path, status: int) -> dict[str, Any] | None:
+    """Returns what a visit has read that has ended; None if it was killed."""
     return None if os.WIFSIGNALED(status) else dict(json.loads(path.read_text()))
 
 
-def _settle(folder: Path, unsettled: list[list[str]]) -> None:
+def settle(folder: Path, unsettled: Mapping[str, str]) -> int:
+    """Says of each call how it ended, as the log has it; returns how many they were."""
     done = (folder / "log").read_text().splitlines()
 
-    async def settle() -> None:
+    async def say() -> None:
         with SqliteStore(folder / "runs.db") as store:
-            for key, ref in unsettled:
+            in_doubt = {call.key for call in await store.calls()}  # a file that failed leaves more in doubt
+            for key, ref in unsettled.items():
+                if key not in in_doubt:
+                    continue
                 await store.settle(key, encode_result(f"paid {ref}") if f"effect {ref}" in done else None)
 
-    anyio.run(settle)
+    anyio.run(say)
+    return len(unsettled)
 
 
-def run(folder: Path, wire: str, seed: int) -> tuple[list[dict[str, Any]], int, int]:
-    """Runs one schedule; returns what its quiet visits read, how often it was killed, and how often settled."""
-    dice = random.Random(f"journaled {seed}")
-    killed = settled = 0
-    for _ in range(dice.choice((1, 1, 2, 3))):
-        read = _visited(Visit(folder, wire, dice.randint(1, 110), dice.randrange(1 << 32)))
-        killed += read is None
-        if read is not None and read.get("unsettled"):
-            settled += len(read["unsettled"])
-            _settle(folder, read["unsettled"])
-    reads: list[dict[str, Any]] = []
+class _Locks:
+    """Holds the file for moments, as a backup would, longer than anybody waits for it."""
+
+    def __init__(self, path: Path, dice: random.Random) -> None:
+        self._path = path
+        self._dice = dice
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(self._dice.uniform(0.02, 0.5)):
+            if not self._path.exists():
+                continue
+            file = sqlite3.connect(self._path, timeout=1.0, isolation_level=None)
+            try:
+                file.execute("BEGIN IMMEDIATE")
+                self._over.wait(self._dice.uniform(0.05, 0.4))
+                file.execute("ROLLBACK")
+            except sqlite3.OperationalError:
+                continue  # the others hold it
+            finally:
+                file.close()
+
+
+def _wave(visits: list[Visit], dice: random.Random, *, sleeps: bool = False) -> list[dict[str, Any] | None]:
+    """Runs visits that start together, to their ends; one of them may stand still meanwhile."""
+    running = {begun(visit, f"read-{at}"): f"read-{at}" for at, visit in enumerate(visits)}
+    still = dice.choice([*running]) if sleeps and dice.random() < 0.3 else None
+    sleeps_at, wakes_at = time.monotonic() + dice.uniform(0.05, 0.6), 0.0
+    until = time.monotonic() + PATIENCE_S
+    reads: list[dict[str, Any] | None] = []
+    while running:
+        now = time.monotonic()
+        if still in running and sleeps_at and now >= sleeps_at:
+            os.kill(still, signal.SIGSTOP)
+            sleeps_at, wakes_at = 0.0, now + dice.uniform(0.0, 3 * HURRIED["lease"])
+        elif still in running and wakes_at and now >= wakes_at:
+            os.kill(still, signal.SIGCONT)
+            wakes_at = 0.0
+        for pid, name in list(running.items()):
+            if now > until:
+                os.kill(pid, signal.SIGKILL)
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                del running[pid]
+                reads.append({"raised": "it hangs"} if now > until else ended(visits[0].folder / name, status))
+        time.sleep(0.005)
+    return reads
+
+
+def run(folder: Path, wire: str, seed: int, *, faulty: bool) -> tuple[list[dict[str, Any]], Counter[str], list[str]]:
+    """Runs one schedule; returns what its quiet visits read, what happened, and the errors that nobody expects."""
+    dice = random.Random(f"{'faulty' if faulty else 'journaled'} {seed}")
+    counts, unexpected = Counter[str](schedules=1), list[str]()
+    for _ in range(dice.choice((1, 2, 2, 3))):
+        visits = [_drawn(folder, wire, dice, faulty=faulty) for _ in range(dice.choice((1, 2)) if faulty else 1)]
+        (folder / "log").touch()
+        with _Locks(folder / "runs.db", dice) if faulty else nullcontext():
+            reads = _wave(visits, dice, sleeps=faulty)
+        counts.update(kills=reads.count(None), meetings=len(visits) > 1)
+        known = [read for read in reads if read is not None]
+        unexpected += [read["raised"] for read in known if "raised" in read and read.get("kind") not in SAID * faulty]
+        counts["settled"] += settle(folder, {key: ref for read in known for key, ref in read.get("unsettled", ())})
+    quiet: list[dict[str, Any]] = []
     for _ in range(MOST_QUIET):
-        read = _visited(Visit(folder, wire))
+        (read,) = _wave([Visit(folder, wire)], dice)
         assert read is not None, "nobody kills it"
-        reads.append(read)
+        quiet.append(read)
         if read.get("unsettled"):
-            settled += len(read["unsettled"])
-            _settle(folder, read["unsettled"])
-        elif [one.get("outcome") for one in reads[-2:]] == ["answered", "answered"]:
+            counts["settled"] += settle(folder, dict(read["unsettled"]))
+        elif [one.get("outcome") for one in quiet[-2:]] == ["answered", "answered"]:
             break
-    return reads, killed, settled
+    return quiet, counts, unexpected
 
 
-def problems(reads: list[dict[str, Any]], folder: Path) -> list[str]:
-    """Returns what happened in a schedule and may not."""
+def _drawn(folder: Path, wire: str, dice: random.Random, *, faulty: bool) -> Visit:
+    dies_at = dice.randint(1, 110) if not faulty or dice.random() < 0.4 else None
+    faults = (HURRIED, dice.choice((0.0, 0.0, 0.05, 0.2))) if faulty else ()
+    return Visit(folder, wire, dies_at, dice.randrange(1 << 32), *faults)
+
+
+def problems(reads: list[dict[str, Any]], folder: Path, *, may_skip: bool = False) -> list[str]:
+    """Returns what happened in a schedule and may not; `may_skip`: a call may end without having begun."""
     lines = (folder / "log").read_text().splitlines()
     effects = Counter(line.split()[1] for line in lines if line.startswith("effect"))
-    found = [f"{ref} has {effects[ref]} effects" for ref in {*EFFECTS, *effects} if effects[ref] != (ref in EFFECTS)]
+    entries = reads[-1].get("messages") or []
+    history = json.dumps(entries)
+    found = [f"{ref} has {count} effects" for ref, count in effects.items() if count > (ref in EFFECTS)]
+    # A step that was broken off, by people or by its connection, leaves out its calls, and the model reads that.
+    may_skip = may_skip or "cut now" in lines or "the turn ended with an error" in history
+    for ref in EFFECTS:
+        if not effects[ref] and (f"paid {ref}" in history or not may_skip):
+            found.append(f"{ref} has no effect")
+        if effects[ref] and f"paid {ref}" not in history and "taken effect" not in history:
+            found.append(f"{ref} has an effect of which the model reads nothing")
     for step, calls in enumerate(STEPS):
         had = [f"effect {_ran(name, ref)}" for name, ref in calls]
         first = min((lines.index(line) for line in had if line in lines), default=len(lines))
         if f"asked {step}" in lines[first:]:
             found.append(f"step {step} is asked for again after it has had an effect")
-    history = json.dumps(reads[-1].get("messages"))
+    for _, words, shown in (line.split() for line in lines if line.startswith("shown ")):
+        place = next((at for at, entry in enumerate(entries) if words in json.dumps(entry)), None)
+        if place is not None and digest(entries[:place]) != shown:
+            found.append(f"the model said {words} to another history than the one it stands in")
     ended = {line.split()[1] for line in lines if line.startswith("end ")}
     for _, message, pid in (line.split() for line in lines if line.startswith("say ")):
         if history.count(message) > 1 or (pid in ended and message not in history):
@@ -329,20 +448,23 @@ def problems(reads: list[dict[str, Any]], folder: Path) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs schedules until so many kills were made; prints those that went wrong, and returns 1 if there are any."""
+    """Runs schedules until so many were made, or killed so many; returns 1, and prints which, if any went wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50, metavar="N", help="how many (default: 50)")
+    parser.add_argument("--schedules", type=int, metavar="N", help="so many schedules with a faulty file instead")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first schedule's seed (default: 0)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the files of the last schedule there")
     options = parser.parse_args(arguments)
+    faulty = options.schedules is not None
+    wanted, count = ("schedules", options.schedules) if faulty else ("kills", options.kills)
     began, counts, seed = time.monotonic(), Counter[str](), options.seed
-    while counts["kills"] < options.kills:
+    while counts[wanted] < count:
         folder = Path(tempfile.mkdtemp(prefix="journaled-"))
         wire = WIRES[seed % len(WIRES)]
         try:
-            reads, killed, settled = run(folder, wire, seed)
-            counts.update(schedules=1, kills=killed, settled=settled)
-            if found := problems(reads, folder):
+            reads, happened, unexpected = run(folder, wire, seed, faulty=faulty)
+            counts += happened
+            if found := [*problems(reads, folder, may_skip=faulty), *unexpected]:
                 counts["wrong"] += 1
                 print(f"seed {seed} ({wire}): {'; '.join(found)}", flush=True)
         finally:
@@ -353,7 +475,8 @@ def main(arguments: list[str] | None = None) -> int:
         seed += 1
     print(
         f"journaled: {counts['kills']} kills in {counts['schedules']} runs over {len(WIRES)} wires, "
-        f"{counts['wrong']} went wrong, {counts['settled']} calls settled; {time.monotonic() - began:.1f} s"
+        f"{counts['meetings']} times two at once, {counts['wrong']} went wrong, {counts['settled']} calls settled; "
+        f"{time.monotonic() - began:.1f} s"
     )
     return 1 if counts["wrong"] else 0
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from profiles import every
 
 from demo import QUESTION, WIRES
 from demo.__main__ import main
@@ -51,7 +52,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "status", "says"), WRONG, ids=[ascii(" ".join(case[0])) for case in WRONG])
+@every(("arguments", "status", "says"), WRONG)
 def test_a_mistake_is_one_line_and_a_status(
     arguments: list[str], status: int, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,25 +71,6 @@ def test_a_missing_model_file_is_one_line(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr() == ("", "python -m demo: error: there is no model file missing.gguf\n")
 
 
-def test_help_fits_a_page_and_shows_how(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    out, err = capsys.readouterr()
-    assert "\n  python -m demo --wire anthropic.messages\n" in out
-    assert max(map(len, out.splitlines())) <= 80
-    assert err == ""
-
-
-def test_it_replays_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--replay", "--wire", "anthropic.messages"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    assert f"you    {QUESTION}\n" in out
-    assert "replayed from a recording" in out
-    for city in ("Tokyo", "Oslo", "Lima"):
-        assert f"The weather in {city} is " in " ".join(out.split())
-    assert (tmp_path / "traces" / "demo.json").exists()
-
-
 @posix
 def test_ctrl_c_ends_it_quietly_with_130() -> None:
     with command("--replay") as process:
@@ -99,13 +81,3 @@ def test_ctrl_c_ends_it_quietly_with_130() -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (130, "")
-
-
-@posix
-def test_a_reader_that_leaves_ends_it_quietly_with_141() -> None:
-    with command("--replay") as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        err = process.stderr.read()
-    assert (process.returncode, err) == (141, "")

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
-from alone import run_alone
-from payments import LOOK, PAY_A, PAY_B, block, look, outcomes, pay, ran
-from streams import anthropic, chat, hanging, stream
+from payments import LOOK, PAY_A, PAY_B, block, look, outcomes, pay
+from profiles import every
+from ran import ran
+from single_calls import run_alone
+from streams import anthropic, hanging, stream
 
 from streamtools import (
     ApprovalRequested,
     Deny,
     Event,
-    Limits,
     Observation,
     Pipeline,
-    StreamEnd,
     ToolCallValidated,
+    Trajectory,
     pipeline,
     tool,
 )
-from streamtools.dispatch import CallPool
-from streamtools.errors import ApprovalPending, CallDenied, LocalProtocolError, ToolDefinitionError, TruncatedStream
+from streamtools.errors import ApprovalPending, LocalProtocolError, ToolDefinitionError
 from streamtools.events import ApprovalResolved, StepEnd, ToolStarted
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-def nothing_ran() -> None:
-    ran.clear()
 
 
 def content(events: Pipeline, call_id: str) -> str:
@@ -61,14 +57,6 @@ async def test_a_call_runs_once_it_is_approved_and_is_told_of_from_request_to_ob
         assert event.causes == (cause.seq,)  # type: ignore[attr-defined]
     assert (ran, outcomes(events)) == (["pay x 1"], {"a": "ok"})
     assert events.suspended is None
-
-
-async def test_the_request_has_just_the_arguments_that_would_run_and_does_not_show_them_by_itself() -> None:
-    async with block([("a", "pay", '{"to": "someone\'s account", "amount": "7"}')]) as events:
-        (request,) = [event async for event in events if isinstance(event, ApprovalRequested)]
-        assert request.arguments == {"to": "someone's account", "amount": 7}
-        assert (request.tool_name, request.index, len(request.fingerprint)) == ("pay", 0, 64)
-        assert "someone" not in repr(request)
 
 
 async def test_a_call_is_validated_before_anybody_is_asked() -> None:
@@ -100,43 +88,6 @@ async def test_calls_that_need_none_run_meanwhile_and_a_loop_ends_when_only_appr
     assert outcomes(events) == {"l": "ok", "b": "ok", "a": "denied"}
 
 
-async def test_what_nobody_has_decided_is_skipped_when_the_block_is_left_and_says_so() -> None:
-    with anyio.fail_after(30):
-        async with block([PAY_A, LOOK]) as events:
-            _ = [event async for event in events]
-    assert (ran, outcomes(events)) == (["look z"], {"l": "ok", "a": "skipped"})
-    (left,) = [o for o in events.turn.observations if o.call_id == "a"]
-    assert isinstance(left.error, ApprovalPending)
-    assert left.model_content == "Error: the call was not run: it waits for an approval"
-    assert events.suspended is not None
-    assert events.approve("a") is False
-    assert ran == ["look z"]
-
-
-async def test_a_call_that_is_denied_does_not_run_and_the_model_is_told_why() -> None:
-    async with block([PAY_A, PAY_B]) as events:
-        async for event in events:
-            if isinstance(event, ApprovalRequested):
-                events.deny(event, "too much" if event.call_id == "b" else None)
-    assert (ran, outcomes(events)) == ([], {"a": "denied", "b": "denied"})
-    assert content(events, "a") == "Error: not run: the call was not approved"
-    assert content(events, "b") == "Error: not run: the call was not approved: too much"
-    assert all(isinstance(o.error, CallDenied) for o in events.turn.observations)
-
-
-async def test_the_first_word_counts() -> None:
-    async with block([PAY_A, PAY_B]) as events:
-        _ = [event async for event in events]
-        assert events.approve("a")
-        assert not events.deny("a")
-        assert not events.approve("a")
-        assert events.deny("b")
-        assert not events.approve("b")
-        _ = [event async for event in events]
-        assert not events.deny("a")
-    assert (ran, outcomes(events)) == (["pay x 1"], {"a": "ok", "b": "denied"})
-
-
 async def test_what_was_approved_has_to_be_what_would_run() -> None:
     async with block([PAY_A, PAY_B]) as events:
         a, b = [event async for event in events if isinstance(event, ApprovalRequested)]
@@ -163,51 +114,6 @@ async def test_a_word_about_a_call_that_nobody_was_asked_about_is_a_mistake() ->
         block([PAY_A]).approve("a")
 
 
-async def test_nobody_is_asked_about_a_once_call_before_its_turn_has_ended_well() -> None:
-    async with block([PAY_A]) as events:
-        seen = [type(event) async for event in events]
-    assert seen.index(StreamEnd) < seen.index(ApprovalRequested)
-    async with pipeline(stream(anthropic(calls=[PAY_A], stop="tool_use")[:-2]), tools=[pay]) as events:
-        with pytest.raises(Exception, match="terminal marker"):
-            _ = [event async for event in events]
-    assert (ran, outcomes(events), events.suspended) == ([], {"a": "skipped"}, None)
-
-
-@tool(effect="pure", needs_approval=True)
-async def read_mail(folder: str) -> str:
-    """Read mail."""
-    ran.append(f"read {folder}")
-    return "mail"
-
-
-MAIL = ("m", "read_mail", '{"folder": "in"}')
-
-
-async def test_a_call_without_effect_is_asked_about_and_may_run_while_the_stream_goes_on() -> None:
-    with anyio.fail_after(30):
-        async with pipeline(hanging(anthropic(calls=[MAIL], stop=None)), tools=[read_mail]) as events:
-            async for event in events:
-                if isinstance(event, ApprovalRequested):
-                    events.approve(event)
-                if isinstance(event, Observation):
-                    assert event.outcome == "ok"
-                    break
-    assert ran == ["read in"]
-
-
-@pytest.mark.parametrize("stop", ["max_tokens", None])
-async def test_what_waits_for_an_approval_is_skipped_when_its_turn_ends_badly(stop: str | None) -> None:
-    body = anthropic(calls=[MAIL], stop=stop)
-    with anyio.fail_after(30):
-        async with pipeline(stream(body), tools=[read_mail]) as events:
-            with suppress(TruncatedStream):
-                _ = [event async for event in events]
-            assert not events.resting
-            assert events.suspended is None
-            assert events.approve("m") is False
-    assert (ran, outcomes(events)) == ([], {"m": "skipped"})
-
-
 async def test_a_predicate_decides_which_calls_need_one() -> None:
     asked: list[Mapping[str, Any]] = []
 
@@ -231,11 +137,7 @@ def _raises(_: Mapping[str, Any]) -> bool:
     raise KeyError("a secret")
 
 
-@pytest.mark.parametrize(
-    ("predicate", "told"),
-    [(_raises, "raised KeyError"), (lambda _: "yes", "returned str, not True or False")],
-    ids=["raises", "no answer"],
-)
+@every(("predicate", "told"), [(_raises, "raised KeyError"), (lambda _: "yes", "returned str, not True or False")])
 async def test_a_predicate_that_does_not_say_lets_nothing_run(predicate: Callable[..., Any], told: str) -> None:
     guarded = tool(needs_approval=predicate, name="pay")(pay.fn)
     async with block([PAY_A], tools=[guarded]) as events:
@@ -248,7 +150,7 @@ async def _later(_: Mapping[str, Any]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("predicate", ["yes", 1, None, _later])
+@every("predicate", ["yes", 1, None, _later])
 def test_what_is_no_predicate_is_refused_where_the_tool_is_made(predicate: Any) -> None:
     with pytest.raises(ToolDefinitionError, match=r"pay.*needs_approval: expected True, False, or a plain function"):
         tool(needs_approval=predicate)(pay.fn)
@@ -275,7 +177,7 @@ async def test_an_approver_is_asked_about_each_call_and_the_loop_waits_for_it() 
     assert content(events, "b").endswith("not approved: not this one")
 
 
-@pytest.mark.parametrize(
+@every(
     ("verdict", "outcome"),
     [(True, "ok"), (False, "denied"), ("no", "denied"), (None, "skipped"), (1, "denied"), ("", "denied")],
 )
@@ -286,76 +188,10 @@ async def test_an_approver_answers_by_true_false_a_reason_or_none(verdict: Any, 
             assert events.resting is (verdict is None)
     assert outcomes(events) == {"a": outcome}
     if verdict == 1 and verdict is not True:
+        (seen,) = events.turn.observations
         assert content(events, "a").endswith("asking for its approval failed (TypeError)")
-
-
-async def test_an_approver_that_fails_denies() -> None:
-    def approve(request: ApprovalRequested) -> bool:
-        raise RuntimeError("no such database")
-
-    async with block([PAY_A], approve=approve) as events:
-        _ = [event async for event in events]
-    (left,) = events.turn.observations
-    assert (ran, left.outcome) == ([], "denied")
-    assert left.model_content.endswith("asking for its approval failed (RuntimeError)")
-    assert left.error is not None
-    assert isinstance(left.error.__cause__, RuntimeError)
-
-
-async def test_a_cancellation_that_an_approver_lets_out_is_its_failure() -> None:
-    async def approve(request: ApprovalRequested) -> bool:
-        with anyio.CancelScope() as scope:
-            scope.cancel()
-            try:
-                await anyio.lowlevel.checkpoint()
-            except anyio.get_cancelled_exc_class() as error:
-                stray = error
-        raise stray
-
-    async with block([PAY_A], approve=approve) as events:
-        _ = [event async for event in events]
-    assert (ran, outcomes(events)) == ([], {"a": "denied"})
-
-
-async def test_whoever_is_first_decides_and_an_approver_that_still_thinks_is_cancelled() -> None:
-    cancelled: list[str] = []
-
-    async def approve(request: ApprovalRequested) -> bool:
-        try:
-            await anyio.sleep_forever()
-        except anyio.get_cancelled_exc_class():
-            cancelled.append(request.call_id)
-            raise
-        return False
-
-    with anyio.fail_after(30):
-        async with block([PAY_A, PAY_B], approve=approve) as events:
-            async for event in events:
-                if isinstance(event, ApprovalRequested):
-                    if event.call_id == "a":
-                        events.approve(event)
-                    else:
-                        events.deny(event)
-    assert (ran, outcomes(events)) == (["pay x 1"], {"a": "ok", "b": "denied"})
-    assert set(cancelled) <= {"a", "b"}  # one that was cancelled before it began did not notice
-
-
-async def test_leaving_while_an_approver_thinks_runs_nothing() -> None:
-    thinking = anyio.Event()
-
-    async def approve(request: ApprovalRequested) -> bool:
-        thinking.set()
-        await anyio.sleep_forever()
-        return True
-
-    with anyio.fail_after(30):
-        async with block([PAY_A], approve=approve) as events:
-            async for event in events:
-                if isinstance(event, ApprovalRequested):
-                    break
-            await thinking.wait()
-    assert (ran, outcomes(events)) == ([], {"a": "skipped"})
-    assert events.suspended is not None
+        assert seen.error is not None
+        assert str(seen.error.__cause__) == 'a verdict is True, False, Deny("why") or None, not int'
 
 
 def test_what_is_no_approver_is_refused() -> None:
@@ -366,92 +202,6 @@ def test_what_is_no_approver_is_refused() -> None:
 # -- with everything else --
 
 
-async def test_a_call_that_waits_for_a_person_holds_up_no_other_one() -> None:
-    shared = CallPool(Limits(max_concurrency=1))
-
-    @tool(effect="idempotent", conflict_key="path", needs_approval=True)
-    async def write(path: str) -> str:
-        """Write."""
-        ran.append("write")
-        return "written"
-
-    @tool(effect="pure", conflict_key="path")
-    async def read(path: str) -> str:
-        """Read."""
-        ran.append("read")
-        return "read"
-
-    calls = [("w", "write", '{"path": "p"}'), ("r", "read", '{"path": "p"}')]
-    with anyio.fail_after(30):
-        async with block(calls, tools=[write, read], pool=shared) as events:
-            _ = [event async for event in events]
-            assert (ran, shared.waiting, shared.running) == (["read"], 0, 0)
-            events.approve("w")
-            _ = [event async for event in events]
-    assert ran == ["read", "write"]
-
-
-async def test_an_approved_call_waits_for_its_place_like_any_other() -> None:
-    release = anyio.Event()
-
-    @tool(effect="pure", exclusive=True)
-    async def alone() -> str:
-        """Be alone."""
-        ran.append("alone")
-        await release.wait()
-        return "done"
-
-    with anyio.fail_after(30):
-        async with block([PAY_A, ("e", "alone", "{}")], tools=[pay, alone]) as events:
-            async for event in events:
-                if isinstance(event, ApprovalRequested):
-                    events.approve(event)
-                    assert ran == ["alone"]
-                    release.set()
-    assert (ran, outcomes(events)) == (["alone", "pay x 1"], {"e": "ok", "a": "ok"})
-
-
-async def test_run_by_hand_a_call_is_asked_about_when_somebody_wants_it_to_run() -> None:
-    with anyio.fail_after(30):
-        async with block([PAY_A, PAY_B], start="manual") as events:
-            _ = [event async for event in events]
-            seen: list[Observation] = []
-
-            async def want() -> None:
-                seen.append(await events.run_call("a"))
-
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(want)
-                while events.suspended is None:
-                    await anyio.lowlevel.checkpoint()
-                assert ran == []
-                events.approve("a")
-    assert ([o.outcome for o in seen], ran) == (["ok"], ["pay x 1"])
-    assert outcomes(events) == {"a": "ok", "b": "skipped"}
-
-
-async def test_nobody_is_asked_again_and_again_about_the_same_call() -> None:
-    calls = [(f"c{n}", "pay", '{"to": "x"}') for n in range(4)]
-    async with block(calls, limits=Limits(max_repeated_calls=2)) as events:
-        requests = [event.call_id async for event in events if isinstance(event, ApprovalRequested)]
-    assert requests == ["c0", "c1"]
-    assert outcomes(events) == {"c0": "skipped", "c1": "skipped", "c2": "denied", "c3": "denied"}
-
-
-async def test_each_of_many_approved_calls_runs_exactly_once_in_whatever_order_they_are_approved() -> None:
-    calls = [(f"c{n}", "pay", f'{{"to": "{n}"}}') for n in range(12)]
-    with anyio.fail_after(30):
-        async with pipeline(stream(chat(calls=calls)), tools=[pay]) as events:
-            _ = [event async for event in events]
-            for n in (7, 3, 11, 0, 5, 9, 1, 2, 10, 4, 8, 6):
-                assert events.approve(f"c{n}")
-                if n % 3 == 0:
-                    _ = [event async for event in events]
-            _ = [event async for event in events]
-    assert sorted(ran) == sorted(f"pay {n} 1" for n in range(12))
-    assert set(outcomes(events).values()) == {"ok"}
-
-
 async def test_a_tool_by_itself_does_not_run_a_call_that_needs_an_approval_unless_it_has_it() -> None:
     seen = await run_alone(pay, '{"to": "x"}')
     assert (seen.outcome, ran) == ("skipped", [])
@@ -460,6 +210,103 @@ async def test_a_tool_by_itself_does_not_run_a_call_that_needs_an_approval_unles
         (await run_alone(pay, {"to": "x"})).unwrap()
     assert (await run_alone(pay, {"to": "x"}, approved=True)).outcome == "ok"
     assert ran == ["pay x 1"]
+
+
+# -- who decides, and from where --
+
+
+class BreaksWhenGivenUp:
+    """An approver whose own task makes an error of its cancellation."""
+
+    def __init__(self) -> None:
+        self.asked = anyio.Event()
+
+    async def __call__(self, request: ApprovalRequested) -> bool:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._ask)
+            await anyio.sleep_forever()
+        return True
+
+    async def _ask(self) -> None:
+        try:
+            self.asked.set()
+            await anyio.sleep_forever()
+        finally:
+            raise ValueError("the connection is gone")
+
+
+async def test_an_approver_that_breaks_while_it_is_given_up_does_not_break_the_pipeline() -> None:
+    approve = BreaksWhenGivenUp()
+    with anyio.fail_after(30):
+        async with block([PAY_A], approve=approve) as events:
+            async for event in events:
+                if isinstance(event, ApprovalRequested):
+                    await approve.asked.wait()
+                    assert events.approve(event)
+    assert (ran, outcomes(events)) == (["pay x 1"], {"a": "ok"})
+
+
+@every("verdict", [True, False, None])
+async def test_an_approver_may_decide_through_the_pipeline_as_well(verdict: bool | None) -> None:
+    ran.clear()
+    found: list[Pipeline] = []
+
+    async def approve(request: ApprovalRequested) -> bool | None:
+        assert found[0].approve(request)
+        await anyio.lowlevel.checkpoint()
+        return verdict
+
+    with anyio.fail_after(30):
+        async with block([PAY_A], approve=approve) as events:
+            found.append(events)
+            seen = [event async for event in events]
+    assert (ran, outcomes(events)) == (["pay x 1"], {"a": "ok"})
+    assert [event.approved for event in seen if isinstance(event, ApprovalResolved)] == [True]
+
+
+async def test_a_word_from_a_thread_is_refused_and_spoils_nothing() -> None:
+    refused: list[BaseException] = []
+
+    with anyio.fail_after(30):
+        async with block([PAY_A]) as events:
+            (request,) = [event async for event in events if isinstance(event, ApprovalRequested)]
+
+            def decide() -> None:
+                try:
+                    events.approve(request)
+                except Exception as error:
+                    refused.append(error)
+
+            thread = threading.Thread(target=decide)
+            thread.start()
+            await anyio.to_thread.run_sync(thread.join)
+            assert isinstance(refused[0], LocalProtocolError)
+            assert "from_thread" in str(refused[0])
+            assert (ran, events.resting) == ([], True)
+
+            await anyio.to_thread.run_sync(lambda: anyio.from_thread.run_sync(events.approve, request))
+            _ = [event async for event in events]
+    assert (ran, outcomes(events)) == (["pay x 1"], {"a": "ok"})
+
+
+async def test_a_request_of_one_step_says_nothing_about_the_same_call_of_another() -> None:
+    run = Trajectory(observers=())
+    async with block([PAY_A], trajectory=run) as events:
+        (old,) = [event async for event in events if isinstance(event, ApprovalRequested)]
+    async with block([PAY_A], trajectory=run) as events:
+        _ = [event async for event in events]
+        with pytest.raises(LocalProtocolError, match="step 0"):
+            events.approve(old)
+        _ = [event async for event in events]
+    assert (ran, outcomes(events)) == ([], {"a": "skipped"})
+
+
+async def test_a_pipeline_that_was_opened_and_has_not_begun_takes_no_word() -> None:
+    async with anyio.create_task_group() as tasks:
+        events = block([PAY_A]).open(tasks)
+        with pytest.raises(LocalProtocolError, match="has not begun"):
+            events.approve("a")
+        await events.aclose()
 
 
 async def test_a_pipeline_that_is_opened_in_a_group_takes_approvals_as_well() -> None:
@@ -473,15 +320,3 @@ async def test_a_pipeline_that_is_opened_in_a_group_takes_approvals_as_well() ->
             _ = [event async for event in events]
             await events.aclose()
     assert [o.outcome for o in events.turn.observations] == ["ok", "denied"]
-
-
-@pytest.mark.parametrize("said", ["yes", "no", 1, ["no"]])
-async def test_a_verdict_that_is_none_denies_and_says_what_to_return(said: Any) -> None:
-    """People write ``approve=lambda request: input("ok? ")``."""
-    async with block([PAY_A], approve=lambda _: said) as events:
-        async for _ in events:
-            pass
-    (seen,) = events.turn.observations
-    assert (seen.outcome, seen.value) == ("denied", None)
-    assert seen.error is not None
-    assert str(seen.error.__cause__) == f'an approval is True, False, Deny("why") or None, not {type(said).__name__}'

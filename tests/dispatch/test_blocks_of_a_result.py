@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
+from profiles import every
 from streams import chat, stream
 
 from streamtools import Limits, Observation, pipeline, tool
 from streamtools.content import Media, Text, ToolResult
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
 PIXEL = "iVBORw0KGgo="
 
@@ -24,9 +24,8 @@ async def observed(returned: Any, **options: Any) -> Observation:
         return result
 
     calls = [("c1", "draw", '{"n": 1}')]
-    async with pipeline(stream(chat(calls=calls)), tools=[draw], **options) as events:
-        _ = [event async for event in events]
-    (observation,) = events.turn.observations
+    turn = await pipeline(stream(chat(calls=calls)), tools=[draw], **options)
+    (observation,) = turn.observations
     return observation
 
 
@@ -52,7 +51,7 @@ async def test_a_result_that_is_an_error_fails_the_call_in_its_own_words() -> No
     assert str(seen.error) == "the tool draw reported an error"
 
 
-@pytest.mark.parametrize(
+@every(
     ("blocks", "content"),
     [
         (("Error: no such room",), "Error: no such room"),
@@ -72,15 +71,6 @@ async def test_text_beyond_the_limit_is_cut_and_says_so() -> None:
     assert seen.model_content == "abcd\n[cut: the first 4 of 9 bytes]"
 
 
-async def test_what_follows_the_cut_is_left_out() -> None:
-    """Else a result of very many small texts would be as many notes."""
-    blocks = ("a" * 50, "b" * 60, *["c" * 10] * 1000)
-    seen = await observed(ToolResult(blocks=blocks), limits=Limits(max_result_bytes=100))
-    assert seen.model_content == "a" * 50 + "\n" + "b" * 50 + "\n[cut: the first 100 of 10110 bytes]"
-    assert seen.result is not None
-    assert len(seen.result.blocks) == 2
-
-
 async def test_an_image_beyond_the_limit_is_left_out_whole() -> None:
     images = tuple(Media(kind="image", mime_type="image/png", data=PIXEL) for _ in range(2))
     seen = await observed(ToolResult(blocks=images), limits=Limits(max_result_media_bytes=len(PIXEL)))
@@ -97,11 +87,10 @@ async def test_a_native_content_goes_to_its_own_wire_and_to_no_other() -> None:
         native = [{"type": "text", "text": "a plan, as chat has it"}]
         return ToolResult(blocks=("a plan",), native={"openai.chat_completions": native})
 
-    async with pipeline(stream(chat(calls=[("c1", "draw", '{"n": 1}')])), tools=[draw]) as events:
-        _ = [event async for event in events]
-    own = events.turn.messages()[-1]
+    turn = await pipeline(stream(chat(calls=[("c1", "draw", '{"n": 1}')])), tools=[draw])
+    own = turn.messages()[-1]
     assert own["content"] == [{"type": "text", "text": "a plan, as chat has it"}]
-    other = events.turn.messages("anthropic.messages")[-1]["content"][0]
+    other = turn.messages("anthropic.messages")[-1]["content"][0]
     assert "as chat has it" not in str(other)
 
 
@@ -110,7 +99,7 @@ def test_a_block_that_is_none_is_refused_where_it_is_written() -> None:
         ToolResult(blocks=(1,))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@every(
     ("media", "problem"),
     [
         (
@@ -125,19 +114,3 @@ def test_bytes_and_unknown_kinds_are_refused_where_they_are_written(media: Media
     with pytest.raises(TypeError, match=problem):
         ToolResult(blocks=[media])
     assert ToolResult(blocks=[Media(kind="image", url="https://example.org/a.png")]).blocks
-
-
-def test_a_result_cannot_be_changed() -> None:
-    with pytest.raises(FrozenInstanceError):
-        ToolResult().is_error = True  # type: ignore[misc]
-
-
-@pytest.mark.parametrize(
-    ("media", "placeholder"),
-    [
-        (Media(kind="file", mime_type="application/pdf", filename="plan.pdf"), "[file: application/pdf, plan.pdf]"),
-        (Media(kind="audio"), "[audio]"),
-    ],
-)
-def test_a_placeholder_tells_what_is_missing_and_nothing_of_it(media: Media, placeholder: str) -> None:
-    assert media.placeholder() == placeholder

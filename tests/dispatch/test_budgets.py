@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
 import pytest
 from decisions import decisions_on
-from streams import Call, chat, chat_chunk, hanging, sse, stream
+from streams import Call, Model, chat, chat_chunk, double, sse, stream
 
-from streamtools import Limits, Observation, Suspended, Trajectory, Turn, agent_loop, pipeline, resume, run_calls, tool
+from streamtools import Limits, Suspended, Trajectory, Turn, agent_loop, pipeline, resume, run_calls, tool
 from streamtools.dispatch import CallPool, MemoryStore
 from streamtools.dispatch.budgets import tokens_of
 from streamtools.errors import BudgetExceeded, CallDenied, LocalProtocolError, ToolError, TruncatedStream
-from streamtools.events import ApprovalRequested, StreamEnd, ToolCallValidated
+from streamtools.events import StreamEnd, ToolCallValidated
 from streamtools.history import lint
 from streamtools.integrations.hosting import CallHost
 from streamtools.provenance import only_from_user
-from streamtools.record import Recording, record
 from streamtools.tools import Toolset
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
 CHAT = "openai.chat_completions"
 KEY = b"k" * 32
 ASKED: list[Any] = [{"role": "user", "content": "Double them."}]
 OVER = "over_budget"
-
-
-@tool(effect="pure")
-async def double(n: int) -> int:
-    """Twice n."""
-    return 2 * n
 
 
 @tool(effect="pure")
@@ -82,18 +74,6 @@ def body(
 def outcomes(turn: Turn) -> list[str]:
     by_call = {seen.call_id: seen.outcome for seen in turn.observations}
     return [by_call[call.call_id] for call in turn.calls]
-
-
-class Model:
-    """Answers with one body after the other, and counts how often it was asked."""
-
-    def __init__(self, *bodies: list[bytes]) -> None:
-        self.bodies = list(bodies)
-        self.asked: list[list[Any]] = []
-
-    async def __call__(self, messages: list[Any], tools: list[Any]) -> AsyncIterator[Any]:
-        self.asked.append(messages)
-        return stream(self.bodies[len(self.asked) - 1])
 
 
 async def loop(model: Model, **options: Any) -> Any:
@@ -202,27 +182,6 @@ async def test_a_call_that_ends_without_having_begun_gives_its_place_back_and_on
     assert wrong == []
 
 
-async def test_a_call_that_is_cancelled_while_it_waits_for_its_place_gives_its_place_in_the_budget_back() -> None:
-    pool = CallPool(Limits(max_concurrency=1), call_budget=2)
-    begun = anyio.Event()
-
-    @tool(effect="pure")
-    async def hang(n: int) -> None:
-        """Hang."""
-        begun.set()
-        await anyio.sleep_forever()
-
-    async with pipeline(stream(body(calls("hang", "hang", "hang"))), tools=[hang], pool=pool) as events:
-        with anyio.fail_after(5):
-            while not isinstance(await anext(events), Observation):  # of the third
-                pass
-            await begun.wait()
-        assert pool.spent.calls == 2
-        events.cancel("c1")
-        assert pool.spent.calls == 1
-    assert (outcomes(events.turn), pool.spent.calls) == (["cancelled", "cancelled", OVER], 1)
-
-
 async def test_all_steps_of_a_run_and_the_pipelines_in_its_tools_count_together() -> None:
     run = Trajectory()
     limits = Limits(call_budget=4)
@@ -254,17 +213,6 @@ async def test_a_provider_that_asks_whether_it_may_run_a_call_takes_a_place_and_
     answers = [one for one in turn.messages() if one["type"] == "mcp_approval_response"]
     assert [(one["approval_request_id"], one["approve"]) for one in answers] == [("q0", True), ("q1", False)]
     assert lint([*ASKED, *turn.messages()], "openai.responses") == []
-
-
-async def test_a_call_that_waits_for_a_person_holds_its_place_and_gives_it_back_when_it_is_denied() -> None:
-    run, limits = Trajectory(), Limits(call_budget=2)
-    made = calls("pay_if_approved", "pay", "pay_if_approved")
-    async with pipeline(stream(body(made)), tools=TOOLS, limits=limits, trajectory=run) as events:
-        asked = [event.call_id async for event in events if isinstance(event, ApprovalRequested)]
-        assert (asked, run.spent.calls) == (["c0"], 2)  # nobody is asked about a call that could not run
-        events.deny("c0")
-        await events.finish()
-    assert (outcomes(events.turn), run.spent.calls) == (["denied", "ok", OVER], 1)
 
 
 async def test_a_run_that_was_suspended_goes_on_with_what_it_had_spent() -> None:
@@ -371,34 +319,6 @@ async def test_a_call_that_only_the_end_releases_never_runs_beyond_the_tokens_wh
         assert outcomes(turn) == ends, start
 
 
-async def test_a_response_that_is_left_or_breaks_counts_what_it_had_counted() -> None:
-    head = {"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "content": []}}
-    head["message"]["usage"] = {"input_tokens": 7, "output_tokens": 1}  # type: ignore[index]
-    run = Trajectory()
-    async with pipeline(hanging(sse([head], named=True)), trajectory=run) as events:
-        await anext(events)
-        await anext(events)
-    assert run.spent.tokens == 8
-
-
-async def test_a_turn_that_goes_on_where_it_was_cut_counts_its_tokens_once() -> None:
-    run, wire = Trajectory(), "gemini.interactions"
-    begun = {"id": "v1", "status": "in_progress"}
-    cut_off = [
-        {"event_type": "interaction.created", "event_id": "1", "interaction": begun},
-        {"event_type": "interaction.status_update", "event_id": "2", "interaction_id": "v1", "status": "in_progress",
-         "usage": {"total_input_tokens": 7, "total_output_tokens": 2}},
-    ]  # fmt: skip
-    rest = {"id": "v1", "status": "completed", "usage": {"total_input_tokens": 7, "total_output_tokens": 5}}
-    async with pipeline(stream(cut_off), wire=wire, trajectory=run) as events:
-        with pytest.raises(TruncatedStream):
-            await events.finish()
-    assert (run.spent.tokens, events.turn.resume_from is not None) == (9, True)
-    last = {"event_type": "interaction.completed", "event_id": "3", "interaction": rest}
-    turn = await pipeline(stream([last]), wire=wire, trajectory=run, continues=events.turn)
-    assert (tokens_of(turn.usage), run.spent.tokens) == (12, 12)
-
-
 async def test_a_response_without_counts_adds_nothing_and_a_budget_of_tokens_warns_of_that() -> None:
     for limits, pool, warned in (
         (Limits(token_budget=5), None, ["tokens_uncounted"]),
@@ -449,42 +369,6 @@ async def test_a_run_whose_pool_has_no_tokens_left_asks_nothing() -> None:
         await agent_loop(model, ASKED, wire=CHAT, pool=pool)
 
 
-async def test_a_loop_that_resumes_calls_runs_them_within_what_is_left_and_then_asks_or_ends() -> None:
-    first = Model(body(calls("pay_if_approved", "pay_if_approved"), tokens=60))
-    run = agent_loop(first, ASKED, tools=TOOLS, wire=CHAT)
-    async with run:
-        async for _ in run:
-            pass
-    suspended = run.suspended
-    assert suspended is not None
-    for limits, ends, outcome, asked in (
-        (Limits(call_budget=2), ["ok", "ok"], "answered", 1),
-        (Limits(call_budget=1), ["ok", OVER], "answered", 1),
-        (Limits(token_budget=60), [OVER, OVER], "budget", 0),
-    ):
-        model = Model(body())
-        resumed = agent_loop(
-            model, run.messages, tools=TOOLS, wire=CHAT, suspended=suspended, store=MemoryStore(), limits=limits,
-            decisions=decisions_on(suspended, {"c0": True, "c1": True}),
-        )  # fmt: skip
-        async with resumed:
-            async for _ in resumed:
-                pass
-        assert (resumed.outcome, outcomes(resumed.turns[0]), len(model.asked)) == (outcome, ends, asked)
-        assert lint(resumed.messages, CHAT) == []
-
-
-async def test_the_end_of_a_run_and_of_its_calls_is_recorded(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    model = Model(body(calls("pay", "pay"), 5), body(calls("pay", first=2), 5))
-    await loop(model, limits=Limits(call_budget=1, token_budget=10), trajectory=Trajectory(observers=[record(path)]))
-    kept = Recording.read(path)
-    assert (kept.outcome, [outcomes(turn) for turn in kept.turns]) == ("budget", [["ok", OVER], [OVER]])
-    error = kept.turns[0].observations[-1].error
-    assert isinstance(error, BudgetExceeded)
-    assert (error.budget, error.limit, error.scope) == ("call_budget", 1, "run")
-
-
 # -- adapters, and what is refused -------------------------------------------------------------------------------------
 
 
@@ -505,3 +389,21 @@ def test_a_budget_of_a_pool_is_a_number_greater_than_zero() -> None:
         for value in (0, -1, True, 2.5, "1"):
             with pytest.raises(ValueError, match=f"{name}={value!r}: must be an integer greater than 0"):
                 make(**{name: value})
+
+
+async def test_a_turn_that_goes_on_where_it_was_cut_counts_its_tokens_once() -> None:
+    run, wire = Trajectory(), "gemini.interactions"
+    begun = {"id": "v1", "status": "in_progress"}
+    cut_off = [
+        {"event_type": "interaction.created", "event_id": "1", "interaction": begun},
+        {"event_type": "interaction.status_update", "event_id": "2", "interaction_id": "v1", "status": "in_progress",
+         "usage": {"total_input_tokens": 7, "total_output_tokens": 2}},
+    ]  # fmt: skip
+    rest = {"id": "v1", "status": "completed", "usage": {"total_input_tokens": 7, "total_output_tokens": 5}}
+    async with pipeline(stream(cut_off), wire=wire, trajectory=run) as events:
+        with pytest.raises(TruncatedStream):
+            await events.finish()
+    assert (run.spent.tokens, events.turn.resume_from is not None) == (9, True)
+    last = {"event_type": "interaction.completed", "event_id": "3", "interaction": rest}
+    turn = await pipeline(stream([last]), wire=wire, trajectory=run, continues=events.turn)
+    assert (tokens_of(turn.usage), run.spent.tokens) == (12, 12)

@@ -7,19 +7,18 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
 import anyio
 import anyio.lowlevel
-import placed_tools
 import pytest
 from executor_tools import count
-from once_turns import WAIT_S, Seen, run, said
-from placed_tools import marks
-from streams import anthropic, chat, hanging, key_of, stream
+from once_turns import WAIT_S, Effects, Seen, run, said
+from profiles import every
+from stores import Runs
+from streams import anthropic, chat, key_of, stream
 
 from streamtools import (
     ApprovalRequested,
@@ -28,7 +27,6 @@ from streamtools import (
     Limits,
     ModelRetry,
     Observation,
-    ToolCallValidated,
     ToolContext,
     ToolError,
     Trajectory,
@@ -37,19 +35,8 @@ from streamtools import (
     tool,
 )
 from streamtools.content import Media, Opaque, ToolResult
-from streamtools.dispatch import CallPool
-from streamtools.dispatch.executor import Begin, Emit
-from streamtools.dispatch.executors import (
-    Claimed,
-    IdempotencyStore,
-    Invocation,
-    LocalExecutor,
-    MemoryStore,
-    Recorded,
-    call_fingerprint,
-)
-from streamtools.dispatch.in_process import abandoned_threads
-from streamtools.dispatch.results import encode_result
+from streamtools.dispatch import Begin, CallPool, Emit
+from streamtools.dispatch.executors import Claimed, Invocation, LocalExecutor, MemoryStore, Recorded, call_fingerprint
 from streamtools.errors import (
     BeginRefused,
     CallStillRunning,
@@ -64,31 +51,10 @@ from streamtools.parts import WAITS
 
 pytestmark = pytest.mark.anyio
 
-Make = Callable[..., Any]
-
 
 @pytest.fixture
-def store(make_store: Make) -> IdempotencyStore:
-    made: IdempotencyStore = make_store()
-    return made
-
-
-class Effects(list[str]):
-    """The keys under which tools have had their effect."""
-
-    def tool(self, ends: Any = "done", **options: Any) -> Any:
-        """A tool that has an effect, then returns or raises what it is given."""
-
-        @tool(name="pay", **options)
-        async def pay(ctx: ToolContext, amount: int = 1) -> Any:
-            """Pay."""
-            self.append(ctx.idempotency_key)
-            await anyio.lowlevel.checkpoint()
-            if isinstance(ends, BaseException):
-                raise ends
-            return ends
-
-        return pay
+def store() -> MemoryStore:
+    return MemoryStore()
 
 
 @pytest.fixture
@@ -99,24 +65,23 @@ def effects() -> Effects:
 # -- what has run --
 
 PICTURE = Media(kind="image", data="AAAA", mime_type="image/png")
-ENDS: list[tuple[str, Any, str]] = [
-    ("text", "done", "ok"),
-    ("nothing", None, "ok"),
-    ("an object", {"paid": [1, 2.5, None], "value": "\u00e4", "error": "no"}, "ok"),
-    ("half a character", "\ud83d", "ok"),
-    ("blocks", ToolResult(blocks=["paid", PICTURE], value={"id": 7}, display="shown"), "ok"),
-    ("half a character in a block", ToolResult(blocks=["\ud83d"]), "ok"),
-    ("a complaint", ToolResult(blocks=["no money", PICTURE], is_error=True), "failed"),
-    ("words", ToolError("no money"), "failed"),
-    ("a wish", ModelRetry("in cents, please"), "failed"),
-    ("an exception", ValueError("a secret"), "failed"),
+ENDS: list[tuple[Any, str]] = [
+    ("done", "ok"),
+    (None, "ok"),
+    ({"paid": [1, 2.5, None], "value": "\u00e4", "error": "no"}, "ok"),
+    ("\ud83d", "ok"),
+    (ToolResult(blocks=["paid", PICTURE], value={"id": 7}, display="shown"), "ok"),
+    (ToolResult(blocks=["\ud83d"]), "ok"),
+    (ToolResult(blocks=["no money", PICTURE], is_error=True), "failed"),
+    (ToolError("no money"), "failed"),
+    (ModelRetry("in cents, please"), "failed"),
+    (ValueError("a secret"), "failed"),
 ]
 
 
-@pytest.mark.parametrize(("ends", "outcome"), [end[1:] for end in ENDS], ids=[end[0] for end in ENDS])
-async def test_a_call_that_has_run_is_answered_from_the_record(
-    store: IdempotencyStore, effects: Effects, ends: Any, outcome: str
-) -> None:
+@every("ends, outcome", ENDS)
+async def test_a_call_that_has_run_is_answered_from_the_record(ends: Any, outcome: str) -> None:
+    store, effects = MemoryStore(), Effects()
     first, second = [await run(said("pay"), effects.tool(ends), store) for _ in range(2)]
     assert effects == [key_of("a")]
     assert (first.only.outcome, first.only.recorded, first.only.attempts) == (outcome, False, 1)
@@ -130,51 +95,21 @@ async def test_a_call_that_has_run_is_answered_from_the_record(
     assert first.warnings == second.warnings == []
 
 
-async def test_the_model_reads_from_the_record_what_it_has_read_or_would_have(store: IdempotencyStore) -> None:
-    """A text beyond the limit is cut the same way again."""
-
-    @tool
-    def write() -> ToolResult:
-        """Write much."""
-        return ToolResult(blocks=["x" * 100, PICTURE])
-
-    limits = Limits(max_result_bytes=10)
-    first, second = [await run(said("write"), write, store, limits=limits) for _ in range(2)]
-    assert second.only.recorded
-    assert second.only.model_content == first.only.model_content
-    assert second.only.model_content.startswith("xxxxxxxxxx\n[cut: the first 10 of 100 bytes]")
-
-
-async def test_a_value_that_only_python_knows_comes_back_as_json_says_it(store: IdempotencyStore) -> None:
-    @dataclass
-    class Receipt:
-        number: int
-        lines: tuple[str, ...]
-
-    @tool
-    def pay() -> Any:
-        """Pay."""
-        return Receipt(7, ("one", "two"))
-
-    first, second = [await run(said("pay"), pay, store) for _ in range(2)]
-    assert (first.only.value, second.only.value) == (Receipt(7, ("one", "two")), {"number": 7, "lines": ["one", "two"]})
-    assert second.only.model_content == first.only.model_content
-
-
-LAZY: list[tuple[str, Callable[[], Any]]] = [
-    ("generator", lambda: (number for number in range(3))),
-    ("iterator in a dict", lambda: {"rows": map(str, range(3))}),
-    ("bytes", lambda: b"paid"),
-    ("date", lambda: date(2026, 11, 21)),
-    ("much of an iterator", lambda: iter(["x" * 60])),
-    ("much", lambda: ["x" * 60]),
+LAZY: list[Callable[[], Any]] = [
+    lambda: (number for number in range(3)),
+    lambda: {"rows": map(str, range(3))},
+    lambda: b"paid",
+    lambda: date(2026, 11, 21),
+    lambda: iter(["x" * 60]),
+    lambda: ["x" * 60],
+    lambda: ToolResult(blocks=["x" * 60, PICTURE]),
 ]
 
 
-@pytest.mark.parametrize("make", [made for _, made in LAZY], ids=[name for name, _ in LAZY])
-async def test_whatever_kind_of_value_it_was_the_model_reads_the_same_again(
-    store: IdempotencyStore, make: Callable[[], Any]
-) -> None:
+@every("make", LAZY)
+async def test_whatever_kind_of_value_it_was_the_model_reads_the_same_again(make: Callable[[], Any]) -> None:
+    store = MemoryStore()
+
     @tool
     def pay() -> Any:
         """Pay."""
@@ -187,25 +122,24 @@ async def test_whatever_kind_of_value_it_was_the_model_reads_the_same_again(
     assert len(first.only.model_content) > 5
 
 
-UNSAYABLE: list[tuple[dict[str, Any], str]] = [
-    ({"value": threading.Lock()}, "paid"),
-    ({"display": threading.Lock(), "native": {"openai.responses": {"lock": threading.Lock()}}}, "paid"),
+UNSAYABLE: list[dict[str, Any]] = [
+    {"value": threading.Lock()},
+    {"display": threading.Lock(), "native": {"openai.responses": {"lock": threading.Lock()}}},
 ]
 
 
-@pytest.mark.parametrize(("fields", "content"), UNSAYABLE, ids=["value", "native"])
-async def test_of_a_result_that_json_cannot_say_the_blocks_are_kept(
-    store: IdempotencyStore, effects: Effects, fields: Any, content: str
-) -> None:
+@every("fields", UNSAYABLE)
+async def test_of_a_result_that_json_cannot_say_the_blocks_are_kept(fields: Any) -> None:
+    store, effects = MemoryStore(), Effects()
     result = ToolResult(blocks=["paid"], **fields)
     first, second = [await run(said("pay"), effects.tool(result), store) for _ in range(2)]
-    assert (first.only.outcome, first.only.model_content, first.warnings) == ("ok", content, ["result_not_kept"])
-    assert (second.only.outcome, second.only.model_content, second.only.recorded) == ("ok", content, True)
+    assert (first.only.outcome, first.only.model_content, first.warnings) == ("ok", "paid", ["result_not_kept"])
+    assert (second.only.outcome, second.only.model_content, second.only.recorded) == ("ok", "paid", True)
     assert len(effects) == 1
 
 
 async def test_of_blocks_that_json_cannot_say_it_is_kept_that_they_were_there(
-    store: IdempotencyStore, effects: Effects
+    store: MemoryStore, effects: Effects
 ) -> None:
     result = ToolResult(blocks=["paid", Opaque({"lock": threading.Lock()})])
     first, second = [await run(said("pay"), effects.tool(result), store) for _ in range(2)]
@@ -214,21 +148,14 @@ async def test_of_blocks_that_json_cannot_say_it_is_kept_that_they_were_there(
     assert "has run before; the idempotency store could not keep its result" in second.only.model_content
 
 
-async def test_of_a_result_that_is_too_large_it_is_kept_that_it_was_there(make_store: Make, effects: Effects) -> None:
-    store = make_store(max_result_bytes=20)
+async def test_of_a_result_that_is_too_large_it_is_kept_that_it_was_there(effects: Effects) -> None:
+    store = MemoryStore(max_result_bytes=20)
     _, second = [await run(said("pay"), effects.tool("x" * 100), store) for _ in range(2)]
     assert (second.only.outcome, second.only.recorded, len(effects)) == ("ok", True, 1)
     assert "has run before; its result was larger" in second.only.model_content
 
 
-async def test_a_sync_tool_runs_once_too(store: IdempotencyStore, tmp_path: Path) -> None:
-    path = tmp_path / "marks"
-    both = [await run(said("place_order", path=str(path)), placed_tools.place_order, store) for _ in range(2)]
-    assert [seen.only.recorded for seen in both] == [False, True]
-    assert len(marks(path)) == 1
-
-
-async def test_what_a_generator_came_to_is_on_record_and_its_progress_is_not(store: IdempotencyStore) -> None:
+async def test_what_a_generator_came_to_is_on_record_and_its_progress_is_not(store: MemoryStore) -> None:
     first, second = [await run(said("count", to=3), count, store) for _ in range(2)]
     assert (first.only.value, second.only.value, second.only.recorded) == ("done", "done", True)
     assert len([event for event in first.events if isinstance(event, ToolProgress)]) == 3
@@ -238,9 +165,7 @@ async def test_what_a_generator_came_to_is_on_record_and_its_progress_is_not(sto
 # -- which calls --
 
 
-async def test_each_call_of_each_step_of_each_run_is_a_call_of_its_own(
-    store: IdempotencyStore, effects: Effects
-) -> None:
+async def test_each_call_of_each_step_of_each_run_is_a_call_of_its_own(store: MemoryStore, effects: Effects) -> None:
     pay, calls = effects.tool(), [said("pay", "a"), said("pay", "b")]
     for run_id in ("r", "s"):
         trajectory = Trajectory(run_id=run_id)
@@ -251,21 +176,21 @@ async def test_each_call_of_each_step_of_each_run_is_a_call_of_its_own(
     )
 
 
-async def test_without_an_id_of_yours_each_run_is_another(store: IdempotencyStore, effects: Effects) -> None:
+async def test_without_an_id_of_yours_each_run_is_another(store: MemoryStore, effects: Effects) -> None:
     for _ in range(2):
         await run(said("pay"), effects.tool(), store, trajectory=Trajectory())
     assert len(set(effects)) == 2
 
 
-@pytest.mark.parametrize("effect", ["pure", "idempotent"])
-async def test_what_does_no_harm_twice_is_not_kept(effects: Effects, effect: Any) -> None:
-    store = Told()
+@every("effect", ["pure", "idempotent"])
+async def test_what_does_no_harm_twice_is_not_kept(effect: Any) -> None:
+    store, effects = Told(), Effects()
     for _ in range(2):
         await run(said("pay"), effects.tool(effect=effect), store)
     assert (len(effects), store.told) == (2, [])
 
 
-async def test_a_call_that_was_approved_is_kept_whatever_its_effect(store: IdempotencyStore, effects: Effects) -> None:
+async def test_a_call_that_was_approved_is_kept_whatever_its_effect(store: MemoryStore, effects: Effects) -> None:
     pay = effects.tool(effect="idempotent", needs_approval=True)
     both = [await run(said("pay"), pay, store, approve=lambda _: True) for _ in range(2)]
     assert [seen.only.recorded for seen in both] == [False, True]
@@ -282,24 +207,12 @@ async def test_a_call_that_was_denied_or_waits_is_not_claimed(effects: Effects) 
     assert (effects, store.told) == ([], [])
 
 
-async def test_other_arguments_under_the_same_key_are_refused(store: IdempotencyStore, effects: Effects) -> None:
+async def test_other_arguments_under_the_same_key_are_refused(store: MemoryStore, effects: Effects) -> None:
     await run(said("pay", amount=1), effects.tool(), store)
     other = await run(said("pay", amount=1000), effects.tool(), store)
     assert (other.only.outcome, other.only.recorded, other.only.attempts, len(effects)) == ("failed", False, 0, 1)
     assert "belongs to a call with another tool or arguments" in other.only.model_content
     assert "1000" not in other.only.model_content
-
-
-async def test_the_same_arguments_in_another_order_are_the_same_call(store: IdempotencyStore, effects: Effects) -> None:
-    @tool
-    async def pay(to: str, amount: int) -> str:
-        """Pay."""
-        effects.append(to)
-        return "paid"
-
-    for arguments in ('{"to": "x", "amount": 1}', '{ "amount":1,"to":"x" }'):
-        seen = await run(("a", "pay", arguments), pay, store)
-    assert (seen.only.recorded, len(effects)) == (True, 1)
 
 
 async def test_all_attempts_at_a_call_are_one_claim() -> None:
@@ -319,16 +232,7 @@ async def test_all_attempts_at_a_call_are_one_claim() -> None:
     assert store.told == ["claim", "complete"]
 
 
-async def test_a_failure_on_record_is_not_tried_again(store: IdempotencyStore, effects: Effects) -> None:
-    pay = effects.tool(KeyError("x"), effect="idempotent", needs_approval=True, retries=2, retry_delay_s=0.001)
-    both = [await run(said("pay"), pay, store, approve=lambda _: True) for _ in range(2)]
-    assert [(seen.only.outcome, seen.only.recorded, len(seen.only.failed_attempts)) for seen in both] == [
-        ("failed", False, 2),
-        ("failed", True, 0),
-    ]
-
-
-async def test_of_pipelines_that_make_the_same_call_at_once_one_runs_it(store: IdempotencyStore) -> None:
+async def test_of_pipelines_that_make_the_same_call_at_once_one_runs_it(store: MemoryStore) -> None:
     ran, begun, may_end = [], anyio.Event(), anyio.Event()
 
     @tool
@@ -362,7 +266,7 @@ async def test_of_pipelines_that_make_the_same_call_at_once_one_runs_it(store: I
 
 
 async def test_a_call_waits_for_its_run_elsewhere_no_longer_than_it_may_take_itself(
-    store: IdempotencyStore, effects: Effects
+    store: MemoryStore, effects: Effects
 ) -> None:
     pay = effects.tool(timeout=0.02)
     assert isinstance(await store.claim(key_of("a"), call_fingerprint("pay", {})), Claimed)
@@ -374,43 +278,10 @@ async def test_a_call_waits_for_its_run_elsewhere_no_longer_than_it_may_take_its
     assert (await run(said("pay"), pay, store)).only.outcome == "ok"
 
 
-async def test_a_call_that_waits_runs_itself_once_the_other_turns_out_not_to_have_begun(
-    store: IdempotencyStore, effects: Effects
-) -> None:
-    assert isinstance(await store.claim(key_of("a"), call_fingerprint("pay", {})), Claimed)
-    seen: list[Seen] = []
-
-    async def turn() -> None:
-        seen.append(await run(said("pay"), effects.tool(), store))
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(turn)
-        await anyio.wait_all_tasks_blocked()
-        await store.release(key_of("a"))
-    assert (seen[0].only.outcome, seen[0].only.recorded, len(effects)) == ("ok", False, 1)
-
-
-async def test_calls_that_start_by_hand_or_early_are_kept_too(store: IdempotencyStore, effects: Effects) -> None:
-    pay = effects.tool()
-    for call_id, options in (("a", {"start": "manual"}), ("b", {"start": "early"})):
-        seen: list[Observation] = []
-        for _ in range(2):
-            with anyio.fail_after(WAIT_S):
-                body = stream(chat(calls=[said("pay", call_id)]))
-                run_ = Trajectory(run_id="r")
-                async with pipeline(body, tools=[pay], store=store, trajectory=run_, **options) as events:  # type: ignore[arg-type]
-                    async for event in events:
-                        if isinstance(event, ToolCallValidated) and options["start"] == "manual":
-                            await events.run_call(event)
-            seen += events.turn.observations
-        assert [one.recorded for one in seen] == [False, True]
-    assert effects == [key_of("a"), key_of("b")]
-
-
 # -- what nobody knows --
 
 
-async def left_in_the_middle(store: IdempotencyStore, **options: Any) -> Observation:
+async def left_in_the_middle(store: MemoryStore, **options: Any) -> Observation:
     """A call whose block is left while it runs."""
     begun = anyio.Event()
 
@@ -428,7 +299,7 @@ async def left_in_the_middle(store: IdempotencyStore, **options: Any) -> Observa
     return observation
 
 
-async def test_a_call_that_was_cut_is_unknown_from_then_on(store: IdempotencyStore, effects: Effects) -> None:
+async def test_a_call_that_was_cut_is_unknown_from_then_on(store: MemoryStore, effects: Effects) -> None:
     assert (await left_in_the_middle(store)).outcome == "cancelled"
     for _ in range(2):
         seen = await run(said("pay"), effects.tool(), store)
@@ -437,61 +308,9 @@ async def test_a_call_that_was_cut_is_unknown_from_then_on(store: IdempotencySto
     assert effects == []
 
 
-async def test_a_call_that_was_out_of_time_is_unknown_from_then_on(store: IdempotencyStore, effects: Effects) -> None:
-    @tool(name="pay", timeout=0.02)
-    async def slow() -> None:
-        """Pay."""
-        await anyio.sleep_forever()
-
-    assert (await run(said("pay"), slow, store)).only.outcome == "timed_out"
-    assert (await run(said("pay"), effects.tool(), store)).only.outcome == "unknown"
-    assert effects == []
-
-
-async def test_a_call_that_ran_for_a_stream_that_failed_is_unknown_from_then_on(
-    store: IdempotencyStore, effects: Effects
-) -> None:
-    begun = anyio.Event()
-
-    @tool(name="pay")
-    async def pay() -> None:
-        """Pay."""
-        begun.set()
-        await anyio.sleep_forever()
-
-    async def breaking() -> Any:
-        for item in anthropic(calls=[said("pay")], stop=None):
-            yield item.replace(b"msg_1", b"chatcmpl-1")  # the same response, as far as its name goes
-        await begun.wait()
-        raise ConnectionError
-
-    with anyio.fail_after(WAIT_S):
-        run_ = Trajectory(run_id="r")
-        async with pipeline(breaking(), tools=[pay], store=store, trajectory=run_, start="early") as events:
-            with pytest.raises(ConnectionError):
-                _ = [event async for event in events]
-    assert [seen.outcome for seen in events.turn.observations] == ["cancelled"]
-    assert (await run(said("pay"), effects.tool(), store)).only.outcome == "unknown"
-
-
-async def test_somebody_who_has_looked_settles_it(store: IdempotencyStore, effects: Effects) -> None:
-    await left_in_the_middle(store)
-    await store.release(key_of("a"))
-    seen = await run(said("pay"), effects.tool(), store)
-    assert (seen.only.outcome, seen.only.recorded, effects) == ("ok", False, [key_of("a")])
-
-
-async def test_somebody_who_knows_the_result_puts_it_on_record(store: IdempotencyStore, effects: Effects) -> None:
-    await left_in_the_middle(store)
-    await store.complete(key_of("a"), encode_result({"receipt": 7}))
-    seen = await run(said("pay"), effects.tool(), store)
-    assert (seen.only.outcome, seen.only.recorded, seen.only.value, effects) == ("ok", True, {"receipt": 7}, [])
-
-
-@pytest.mark.parametrize("kept", [b"", b"no JSON", b"[]", b'{"other": 1}', b'{"result": {"blocks": [["x", {}]]}}'])
-async def test_a_record_that_cannot_be_read_is_not_taken_for_a_failure(
-    store: IdempotencyStore, effects: Effects, kept: bytes
-) -> None:
+@every("kept", [b"", b"no JSON", b"[]", b'{"other": 1}', b'{"result": {"blocks": [["x", {}]]}}'])
+async def test_a_record_that_cannot_be_read_is_not_taken_for_a_failure(kept: bytes) -> None:
+    store, effects = MemoryStore(), Effects()
     await store.claim(key_of("a"), call_fingerprint("pay", {}))
     await store.complete(key_of("a"), kept)
     seen = await run(said("pay"), effects.tool(), store)
@@ -502,55 +321,28 @@ async def test_a_record_that_cannot_be_read_is_not_taken_for_a_failure(
 # -- what has not run --
 
 
-class Saying:
-    """An executor that raises or returns what it is told to, once the call has begun."""
-
-    def __init__(self, says: Any, *, early: bool = False) -> None:
-        self.says = says
-        self.early = early
-        self.begun = 0
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *raised: Any) -> None:
-        return None
-
-    async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
-        await anyio.lowlevel.checkpoint()
-        if not self.early:
-            await begin()
-        self.begun += not self.early
-        if isinstance(self.says, BaseException):
-            raise self.says
-        return self.says
-
-
-ELSEWHERE: list[tuple[str, Saying, str, str]] = [
-    ("a_value", Saying("done"), "ok", "ok"),
-    ("no_worker", Saying(ToolNotStarted("no worker"), early=True), "failed", "runs"),
-    ("early_error", Saying(ConnectionError("a secret"), early=True), "failed", "runs"),
-    ("early_timeout", Saying(ToolTimeout(1), early=True), "failed", "runs"),
-    ("no_worker_after_all", Saying(ToolNotStarted("no worker")), "unknown", "unknown"),
-    ("lost", Saying(ToolOutcomeUnknown("lost")), "unknown", "unknown"),
-    ("timeout", Saying(ToolTimeout(1)), "timed_out", "unknown"),
-    ("raised", Saying(ToolFailed("the tool pay raised KeyError")), "failed", "failed"),
-    ("words", Saying(ToolError("no money")), "failed", "failed"),
-    ("error", Saying(ConnectionError("a secret")), "unknown", "unknown"),
+ELSEWHERE: list[tuple[Any, str, str]] = [
+    (partial(Runs, "done"), "ok", "ok"),
+    (partial(Runs, ToolNotStarted("no worker"), refuses=True), "failed", "runs"),
+    (partial(Runs, ConnectionError("a secret"), refuses=True), "failed", "runs"),
+    (partial(Runs, ToolTimeout(1), refuses=True), "failed", "runs"),
+    (partial(Runs, ToolNotStarted("no worker")), "unknown", "unknown"),
+    (partial(Runs, ToolOutcomeUnknown("lost")), "unknown", "unknown"),
+    (partial(Runs, ToolTimeout(1)), "timed_out", "unknown"),
+    (partial(Runs, ToolFailed("the tool pay raised KeyError")), "failed", "failed"),
+    (partial(Runs, ToolError("no money")), "failed", "failed"),
+    (partial(Runs, ConnectionError("a secret")), "unknown", "unknown"),
 ]
 """What an executor says; the call's outcome; what the same call comes to next time."""
 
 
-@pytest.mark.parametrize(
-    ("executor", "outcome", "then"), [row[1:] for row in ELSEWHERE], ids=[row[0] for row in ELSEWHERE]
-)
-async def test_only_what_an_executor_has_not_begun_runs_the_next_time(
-    store: IdempotencyStore, effects: Effects, executor: Saying, outcome: str, then: str
-) -> None:
+@every("makes, outcome, then", ELSEWHERE)
+async def test_only_what_an_executor_has_not_begun_runs_the_next_time(makes: Any, outcome: str, then: str) -> None:
+    store, effects, executor = MemoryStore(), Effects(), makes()
     pay = effects.tool()
     first = await run(said("pay"), pay, store, executor=executor)
-    second = await run(said("pay"), pay, store, executor=(other := Saying("the second time")))
-    assert (first.only.outcome, first.only.recorded, first.only.attempts) == (outcome, False, not executor.early)
+    second = await run(said("pay"), pay, store, executor=(other := Runs("the second time")))
+    assert (first.only.outcome, first.only.recorded, first.only.attempts) == (outcome, False, not executor.refuses)
     assert other.begun == (then == "runs")
     if then == "runs":
         assert (second.only.value, second.only.recorded) == ("the second time", False)
@@ -571,27 +363,9 @@ async def _other_call_ended(end: Exception) -> Exception:
     return error
 
 
-@pytest.mark.parametrize("place", ["here", "in an executor"])
-async def test_a_tool_that_says_that_it_has_had_no_effect_runs_when_the_call_is_made_again(
-    store: IdempotencyStore, effects: Effects, place: str
-) -> None:
-    words = [ToolNotStarted("the bank is closed"), ToolSuspended("a person has to look at it")]
-    for word, outcome in zip(words, ["failed", "suspended"], strict=True):
-        pay = effects.tool(word)
-        async with LocalExecutor([pay]) as executor:
-            options = {"executor": executor} if place != "here" else {}
-            first = await run(said("pay", outcome), pay, store, **options)
-        paid = await run(said("pay", outcome), effects.tool(), store)
-        assert (first.only.outcome, first.only.attempts, first.only.error) == (outcome, 1, word)
-        assert first.only.model_content == f"Error: {word}"
-        assert (paid.only.outcome, paid.only.recorded, paid.only.attempts) == ("ok", False, 1)
-
-
-@pytest.mark.parametrize("word", ["start", "time", "suspended"])
-@pytest.mark.parametrize("place", ["here", "in an executor"])
-async def test_how_another_call_ended_says_nothing_of_the_tools_own(
-    store: IdempotencyStore, effects: Effects, word: str, place: str
-) -> None:
+@every("word, place", [(word, place) for word in ("start", "time", "suspended") for place in ("here", "elsewhere")])
+async def test_how_another_call_ended_says_nothing_of_the_tools_own(word: str, place: str) -> None:
+    store, effects = MemoryStore(), Effects()
     ends = {"start": ToolNotStarted("no worker for the other call"), "suspended": ToolSuspended("the other call waits")}
     error = await _other_call_ended(ends[word]) if word in ends else ToolTimeout(3)
     pay = effects.tool(error)
@@ -601,44 +375,6 @@ async def test_how_another_call_ended_says_nothing_of_the_tools_own(
     assert [seen.only.outcome for seen in both] == ["failed", "failed"]
     assert both[0].only.model_content == both[1].only.model_content == f"Error: {error}"
     assert (both[1].only.recorded, len(effects)) == (True, 1)
-
-
-async def test_that_a_tool_does_not_know_what_it_has_done_is_for_it_to_say(
-    store: IdempotencyStore, effects: Effects
-) -> None:
-    pay = effects.tool(ToolOutcomeUnknown("the bank did not answer"))
-    both = [await run(said("pay"), pay, store) for _ in range(2)]
-    assert [seen.only.outcome for seen in both] == ["unknown", "unknown"]
-    words = "Error: the bank did not answer\nIt may have taken effect. Do not call it again for the same thing: "
-    assert (both[0].only.model_content, len(effects)) == (f"{words}find out first, or say so.", 1)
-
-
-async def test_a_call_that_no_thread_is_left_for_is_not_claimed(store: IdempotencyStore, effects: Effects) -> None:
-    let_go = threading.Event()
-
-    @tool(timeout=0.2)
-    def hang() -> None:
-        """Hang."""
-        let_go.wait()
-
-    @tool(name="pay")
-    def pay() -> str:
-        """Pay."""
-        effects.append("pay")
-        return "paid"
-
-    with anyio.fail_after(WAIT_S):
-        while abandoned_threads():  # of other tests
-            await anyio.lowlevel.checkpoint()
-    try:
-        limits = Limits(max_abandoned_threads=1)
-        assert (await run(said("hang", "h"), hang, None, limits=limits)).only.outcome == "timed_out"
-        refused = await run(said("pay"), pay, store, limits=limits)
-        assert (refused.only.outcome, refused.only.attempts, effects) == ("failed", 0, [])
-        seen = await run(said("pay"), pay, store, limits=replace(limits, max_abandoned_threads=1000))
-        assert (seen.only.outcome, seen.only.recorded, effects) == ("ok", False, ["pay"])
-    finally:
-        let_go.set()
 
 
 # -- a store that fails --
@@ -670,8 +406,9 @@ class Told(MemoryStore):
         await super().release(key)
 
 
-@pytest.mark.parametrize("error", [OSError("a secret"), ToolError("a secret"), KeyError("a secret")], ids=repr)
-async def test_without_a_claim_nothing_runs(effects: Effects, error: Exception) -> None:
+@every("error", [OSError("a secret"), ToolError("a secret"), KeyError("a secret")])
+async def test_without_a_claim_nothing_runs(error: Exception) -> None:
+    effects = Effects()
     seen = await run(said("pay"), effects.tool(), Told("claim", error))
     assert (seen.only.outcome, seen.only.recorded, seen.only.attempts, effects) == ("failed", False, 0, [])
     name = type(error).__name__
@@ -680,9 +417,9 @@ async def test_without_a_claim_nothing_runs(effects: Effects, error: Exception) 
     assert seen.only.error.__cause__ is error
 
 
-@pytest.mark.parametrize("ends", ["done", ToolError("no money"), KeyError("x")], ids=["value", "words", "exception"])
-async def test_a_result_that_the_store_cannot_keep_is_told_and_not_lost(effects: Effects, ends: Any) -> None:
-    store = Told("complete")
+@every("ends", ["done", ToolError("no money"), KeyError("x")])
+async def test_a_result_that_the_store_cannot_keep_is_told_and_not_lost(ends: Any) -> None:
+    store, effects = Told("complete"), Effects()
     seen = await run(said("pay"), effects.tool(ends), store)
     assert seen.only.outcome == ("ok" if ends == "done" else "failed")
     assert (seen.only.recorded, seen.warnings) == (False, ["result_not_kept"])
@@ -697,14 +434,6 @@ async def test_a_result_that_the_store_cannot_keep_is_told_and_not_lost(effects:
         await anyio.sleep(0.01)
     else:
         pytest.fail("the end was not repeated")
-
-
-async def test_a_full_store_lets_nothing_run_and_says_so(make_store: Make, effects: Effects) -> None:
-    store = make_store(max_entries=1)
-    await left_in_the_middle(store)
-    seen = await run(said("pay", "other"), effects.tool(), store)
-    assert (seen.only.outcome, effects) == ("failed", [])
-    assert "the store holds max_entries=1 calls whose end is not known" in seen.only.model_content
 
 
 class Slow(MemoryStore):
@@ -735,40 +464,6 @@ class Watcher:
         return None
 
 
-async def test_a_slow_store_is_no_part_of_the_tools_time(effects: Effects) -> None:
-    store, opened = Slow(), list[bool]()
-    watcher = Watcher(ToolStarted, lambda event: opened.append(store.open.is_set()))
-
-    async def answer() -> None:
-        await store.asked.wait()
-        await anyio.wait_all_tasks_blocked()
-        store.open.set()
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(answer)
-        run_ = Trajectory(observers=[watcher], run_id="r")
-        seen = await run(said("pay"), effects.tool(timeout=30), store, trajectory=run_)
-    assert (seen.only.outcome, len(effects), opened) == ("ok", 1, [True])
-
-
-async def test_a_call_that_is_left_while_its_claim_is_made_gives_it_back(effects: Effects) -> None:
-    store, pay = Slow(), effects.tool()
-
-    async def answer() -> None:
-        await store.asked.wait()
-        scope.cancel()
-        await anyio.lowlevel.checkpoint()
-        store.open.set()
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(answer)
-        with anyio.CancelScope() as scope:
-            await run(said("pay"), pay, store)
-    assert effects == []
-    seen = await run(said("pay"), pay, store)
-    assert (seen.only.outcome, seen.only.recorded, len(effects)) == ("ok", False, 1)
-
-
 async def test_a_call_that_was_left_is_cancelled_also_if_its_claim_is_not_taken_back() -> None:
     class Failing(Slow):
         async def release(self, key: str, /) -> None:
@@ -794,27 +489,7 @@ async def test_a_call_that_was_left_is_cancelled_also_if_its_claim_is_not_taken_
     assert warnings == [f"claim_not_released: {text}"]
 
 
-async def test_a_store_that_does_not_answer_while_the_block_is_left_is_waited_for(effects: Effects) -> None:
-    """The call has its end at once: it will not begin. Then its claim is given back."""
-    store, pay = Slow(), effects.tool()
-    released = list[bool]()
-
-    def see(event: Observation) -> None:
-        released.append(store.open.is_set())
-        store.open.set()
-
-    run_ = Trajectory(observers=[Watcher(Observation, see)], run_id="r")
-    with anyio.fail_after(WAIT_S):
-        body = stream(chat(calls=[said("pay")]))
-        async with pipeline(body, tools=[pay], store=store, trajectory=run_) as events:
-            await store.asked.wait()
-    (seen,) = events.turn.observations
-    assert (seen.outcome, seen.attempts, released, effects) == ("cancelled", 0, [False], [])
-    assert "cancelled before it started" in seen.model_content
-    assert (await run(said("pay"), pay, store)).only.outcome == "ok"
-
-
-class Shielding(Saying):
+class Shielding(Runs):
     """An executor that lets nothing cancel it while it begins: so its `begin` alone can know that the call is over."""
 
     def __init__(self, *, in_a_task: bool) -> None:
@@ -832,7 +507,7 @@ class Shielding(Saying):
                 if refused:
                     raise refused[0]
         self.begun += 1
-        return self.says
+        return self.result
 
     async def _begin_in_a_task(self, begin: Begin, refused: list[BaseException]) -> None:
         try:
@@ -852,7 +527,7 @@ async def test_a_call_that_is_over_before_its_claim_is_made_does_not_begin_and_g
             store, executor = Slow(), Shielding(in_a_task=in_a_task)
             seen = await end_while_claiming(how, store, executor)
             assert (seen.outcome, seen.attempts, executor.begun) == (outcome, 0, 0), how
-            again = await run(said("pay"), Effects().tool(), store, executor=(other := Saying("done")))
+            again = await run(said("pay"), Effects().tool(), store, executor=(other := Runs("done")))
             assert (again.only.outcome, again.only.recorded, other.begun) == ("ok", False, 1), how
 
 
@@ -968,7 +643,7 @@ async def cancelled_at(n: int, store: Stepping, made: Any) -> tuple[str, bool]:
     return outcomes[0] if outcomes else "not called", scope.cancelled_caught
 
 
-@pytest.mark.parametrize("kind", ["async", "sync"])
+@every("kind", ["async", "sync"])
 async def test_wherever_a_call_is_cancelled_it_runs_once_or_is_not_claimed(kind: str) -> None:
     """Whatever the same call comes to the next time, it has run once by then: if it is unknown, it has run before. A
     sync one has begun at least: its thread may have been given up before it came to it."""
@@ -1036,19 +711,7 @@ async def test_a_sync_call_that_is_cancelled_while_it_waits_for_a_thread_is_not_
     assert (again.only.outcome, again.only.recorded, effects) == ("ok", False, ["pay"])
 
 
-async def test_a_call_that_nothing_lets_start_is_not_claimed(store: IdempotencyStore, effects: Effects) -> None:
-    """As in a turn whose end never comes."""
-    with anyio.fail_after(WAIT_S):
-        body, run_ = hanging(anthropic(calls=[said("pay")], stop=None)), Trajectory(run_id="r")
-        async with pipeline(body, tools=[effects.tool()], store=store, trajectory=run_) as events:
-            async for event in events:
-                if isinstance(event, ToolCallValidated):
-                    break
-    assert [seen.outcome for seen in events.turn.observations] == ["skipped"]
-    assert (await run(said("pay"), effects.tool(), store)).only.recorded is False
-
-
-@pytest.mark.parametrize("place", ["here", "in an executor"])
+@every("place", ["here", "in an executor"])
 def test_a_loop_that_ends_in_the_middle_of_a_call_leaves_it_unknown(place: str) -> None:
     """asyncio cancels each task by itself then, without a scope: that is no failure of the tool's."""
     store, ran = MemoryStore(), list[str]()
@@ -1078,7 +741,7 @@ def test_a_loop_that_ends_in_the_middle_of_a_call_leaves_it_unknown(place: str) 
 
 
 async def test_calls_of_two_responses_in_runs_of_one_name_are_two_calls_although_their_ids_are_the_same(
-    store: IdempotencyStore, effects: Effects
+    store: MemoryStore, effects: Effects
 ) -> None:
     """Some models count their calls from nought; a conversation's name is a likely name for each of its runs."""
     for response in ("chatcmpl-1", "chatcmpl-2", "chatcmpl-2"):

@@ -1,24 +1,20 @@
-"""A context of the caller's, for its tools, its middleware and nobody else."""
+"""What a tool is told about its call; a context of the caller's, for its tools, its middleware and nobody else."""
 
 from __future__ import annotations
 
-import contextvars
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import placed_tools
 import pytest
-from alone import run_alone
-from decisions import decisions_on
+from single_calls import run_alone
 from streams import chat, stream
 
-from streamtools import ToolContext, ToolError, agent_loop, pipeline, resume, run_calls, tool
-from streamtools.dispatch import MemoryStore
+from streamtools import ToolContext, ToolError, agent_loop, pipeline, run_calls, tool
 from streamtools.dispatch.executors import LocalExecutor, ProcessExecutor
-from streamtools.tools import RunCall, ToolCallRequest
 from streamtools.tools.context import ELSEWHERE
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
 
 @dataclass
@@ -59,9 +55,8 @@ CALLS = [(made.name, made.name, "{}") for made in TOOLS]
 
 
 async def test_a_pipelines_context_reaches_its_tools_and_no_schema() -> None:
-    async with pipeline(stream(chat(calls=CALLS)), tools=TOOLS, context=Deps("Ada")) as events:
-        await events.finish()
-    assert [seen.value for seen in events.turn.observations] == ["Ada", "Ada", "Ada", "Deps"]
+    turn = await pipeline(stream(chat(calls=CALLS)), tools=TOOLS, context=Deps("Ada"))
+    assert [seen.value for seen in turn.observations] == ["Ada", "Ada", "Ada", "Deps"]
     assert all(made.schema["properties"] == {} for made in TOOLS)
 
 
@@ -77,35 +72,6 @@ async def test_run_calls_and_a_loop_have_it_too() -> None:
                      context=Deps("Cy"))  # fmt: skip
     await run
     assert run.turns[0].observations[0].value == "Cy"
-
-
-async def test_resumed_calls_are_given_the_context_of_the_new_run() -> None:
-    @tool(needs_approval=True)
-    async def pay(ctx: ToolContext[Deps]) -> str:
-        """Pay."""
-        return f"paid by {ctx.context.user}"
-
-    store = MemoryStore()
-    first = run_calls([("a", "pay", {})], [pay], store=store, identity="r", context=Deps("Ada"))
-    await first
-    assert first.suspended is not None
-    assert "Ada" not in first.suspended.to_text(b"a secret of enough bytes")
-    turn = await resume(
-        first.suspended,
-        tools=[pay],
-        store=store,
-        decisions=decisions_on(first.suspended, {"a": True}),
-        context=Deps("Bo"),
-    )
-    assert turn.observations[0].value == "paid by Bo"
-
-
-async def test_middleware_sees_the_context() -> None:
-    async def middleware(call: ToolCallRequest, run: RunCall) -> Any:
-        return f"{call.context.user}: {await run()}"
-
-    seen = (await run_calls([("a", "whose", {})], [whose], context=Deps("Di"), middleware=middleware)).observations
-    assert seen[0].value == "Di: Di"
 
 
 async def test_a_tool_that_wants_a_context_is_not_left_without_one() -> None:
@@ -141,7 +107,7 @@ async def test_an_executor_that_cannot_carry_it_is_named_before_anything_runs() 
     assert seen[0].value is True
 
 
-@pytest.mark.costly
+@pytest.mark.thorough
 async def test_a_tool_in_a_worker_is_told_that_the_context_did_not_come_along() -> None:
     calls = [("a", "peek", {})]
     async with ProcessExecutor([placed_tools.peek]) as executor:
@@ -158,23 +124,36 @@ def test_a_context_that_stayed_in_another_process_says_so() -> None:
     assert "Ada" not in repr(ToolContext(context=Deps("Ada")))
 
 
-variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
+@tool
+def count(to: int, ctx: ToolContext) -> int:
+    """Count."""
+    for number in range(to):
+        if ctx.cancelled:
+            return number
+        ctx.progress(number)
+    return to
 
 
-async def test_context_variables_are_those_of_the_block() -> None:
-    @tool(effect="pure")
-    async def one() -> str:
-        """Look."""
-        return variable.get()
+def test_a_tool_can_be_tested_with_a_bare_context() -> None:
+    assert count(3, ToolContext()) == 3
 
-    @tool(effect="pure")
-    def two() -> str:
-        """Look in a thread."""
-        return variable.get()
 
-    token = variable.set("callers")
-    try:
-        seen = (await run_calls([("a", "one", {}), ("b", "two", {})], [one, two])).observations
-    finally:
-        variable.reset(token)
-    assert [each.value for each in seen] == ["callers", "callers"]
+def test_progress_and_cancellation_are_the_dispatchers() -> None:
+    seen: list[Any] = []
+    context = ToolContext(report=seen.append, is_cancelled=lambda: len(seen) == 2)
+    assert count(5, context) == 2
+    assert seen == [0, 1]
+
+
+def test_the_idempotency_key_belongs_to_one_call_and_stays_over_attempts() -> None:
+    first = ToolContext(run_id="r", step=2, call_id="c")
+    again = ToolContext(run_id="r", step=2, call_id="c", attempt=2)
+    other = ToolContext(run_id="r", step=3, call_id="c")
+    assert first.idempotency_key == again.idempotency_key == "r:2::c"
+    assert other.idempotency_key != first.idempotency_key
+
+
+def test_no_two_calls_share_a_key_whatever_their_ids_look_like() -> None:
+    ids = [("r", 0, "0:x"), ("r:0", 0, "x"), ("r%3A0", 0, "x"), ("r", 0, "x"), ("r", 0, ":x")]
+    keys = {ToolContext(run_id=run, step=step, call_id=call).idempotency_key for run, step, call in ids}
+    assert len(keys) == len(ids)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,48 +12,22 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from rich.console import Console
+from payments import OnlyClaims, outcomes
+from profiles import every
+from ran import ran
 from streams import anthropic, chat, stream
 
-from streamtools import (
-    ApprovalRequested,
-    Decision,
-    Deny,
-    Pipeline,
-    Suspended,
-    Trajectory,
-    agent_loop,
-    pipeline,
-    resume,
-    tool,
-)
+from streamtools import ApprovalRequested, Decision, Suspended, Trajectory, agent_loop, pipeline, resume, tool
 from streamtools.content import RequestHints
 from streamtools.dispatch import MemoryStore, SqliteStore
-from streamtools.dispatch.store import Claim
 from streamtools.errors import AlreadyDecided, CallDenied, DecisionError, LocalProtocolError
 from streamtools.events import ApprovalResolved, StreamWarning
-from streamtools.integrations import EventStreamResponse, encode_event
-from streamtools.observers import Cursor
 from streamtools.provenance import only_from_user
-from streamtools.record import Recording, record
-from streamtools.telemetry import Tracing
-from streamtools.view import Watch, page
-from streamtools.view.terminal import show
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
 KEY = b"0123456789abcdef0123456789abcdef"
 CALL = ("a", "pay", '{"to": "x", "amount": 5}')
-
-ran: list[str] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_ran() -> None:
-    ran.clear()
 
 
 @tool(needs_approval=True)
@@ -72,25 +43,6 @@ async def pay_much(to: str, amount: int = 1) -> str:
     """Pay."""
     ran.append(f"{to} {amount}")
     return f"paid {to}"
-
-
-class OnlyClaims:
-    """A store of somebody's own, with the four verbs of an `IdempotencyStore`."""
-
-    def __init__(self) -> None:
-        self._inner = MemoryStore()
-
-    async def claim(self, key: str, fingerprint: str, /) -> Claim:
-        return await self._inner.claim(key, fingerprint)
-
-    async def complete(self, key: str, result: bytes, /) -> None:
-        await self._inner.complete(key, result)
-
-    async def release(self, key: str, /) -> None:
-        await self._inner.release(key)
-
-    async def abandon(self, key: str, /) -> None:
-        await self._inner.abandon(key)
 
 
 class Failing(MemoryStore):
@@ -121,10 +73,6 @@ async def resumed(suspended: Suspended, store: Any, *decisions: Decision, tools:
     return events, seen
 
 
-def outcomes(events: Pipeline) -> dict[str, str]:
-    return {o.call_id: o.outcome for o in events.turn.observations}
-
-
 def resolved(seen: list[Any]) -> list[Any]:
     return [(e.approved, e.by, e.at, e.reason) for e in seen if isinstance(e, ApprovalResolved)]
 
@@ -132,9 +80,7 @@ def resolved(seen: list[Any]) -> list[Any]:
 # -- the first one counts --
 
 
-async def test_of_two_decisions_in_whatever_order_the_first_counts_and_the_second_is_told_of_it(
-    tmp_path: Path,
-) -> None:
+async def test_of_two_decisions_in_whatever_order_the_first_counts_and_the_second_is_told_of_it(tmp_path: Path) -> None:
     for first, second in ((True, False), (False, True), (True, True), (False, False)):
         ran.clear()
         path = tmp_path / f"{first}{second}.db"
@@ -186,21 +132,6 @@ async def test_an_open_block_and_another_process_have_one_decision_between_them(
         assert outcomes(events) == {"a": "denied" if here else "ok"}
 
 
-async def test_a_decision_of_an_open_block_is_on_record_for_everybody_else() -> None:
-    store, run = MemoryStore(), Trajectory(run_id="run", observers=())
-    with anyio.fail_after(30):
-        async with pipeline(stream(anthropic(calls=[CALL])), tools=[pay], store=store, trajectory=run) as events:
-            async for event in events:
-                if isinstance(event, ApprovalRequested):
-                    suspended = events.suspended
-                    events.deny(event, "no", by="ann")
-    assert suspended is not None
-    with pytest.raises(AlreadyDecided) as told:
-        await suspended.decide([Decision.on(suspended.calls[0], True, by="bob")], store)
-    assert (told.value.first.verdict, told.value.first.by, told.value.first.reason) == (False, "ann", "no")
-    assert ran == []
-
-
 async def test_an_id_that_recurs_and_other_arguments_under_it_are_decided_apart() -> None:
     store = MemoryStore()
     first = await suspended_of()
@@ -219,25 +150,6 @@ async def test_all_decisions_are_looked_up_before_one_is_kept() -> None:
     await suspended.decide([Decision.on(a, False)], store)
     events, _ = await resumed(suspended, store)
     assert (outcomes(events), ran) == ({"a": "denied", "b": "denied"}, [])
-
-
-async def test_what_nobody_has_decided_goes_on_waiting_and_asks_the_approver() -> None:
-    store, suspended = MemoryStore(), await suspended_of(CALL, ("b", "pay", '{"to": "y"}'))
-    a, b = suspended.calls
-    asked: list[str] = []
-
-    def approve(request: ApprovalRequested) -> Decision:
-        asked.append(request.call_id)
-        return Decision.on(request, Deny("rules"), by="the rules")
-
-    await suspended.decide([Decision.on(a, True)], store)
-    events, seen = await resumed(suspended, store, approve=approve)
-    assert (asked, outcomes(events)) == (["b"], {"a": "ok", "b": "denied"})
-    assert {(e.approved, e.by, e.reason) for e in seen if isinstance(e, ApprovalResolved)} == {
-        (True, (), None), (False, ("the rules",), "rules"),
-    }  # fmt: skip
-    with pytest.raises(AlreadyDecided, match="denied by the rules before"):
-        await suspended.decide([Decision.on(b, True)], store)
 
 
 async def test_an_approver_that_decides_about_another_call_denies() -> None:
@@ -288,10 +200,9 @@ async def test_a_call_that_has_run_is_never_denied_by_the_rules_of_today() -> No
 async def one_that_knows(policy: Any) -> Trajectory:
     """A run whose texts are known, so that a policy judges its calls."""
     run = Trajectory(run_id="run", observers=())
-    async with pipeline(
+    await pipeline(
         stream(chat(["Hello"])), tools=[replace(pay, policy=policy)], trajectory=run, request={"messages": []}
-    ) as events:
-        _ = [event async for event in events]
+    )
     return run
 
 
@@ -299,17 +210,6 @@ async def runs(suspended: Suspended, store: Any) -> None:
     async with resume(suspended, tools=[pay], store=store, approve=lambda request: True) as events:
         _ = [event async for event in events]
     assert outcomes(events) == {"a": "ok"}
-
-
-async def test_a_denial_behind_the_run_changes_nothing_also_in_a_store_that_keeps_no_decisions() -> None:
-    for store in (MemoryStore(), OnlyClaims()):
-        ran.clear()
-        suspended = await suspended_of()
-        await runs(suspended, store)
-        later, _ = await resumed(suspended, store, approve=lambda request: False)
-        assert ran == ["x 5"]
-        (seen,) = later.turn.observations
-        assert (seen.outcome, seen.recorded, seen.value) == ("ok", True, "paid x")
 
 
 async def test_a_store_that_keeps_no_decisions_refuses_those_from_outside() -> None:
@@ -394,8 +294,9 @@ async def test_one_person_cannot_approve_twice_and_nobody_without_a_name() -> No
     assert (outcomes(events), ran) == ({"a": "denied"}, [])
 
 
-@pytest.mark.parametrize("kept", [True, False], ids=["store", "no store"])
+@every("kept", [True, False])
 async def test_two_people_approve_in_the_open_block(kept: bool) -> None:
+    ran.clear()
     options: dict[str, Any] = {"store": MemoryStore()} if kept else {}
     with anyio.fail_after(30):
         async with pipeline(stream(anthropic(calls=[CALL])), tools=[pay_much], **options) as events:
@@ -413,56 +314,6 @@ async def test_two_people_approve_in_the_open_block(kept: bool) -> None:
     assert (outcomes(events), ran) == ({"a": "ok"}, ["x 5"])
 
 
-async def test_several_people_who_decide_at_once_all_count_and_the_approver_may_be_one_of_them() -> None:
-    for store in (None, MemoryStore()):
-        for approves, run_id in ((True, "first"), (False, "second")):
-            run = Trajectory(run_id=run_id, observers=())
-            body = stream(anthropic(calls=[CALL]))
-            with anyio.fail_after(30):
-                async with pipeline(body, tools=[pay_much], store=store, trajectory=run) as events:
-                    async for event in events:
-                        if isinstance(event, ApprovalRequested):
-                            decide = events.approve if approves else events.deny
-                            assert (events.approve(event, by="ann"), decide(event, by="bob")) == (True, True)
-                            assert not events.approve(event, by="eve")  # it is decided
-            assert outcomes(events) == {"a": "ok" if approves else "denied"}
-        told = anyio.Event()
-
-        async def bob(request: ApprovalRequested, told: anyio.Event = told) -> Decision:
-            await told.wait()
-            return Decision.on(request, True, by="bob")
-
-        body, run = stream(anthropic(calls=[CALL])), Trajectory(run_id="third", observers=())
-        with anyio.fail_after(30):
-            async with pipeline(body, tools=[pay_much], store=store, trajectory=run, approve=bob) as events:
-                async for event in events:
-                    if isinstance(event, ApprovalRequested):
-                        await anyio.wait_all_tasks_blocked()
-                        events.approve(event, by="ann")
-                        await anyio.wait_all_tasks_blocked()
-                        told.set()
-                        seen = await events.finish()
-        assert [(o.call_id, o.outcome) for o in seen.observations] == [("a", "ok")]
-    assert ran == ["x 5"] * 4
-
-
-async def test_a_call_that_waited_needs_no_fewer_people_whatever_its_tool_requires_today() -> None:
-    for then, today in ((pay_much, pay), (pay, pay_much)):
-        ran.clear()
-        store, suspended = MemoryStore(), await suspended_of(tools=[then])
-        for name, ends in (("ann", ({"a": "skipped"}, [])), ("bob", ({"a": "ok"}, ["x 5"]))):
-            decision = Decision.on(suspended.calls[0], True, by=name)
-            events, seen = await resumed(suspended, store, decision, tools=[today])
-            assert (outcomes(events), ran) == ends, (name, today.requires)
-            assert [event.requires for event in seen if isinstance(event, ApprovalRequested)] == [2]
-            suspended = events.suspended or suspended
-    ran.clear()
-    store, suspended = MemoryStore(), await suspended_of(tools=[pay])
-    await resumed(suspended, store, Decision.on(suspended.calls[0], True))
-    events, _ = await resumed(suspended, store, tools=[pay_much])
-    assert (outcomes(events), ran) == ({"a": "ok"}, ["x 5"])  # it had run: it keeps its end
-
-
 def test_requires_is_a_count_of_people_on_a_tool_that_asks() -> None:
     for options, words in (
         ({"requires": 2}, "requires=2 is of an approval; give it needs_approval= or policy=, too"),
@@ -472,50 +323,6 @@ def test_requires_is_a_count_of_people_on_a_tool_that_asks() -> None:
     ):
         with pytest.raises(TypeError, match=words):
             tool(**options)(pay.fn)  # type: ignore[call-overload]
-
-
-# -- several processes --
-
-DECIDER = """
-import sys
-import anyio
-from streamtools import Decision, Suspended
-from streamtools.dispatch import SqliteStore
-from streamtools.errors import AlreadyDecided
-
-async def main(path, name):
-    suspended = Suspended.from_text(sys.stdin.read(), "0123456789abcdef0123456789abcdef")
-    with SqliteStore(path) as store:
-        try:
-            await suspended.decide([Decision.on(suspended.calls[0], name != "bob", by=name)], store)
-            print("first", name)
-        except AlreadyDecided as error:
-            print("after", error.first.by)
-
-anyio.run(main, *sys.argv[1:])
-"""
-
-
-def in_processes(path: Path, text: str, names: tuple[str, ...]) -> list[list[str]]:
-    """The words of several processes that decide at once, each under a name."""
-    command = [sys.executable, "-c", DECIDER, str(path)]
-    started = [
-        subprocess.Popen([*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for name in names
-    ]
-    return [one.communicate(text, timeout=60)[0].split() for one in started]
-
-
-async def test_of_processes_that_decide_at_once_one_is_the_first_and_the_others_are_told_whose_counts(
-    tmp_path: Path,
-) -> None:
-    suspended = await suspended_of()
-    said = in_processes(tmp_path / "calls.db", suspended.to_text(KEY), ("ann", "bob", "eve"))
-    (first,) = [name for what, name in said if what == "first"]
-    assert [name for what, name in said if what == "after"] == [first, first]
-    with SqliteStore(tmp_path / "calls.db") as store:
-        events, seen = await resumed(suspended, store)
-    assert [row[:2] for row in resolved(seen)] == [(first != "bob", (first,))]
-    assert outcomes(events) == {"a": "denied" if first == "bob" else "ok"}
 
 
 # -- the store --
@@ -589,99 +396,6 @@ async def test_a_state_is_read_only_for_those_it_belongs_to() -> None:
 # -- who decided, and when, wherever a run is shown --
 
 
-async def test_frames_recordings_spans_page_and_terminal_say_who_decided_and_when(tmp_path: Path) -> None:
-    path, watch, exporter, provider = tmp_path / "run.jsonl", Watch(), InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    suspended = await suspended_of(tools=[pay_much])
-    (call,) = suspended.calls
-    store = MemoryStore()
-    await suspended.decide([Decision.on(call, True, by="ann", at=1_700_000_000.0)], store)
-    await suspended.decide([Decision.on(call, True, by="bob\u202e", at=1_700_000_007.25, reason="as agreed")], store)
-    observers = [record(path), watch, Tracing(provider), cursor := Cursor()]
-    _, seen = await resumed(suspended, store, tools=[pay_much], observers=observers)
-    (asked,) = [event for event in seen if isinstance(event, ApprovalRequested)]
-    (event,) = [event for event in seen if isinstance(event, ApprovalResolved)]
-    assert (event.by, event.at, event.reason) == (("ann", "bob\u202e"), 1_700_000_007.25, "as agreed")
-    assert [one for one in Recording.read(path).events if isinstance(one, ApprovalResolved)] == [event]
-    (frame,) = [sent for sent in map(encode_event, seen) if sent is not None and sent[0] == "approval_resolved"]
-    assert (tuple(frame[1]["by"]), frame[1]["at"]) == (event.by, event.at)
-    assert encode_event(asked) is not None
-    assert "'requires': 2" in str(encode_event(asked))
-    (span,) = [one for one in exporter.get_finished_spans() if one.name == "streamtools.approval pay"]
-    assert (span.attributes or {})["streamtools.approval.by"] == event.by
-    words = "approved by ann and bob"
-    console = Console(width=200, record=True, file=io.StringIO())
-    show(watch.picture, console)
-    shown = console.export_text()
-    assert words in page(watch)
-    assert words in shown
-    assert "2023-11-14 22:13:27 UTC" in shown
-    assert "\u202e" not in shown
-    (boundary,) = [one for one in cursor.to_json()["boundaries"] if one["event"] == "ApprovalResolved"]
-    assert (boundary["by"], boundary["at"]) == (event.by, event.at)
-
-
-async def test_the_second_decider_is_told_in_whatever_way_the_run_is_entered() -> None:
-    suspended, store = await suspended_of(), MemoryStore()
-    await suspended.decide([Decision.on(suspended.calls[0], True, by="ann")], store)
-    decisions = [Decision.on(suspended.calls[0], False, by="bob")]
-    call = {"type": "tool_use", "id": "a", "name": "pay", "input": {"to": "x", "amount": 5}}
-    result = {"type": "tool_result", "tool_use_id": "a", "content": "it waits for an approval"}
-    messages = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
-
-    def step() -> Any:
-        return resume(suspended, tools=[pay], store=store, decisions=decisions)
-
-    def loop() -> Any:
-        wire = "anthropic.messages"
-        ask = pytest.fail
-        return agent_loop(ask, messages, tools=[pay], wire=wire, store=store, suspended=suspended, decisions=decisions)
-
-    async def entered(run: Any) -> None:
-        async with run as events:
-            _ = [event async for event in events]
-
-    async def opened(run: Any) -> None:
-        async with anyio.create_task_group() as group:
-            _ = [event async for event in run.open(group)]
-
-    async def awaited(run: Any) -> None:
-        await run
-
-    async def in_a_generator(run: Any) -> None:
-        async def events() -> Any:
-            async with run as block:
-                async for event in block:
-                    yield event
-
-        _ = [event async for event in events()]
-
-    async def in_a_thread(run: Any) -> None:
-        def read() -> None:
-            with run.sync() as events:
-                _ = list(events)
-
-        await anyio.to_thread.run_sync(read)
-
-    async def in_a_response(run: Any) -> None:
-        async def receive() -> Any:
-            await anyio.sleep_forever()
-
-        await EventStreamResponse(run)({"type": "http", "method": "POST", "headers": []}, receive, sent.append)  # type: ignore[arg-type]
-
-    sent: list[Any] = []
-    for make in (step, loop):
-        for way in (entered, awaited, in_a_generator, in_a_thread, in_a_response, opened):
-            if (make, way) == (loop, opened):
-                continue  # a run is not opened
-            with anyio.fail_after(30), pytest.raises((AlreadyDecided, BaseExceptionGroup)) as told:
-                await way(make())
-            error = told.value.exceptions[0] if isinstance(told.value, BaseExceptionGroup) else told.value
-            assert isinstance(error, AlreadyDecided), way.__name__
-            assert error.first.by == "ann"
-    assert (ran, sent) == ([], [])  # no response has begun, so the server may answer 409
-
-
 async def test_a_run_that_could_not_be_entered_for_its_decisions_does_nothing_more() -> None:
     suspended, store = await suspended_of(), MemoryStore()
     await suspended.decide([Decision.on(suspended.calls[0], True, by="ann")], store)
@@ -700,18 +414,3 @@ async def test_a_run_that_could_not_be_entered_for_its_decisions_does_nothing_mo
             await run.__aenter__()
         assert run.suspended == suspended  # to go on with, without decisions
     assert (loop.messages, ran) == (messages, [])
-
-
-async def test_a_block_that_is_left_behind_its_approval_loses_neither_the_call_nor_the_decision(tmp_path: Path) -> None:
-    for number in range(3):
-        ran.clear()
-        with SqliteStore(tmp_path / f"{number}.db") as store:
-            run = Trajectory(run_id="run", observers=())
-            async with pipeline(stream(anthropic(calls=[CALL])), tools=[pay], store=store, trajectory=run) as events:
-                _ = [event async for event in events]
-                assert events.approve("a", by="ann")
-                for _ in range(number):
-                    await anyio.lowlevel.checkpoint()
-            if events.suspended is not None:  # it had not begun
-                await resumed(events.suspended, store, approve=lambda request: True)
-        assert ran == ["x 5"]

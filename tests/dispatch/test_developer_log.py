@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
-from alone import run_alone
+from single_calls import run_alone
 from streams import chat, stream
 
-from streamtools import ToolError, pipeline, tool
+from streamtools import ToolError, Trajectory, pipeline, run_calls, tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
 SECRET = "4111-secret"
 
@@ -40,14 +41,39 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
 async def test_a_tools_exception_is_logged_with_its_type_and_frames_and_without_values(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    await run_alone(look_up, {"card": SECRET}, call_id="c1")
-    (text,) = logged(caplog)
-    first, *frames = text.splitlines()
-    assert first == "look_up: failed: KeyError (call c1)"
-    assert "raise KeyError(card)" in frames[-1]
-    assert "test_developer_log.py" in text
-    assert SECRET not in caplog.text
-    assert [record.levelno for record in caplog.records if record.name == "streamtools"] == [logging.ERROR]
+    run = Trajectory(run_id="r1", conversation_id="talk\nERROR forged")
+    for _ in range(2):
+        await run_calls([("c1", "look_up", {"card": SECRET})], [look_up], trajectory=run)
+    assert logged(caplog) == ["look_up: failed: KeyError (call c1)"] * 2
+    *_, record = (record for record in caplog.records if record.name == "streamtools")
+    shown = logging.Formatter("%(run_id)s %(conversation_id)s %(step)s %(call_id)s %(tool_name)s %(error_type)s")
+    first, *frames = shown.format(record).splitlines()
+    assert first == r"r1 talk\nERROR forged 1 c1 look_up KeyError"
+    assert frames[0] == "Traceback (most recent call last):"
+    assert frames[-2:] == ["    raise KeyError(card)", "KeyError"]
+    assert record.exc_info is not None
+    assert record.exc_info[1] is not None
+    assert SECRET not in caplog.text + repr(record.exc_info)
+    assert record.levelno == logging.ERROR
+
+
+async def test_records_that_a_program_makes_with_attributes_of_its_own_keep_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made = logging.getLogRecordFactory()
+
+    def make(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = made(*args, **kwargs)
+        record.run_id = "the program's"
+        return record
+
+    logging.setLogRecordFactory(make)
+    try:
+        seen = await run_alone(look_up, {"card": SECRET}, call_id="c1")
+    finally:
+        logging.setLogRecordFactory(made)
+    (record,) = [one for one in caplog.records if one.name == "streamtools"]
+    assert (seen.outcome, vars(record)["run_id"], vars(record)["call_id"]) == ("failed", "the program's", "c1")
 
 
 async def test_with_the_switch_for_debugging_the_exceptions_text_is_logged_too(
@@ -65,8 +91,6 @@ async def test_an_error_for_the_model_is_no_fault_and_is_not_logged(caplog: pyte
 
 
 async def test_a_hook_that_raises_is_logged_as_its_tool_is(caplog: pytest.LogCaptureFixture) -> None:
-    async with pipeline(stream(chat(calls=[("c1", "gated", '{"card": "x"}')])), tools=[gated]) as events:
-        async for _ in events:
-            pass
+    await pipeline(stream(chat(calls=[("c1", "gated", '{"card": "x"}')])), tools=[gated])
     (text,) = logged(caplog)
-    assert text.startswith("gated: failed: KeyError (call c1)\n")
+    assert text == "gated: failed: KeyError (call c1)"

@@ -18,25 +18,16 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import SecretStr
+from ran import ran
 from rich.console import Console
 from streams import chat, sse, stream
-from test_decisions import CALL, KEY, nothing_ran, pay, ran, suspended_of
+from test_decisions import CALL, KEY, pay, suspended_of
 
-from streamtools import (
-    ApprovalRequested,
-    Decision,
-    Suspended,
-    agent_loop,
-    pipeline,
-    resume,
-    run_calls,
-    tool,
-)
+from streamtools import ApprovalRequested, Decision, Suspended, agent_loop, pipeline, resume, run_calls, tool
 from streamtools.content import AnsweredLater, Text, ToolResult
-from streamtools.dispatch import CallAnswer, Journal, MemoryStore, SqliteStore
+from streamtools.dispatch import CallAnswer, MemoryStore, SqliteStore
 from streamtools.errors import AlreadyDecided, DecisionError, InvalidArguments, LocalProtocolError
-from streamtools.events import AnswerRequested, ApprovalResolved, Event, ToolStarted
-from streamtools.history import lint
+from streamtools.events import AnswerRequested, ApprovalResolved, Event
 from streamtools.integrations import encode_event
 from streamtools.privacy import redact_secrets
 from streamtools.provenance import only_from_user
@@ -45,13 +36,10 @@ from streamtools.telemetry import Tracing
 from streamtools.view import Watch, page
 from streamtools.view.terminal import show
 
-__all__ = ["nothing_ran"]  # a fixture
-
 pytestmark = pytest.mark.anyio
 
 EDITS = {"to": "x", "amount": 3}
 NOTE = 'Note: a person approved this call with other arguments than yours: {"to": "x", "amount": 3}'
-WIRE = "openai.chat_completions"
 
 
 async def resumed(suspended: Suspended, store: Any, *decisions: Decision, tools: Any = (pay,), **options: Any) -> Any:
@@ -168,17 +156,6 @@ async def test_a_call_that_ran_with_edits_has_its_end_whatever_the_rules_are_tod
             assert (again.outcome, again.recorded, ran) == ("ok", True, ["x 3"]), (operation, tools)
 
 
-async def test_an_edited_call_is_the_operation_of_its_edits() -> None:
-    store, tools = MemoryStore(), [replace(pay, operation=("to", "amount"))]
-    suspended = await suspended_of(CALL, ("b", "pay", '{"to": "x", "amount": 3}'))
-    a, b = suspended.calls
-    seen, _ = await resumed(suspended, store, edited(a), tools=tools)
-    again, _ = await resumed(suspended, store, Decision.on(b, True), tools=tools)
-    assert (seen.outcome, again.outcome, ran) == ("ok", "ok", ["x 3"])
-    seen, _ = await resumed(suspended, store, tools=tools)
-    assert seen.model_content == f"paid x\n\n{NOTE}"
-
-
 # -- what edits may not do --
 
 
@@ -215,37 +192,6 @@ async def test_a_policy_judges_edits_as_the_arguments_of_the_model() -> None:
         )
         (seen,) = turn.observations
         assert (seen.outcome, ran) == (outcome, [f"{to} 1"] if outcome == "ok" else [])
-
-
-async def test_an_edited_call_conflicts_by_its_edits() -> None:
-    order: list[str] = []
-    free = anyio.Event()
-
-    @tool(effect="once", conflict_key="path")
-    async def write(path: str) -> str:
-        """Write."""
-        order.append(f"write {path}")
-        await free.wait()
-        order.append("written")
-        return "done"
-
-    @tool(needs_approval=True, conflict_key="path")
-    async def remove(path: str) -> str:
-        """Remove."""
-        order.append(f"remove {path}")
-        return "gone"
-
-    calls = [("w", "write", '{"path": "a"}'), ("r", "remove", '{"path": "b"}')]
-    with anyio.fail_after(30):
-        async with pipeline(stream(chat(calls=calls)), tools=[write, remove]) as events:
-            async for event in events:
-                if isinstance(event, ApprovalRequested):
-                    events.approve(event, arguments={"path": "a"})
-                if isinstance(event, ApprovalResolved):
-                    for _ in range(20):
-                        await anyio.lowlevel.checkpoint()
-                    free.set()
-    assert order == ["write a", "written", "remove a"]
 
 
 def test_a_decision_takes_only_json_as_edits() -> None:
@@ -337,65 +283,17 @@ async def test_calls_done_outside_and_answered_later_keep_their_edits() -> None:
         assert ran == ([] if one is elsewhere else ["x 3"])
 
 
-def test_a_run_with_a_journal_goes_on_with_edits_from_elsewhere_also_after_a_crash(tmp_path: Path) -> None:
-    async def case(folder: Path) -> None:
-        ran.clear()
-        bodies = [chat(calls=[CALL]), chat(["Paid."], finish="stop")]
-        asked: list[Any] = []
-        crashes = True
-
-        @tool(name="pay", needs_approval=True, effect="idempotent")
-        async def crashing(to: str, amount: int = 1) -> str:
-            """Pay."""
-            ran.append(f"{to} {amount}")
-            if crashes:
-                await anyio.sleep_forever()
-            return f"paid {to}"
-
-        async def ask(messages: list[Any], tools: Any) -> Any:
-            asked.append(messages)
-            for chunk in bodies[len(asked) - 1]:
-                await anyio.lowlevel.checkpoint()
-                yield chunk
-
-        def run() -> Any:
-            history: list[Any] = [{"role": "user", "content": "Pay."}]
-            return agent_loop(ask, history, tools=[crashing], wire=WIRE, journal=folder / "runs.db", run_id="r")
-
-        async with run() as first:
-            _ = [event async for event in first]
-        journal = Journal(folder / "runs.db")
-        waiting = await journal.suspended("r")
-        assert waiting is not None
-        await journal.decide("r", edited(waiting.calls[0]))
-        with pytest.raises(AlreadyDecided):
-            await journal.decide("r", edited(waiting.calls[0], {"to": "y"}))
-        async with run() as second:
-            async for event in second:
-                if isinstance(event, ToolStarted):
-                    break  # in the middle of the call, as far as the journal sees
-        crashes = False
-        async with run() as third:
-            events = [event async for event in third]
-        assert third.outcome in ("answered", "suspended")
-        if third.outcome == "suspended":  # its end is not known
-            with SqliteStore(folder / "runs.db") as store:
-                await store.settle(str(third.unsettled[0].idempotency_key), None)
-            async with run() as third:
-                events = [event async for event in third]
-        assert third.outcome == "answered"
-        assert ran == ["x 3", "x 3"]
-        assert resolved(events) == [(True, ("ann",), EDITS)]
-        assert lint(third.messages, WIRE) == []
-        (content,) = [one["content"] for one in third.messages if one["role"] == "tool"]
-        assert content == f"paid x\n\n{NOTE}"
-        async with run() as again:
-            _ = [event async for event in again]
-        assert (again.messages, ran, len(asked)) == (third.messages, ["x 3"] * 2, 2)
-
-    for backend in ("asyncio", "trio"):
-        (tmp_path / backend).mkdir()
-        anyio.run(case, tmp_path / backend, backend=backend)
+async def test_a_call_that_its_provider_runs_takes_no_edits() -> None:
+    item = {"type": "mcp_approval_request", "id": "a", "name": "send", "server_label": "s", "arguments": "{}"}
+    events = [
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": [item]}},
+    ]
+    turn = await pipeline(stream(sse(events)), tools=[pay], approve=lambda asked: edited(asked, {"to": "x"}))
+    (seen,) = turn.observations
+    assert seen.outcome == "denied"
+    assert "the provider runs this call" in seen.model_content
+    assert [one["approve"] for one in turn.messages() if one["type"] == "mcp_approval_response"] == [False]
 
 
 async def test_frames_recordings_page_and_terminal_show_edits_and_spans_only_that_there_are_some(
@@ -420,6 +318,9 @@ async def test_frames_recordings_page_and_terminal_show_edits_and_spans_only_tha
     show(watch.picture, console)
     assert words in console.export_text()
     assert words in page(watch)
+
+
+WIRE = "openai.chat_completions"
 
 
 async def test_a_journaled_call_runs_with_the_edits_on_record_also_if_its_tool_needs_no_approval_today(
@@ -447,16 +348,3 @@ async def test_a_journaled_call_runs_with_the_edits_on_record_also_if_its_tool_n
                 _ = [event async for event in second]
         assert ran == ["x 3"]
         assert [one["content"] for one in second.messages if one["role"] == "tool"] == [f"paid x\n\n{NOTE}"]
-
-
-async def test_a_call_that_its_provider_runs_takes_no_edits() -> None:
-    item = {"type": "mcp_approval_request", "id": "a", "name": "send", "server_label": "s", "arguments": "{}"}
-    events = [
-        {"type": "response.output_item.done", "output_index": 0, "item": item},
-        {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": [item]}},
-    ]
-    turn = await pipeline(stream(sse(events)), tools=[pay], approve=lambda asked: edited(asked, {"to": "x"}))
-    (seen,) = turn.observations
-    assert seen.outcome == "denied"
-    assert "the provider runs this call" in seen.model_content
-    assert [one["approve"] for one in turn.messages() if one["type"] == "mcp_approval_response"] == [False]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -115,16 +113,3 @@ def test_one_that_ends_while_it_is_looked_at_is_passed_over(account: Account) ->
     account.says(9, MARKED)
     assert account.look() is False
     assert account.killed == [9]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells a process's environment")
-def test_a_real_process_without_an_environment_is_settled(account: Account) -> None:
-    program = [sys.executable, "-c", "print(flush=True); input()"]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={}) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        (account.proc / str(process.pid)).symlink_to(f"/proc/{process.pid}")
-        assert (account.proc / str(process.pid) / "environ").read_bytes() == b""
-        assert account.look() is False
-        process.communicate(b"\n")
-    assert process.returncode == 0

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 import anyio
 import pytest
 from decisions import decisions_on
+from profiles import every
+from ran import ran
 
-from streamtools import Deny, Observation, ToolError, Trajectory, Turn, agent_loop, resume, run_calls, tool
-from streamtools.content import Text, ToolResult
+from streamtools import Deny, Observation, ToolError, Trajectory, resume, run_calls, tool
 from streamtools.dispatch import MemoryStore
 from streamtools.errors import InvalidArguments, LocalProtocolError, ToolFailed
 from streamtools.events import ToolStarted
 from streamtools.tools import RunCall, ToolCallRequest
 
 pytestmark = pytest.mark.anyio
-
-ran: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def _nothing_ran() -> None:
-    ran.clear()
 
 
 @tool(effect="pure")
@@ -93,20 +86,6 @@ async def test_a_value_that_is_returned_without_running_is_the_calls_and_nothing
     assert not any(isinstance(event, ToolStarted) for event in seen)
 
 
-async def test_a_cache_serves_the_second_call() -> None:
-    kept: dict[str, Any] = {}
-
-    async def cached(call: ToolCallRequest, run: RunCall) -> Any:
-        key = f"{call.tool_name} {sorted(call.arguments.items())}"
-        if key not in kept:
-            kept[key] = await run()
-        return kept[key]
-
-    await one(ADD, [add], middleware=cached)
-    seen = await one([("c2", "add", {"b": 2, "a": 1})], [add], middleware=cached)
-    assert (seen.value, ran) == (3, [(1, 2)])
-
-
 async def test_other_arguments_are_validated_again_and_are_those_of_the_record() -> None:
     async def more(call: ToolCallRequest, run: RunCall) -> Any:
         return await run({**call.arguments, "b": 10})
@@ -121,28 +100,6 @@ async def test_other_arguments_are_validated_again_and_are_those_of_the_record()
     assert (seen.outcome, isinstance(seen.error, InvalidArguments), ran) == ("failed", True, [(1, 10)])
 
 
-async def test_other_arguments_may_be_values_of_the_tools_own_types() -> None:
-    @tool(effect="pure")
-    def wait(day: dt.date) -> str:
-        """Wait."""
-        return f"{day:%d.%m.}"
-
-    async def later(call: ToolCallRequest, run: RunCall) -> Any:
-        return await run({"day": dt.date(2026, 12, 24)})
-
-    assert (await one([("c1", "wait", {"day": "2026-01-01"})], [wait], middleware=later)).value == "24.12."
-
-
-async def test_an_inner_middleware_sees_the_arguments_of_the_outer_one() -> None:
-    async def outer(call: ToolCallRequest, run: RunCall) -> Any:
-        return await run({"a": 5, "b": 5})
-
-    async def inner(call: ToolCallRequest, run: RunCall) -> Any:
-        return await run({**call.arguments, "b": 1})
-
-    assert (await one(ADD, [add], middleware=[outer, inner])).value == 6
-
-
 async def test_deny_is_a_denial_as_an_approvers() -> None:
     async def guarded(call: ToolCallRequest, run: RunCall) -> Any:
         return await run() if call.arguments["a"] > 1 else Deny("too small")
@@ -150,16 +107,6 @@ async def test_deny_is_a_denial_as_an_approvers() -> None:
     seen = await one(ADD, [add], middleware=guarded)
     assert (seen.outcome, ran) == ("denied", [])
     assert "too small" in seen.model_content
-
-
-async def test_a_call_that_has_run_is_not_denied() -> None:
-    async def late(call: ToolCallRequest, run: RunCall) -> Any:
-        await run()
-        return Deny("oh")
-
-    seen = await one(ADD, [add], middleware=late)
-    assert (seen.outcome, ran) == ("failed", [(1, 2)])
-    assert "denied after it had run" in seen.model_content
 
 
 async def test_a_tools_failure_comes_out_of_run_and_may_be_replaced_or_let_through() -> None:
@@ -195,20 +142,6 @@ async def test_a_tools_failure_comes_out_of_run_and_may_be_replaced_or_let_throu
     assert (await one(calls, [fail], middleware=swallowed)).outcome == "failed"
 
 
-async def test_middleware_that_raises_fails_the_call_with_its_exception_a_property_away() -> None:
-    async def broken(call: ToolCallRequest, run: RunCall) -> Any:
-        raise LookupError("no table")
-
-    seen = await one(ADD, [add], middleware=broken)
-    assert (seen.outcome, type(seen.exception), ran) == ("failed", LookupError, [])
-    assert "no table" not in seen.model_content
-
-    async def told(call: ToolCallRequest, run: RunCall) -> Any:
-        raise ToolError("closed on Sundays")
-
-    assert "closed on Sundays" in (await one(ADD, [add], middleware=told)).model_content
-
-
 async def test_middleware_that_neither_runs_nor_returns_is_named() -> None:
     async def forgetful(call: ToolCallRequest, run: RunCall) -> None:
         run
@@ -233,7 +166,7 @@ async def test_a_call_is_run_once() -> None:
     assert problems == ["add, call c1: it was run already; its tool's retries= run it again"]
 
 
-async def test_retries_and_the_timeout_are_inside() -> None:
+async def test_retries_are_inside() -> None:
     tries: list[int] = []
 
     async def counted(call: ToolCallRequest, run: RunCall) -> Any:
@@ -251,23 +184,8 @@ async def test_retries_and_the_timeout_are_inside() -> None:
     seen = await one([("c1", "flaky", {})], [flaky], middleware=counted)
     assert (seen.value, seen.attempts, tries) == ("at last", 3, [0])
 
-    @tool(effect="pure", timeout=0.01)
-    async def slow() -> str:
-        """Sleep."""
-        await anyio.sleep_forever()
-        return ""
 
-    async def instead(call: ToolCallRequest, run: RunCall) -> Any:
-        try:
-            return await run()
-        except ToolError as error:
-            return f"gave up: {type(error).__name__}"
-
-    assert (await one([("c1", "slow", {})], [slow], middleware=instead)).value == "gave up: ToolTimeout"
-    assert (await one([("c1", "slow", {})], [slow], middleware=counted)).outcome == "timed_out"
-
-
-@pytest.mark.parametrize("where", ["before", "inside", "behind"])
+@every("where", ["before", "inside", "behind"])
 async def test_a_call_that_is_cancelled_ends_its_middleware(where: str) -> None:
     closed: list[str] = []
     reached = anyio.Event()
@@ -308,24 +226,6 @@ async def test_a_call_that_is_cancelled_ends_its_middleware(where: str) -> None:
     assert seen.outcome == ("ok" if where == "behind" else "cancelled")
 
 
-async def test_leaving_the_block_ends_middleware() -> None:
-    closed: list[bool] = []
-    reached = anyio.Event()
-
-    async def waits(call: ToolCallRequest, run: RunCall) -> Any:
-        reached.set()
-        try:
-            await anyio.sleep_forever()
-        finally:
-            closed.append(True)
-
-    async with run_calls(ADD, [add], middleware=waits) as events:
-        await anext(events)
-        await reached.wait()
-    assert [seen.outcome for seen in events.turn.observations] == ["cancelled"]
-    assert (closed, ran) == ([True], [])
-
-
 async def test_a_store_keeps_what_the_tool_returned_and_middleware_sees_what_is_on_record() -> None:
     @tool
     async def buy(item: str) -> str:
@@ -359,11 +259,10 @@ async def test_a_call_that_was_approved_keeps_its_arguments() -> None:
     run = run_calls(calls, [pay], store=(store := MemoryStore()), identity="r")
     await run
     assert run.suspended is not None
-    async with resume(
+    turn = await resume(
         run.suspended, tools=[pay], store=store, decisions=decisions_on(run.suspended, {"c1": True}), middleware=more
-    ) as events:
-        await events.finish()
-    assert ([seen.outcome for seen in events.turn.observations], ran) == (["failed"], [])
+    )
+    assert ([seen.outcome for seen in turn.observations], ran) == (["failed"], [])
 
 
 async def test_other_arguments_may_not_name_another_thing_to_work_on() -> None:
@@ -385,24 +284,6 @@ async def test_other_arguments_may_not_name_another_thing_to_work_on() -> None:
     assert (await one(calls, [write], middleware=changed)).value == "written"
 
 
-async def test_a_tools_own_words_for_the_model_go_through_middleware() -> None:
-    @tool(effect="pure")
-    async def look() -> Any:
-        """Look."""
-        return ToolResult(blocks=[Text("seen")], value=7)
-
-    passed: list[Any] = []
-
-    async def watched(call: ToolCallRequest, run: RunCall) -> Any:
-        value = await run()
-        passed.append(value)
-        return value
-
-    seen = await one([("c1", "look", {})], [look], middleware=watched)
-    assert (seen.value, seen.model_content, seen.result is not None) == (7, "seen", True)
-    assert isinstance(passed[0], ToolResult)
-
-
 async def test_a_value_from_middleware_is_checked_as_the_tools_own() -> None:
     @tool(effect="pure", output_schema=True)
     async def count() -> int:
@@ -416,49 +297,11 @@ async def test_a_value_from_middleware_is_checked_as_the_tools_own() -> None:
     assert (seen.outcome, type(seen.error).__name__) == ("failed", "InvalidResult")
 
 
-async def test_an_executor_is_given_the_other_arguments() -> None:
-    given: list[Any] = []
-
-    class Elsewhere:
-        async def run(self, call: Any, begin: Any, emit: Any, /) -> Any:
-            await begin()
-            given.append(call.arguments)
-            return "elsewhere"
-
-    async def more(call: ToolCallRequest, run: RunCall) -> Any:
-        return await run({**call.arguments, "b": 10})
-
-    seen = await one(ADD, [add], middleware=more, executor=Elsewhere())
-    assert (seen.value, given) == ("elsewhere", [{"a": 1, "b": 10}])
-
-
-async def test_a_loop_has_middleware_in_every_step() -> None:
-    called: list[int] = []
-    call = {"index": 0, "id": "c1", "function": {"name": "add", "arguments": '{"a": 1}'}}
-    steps = [
-        [{"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}],
-        [{"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}],
-        [{"choices": [{"index": 0, "delta": {"content": "done"}, "finish_reason": "stop"}]}],
-    ]
-
-    async def ask(messages: Any, tools: Any) -> Any:
-        return steps.pop(0)
-
-    async def middleware(call: ToolCallRequest, run: RunCall) -> Any:
-        called.append(call.step)
-        return await run()
-
-    turn: Turn = await agent_loop(
-        ask, [{"role": "user", "content": "?"}], tools=[add], middleware=middleware, wire="openai.chat_completions"
-    )
-    assert (turn.text, called) == ("done", [0, 1])
-
-
 async def sync_like(call: ToolCallRequest, run: RunCall) -> Any:
     return await run()
 
 
-@pytest.mark.parametrize("given", [lambda call, run: None, "around", [sync_like, 5]])
+@every("given", [lambda call, run: None, "around", [sync_like, 5]])
 def test_what_is_no_middleware_is_refused_with_what_to_write(given: Any) -> None:
     with pytest.raises(TypeError, match=r"middleware: .* is no middleware; write async def .*\(call, run\)"):
         run_calls(ADD, [add], middleware=given)
@@ -474,20 +317,6 @@ def test_a_tools_middleware_is_checked_where_it_is_defined() -> None:
             """Act."""
 
 
-async def test_middleware_may_be_an_object() -> None:
-    class Log:
-        def __init__(self) -> None:
-            self.names: list[str] = []
-
-        async def __call__(self, call: ToolCallRequest, run: RunCall) -> Any:
-            self.names.append(call.tool_name)
-            return await run()
-
-    log = Log()
-    await one(ADD, [add], middleware=log)
-    assert log.names == ["add"]
-
-
 async def test_a_failure_of_middleware_is_no_reason_to_retry() -> None:
     @tool(effect="pure", retries=3, retry_delay_s=0.001)
     async def act() -> str:
@@ -501,3 +330,31 @@ async def test_a_failure_of_middleware_is_no_reason_to_retry() -> None:
 
     seen = await one([("c1", "act", {})], [act], middleware=broken)
     assert (seen.outcome, seen.attempts, ran) == ("failed", 1, [1])
+
+
+async def test_a_call_that_has_run_is_not_denied() -> None:
+    async def late(call: ToolCallRequest, run: RunCall) -> Any:
+        await run()
+        return Deny("oh")
+
+    seen = await one(ADD, [add], middleware=late)
+    assert (seen.outcome, ran) == ("failed", [(1, 2)])
+    assert "denied after it had run" in seen.model_content
+
+
+async def test_leaving_the_block_ends_middleware() -> None:
+    closed: list[bool] = []
+    reached = anyio.Event()
+
+    async def waits(call: ToolCallRequest, run: RunCall) -> Any:
+        reached.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            closed.append(True)
+
+    async with run_calls(ADD, [add], middleware=waits) as events:
+        await anext(events)
+        await reached.wait()
+    assert [seen.outcome for seen in events.turn.observations] == ["cancelled"]
+    assert (closed, ran) == ([True], [])

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -19,10 +20,11 @@ import trio
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from profiles import every, thorough_unless
 from streams import anthropic, chat, hanging, stream
 from telemetry.scripted import capturing
 
-from streamtools import Event, Limits, Observation, ToolError, Turn, pipeline, tool
+from streamtools import ApprovalRequested, Event, Limits, Observation, ToolError, Turn, pipeline, tool
 from streamtools.dispatch.in_process import abandoned_threads
 from streamtools.events import StreamWarning, ToolStarted
 
@@ -33,9 +35,7 @@ async def turn_of(tools: list[Any], **options: Any) -> Turn:
     """A turn that calls each of them once, without arguments."""
     body = chat(calls=[(made.name, made.name, "{}") for made in tools])
     with anyio.fail_after(30):
-        async with pipeline(stream(body), tools=tools, **options) as events:
-            _ = [event async for event in events]
-    return events.turn
+        return await pipeline(stream(body), tools=tools, **options)
 
 
 @tool(effect="pure")
@@ -78,37 +78,133 @@ def cancellations() -> BaseException:
     return BaseExceptionGroup("outer", [cancellation(), inner])
 
 
+class Panic(BaseException):
+    """As native code panics: PyO3's PanicException is no Exception."""
+
+
 RAISED: dict[str, Any] = {
     "exit": lambda: SystemExit(3),
     "exit in a group": lambda: BaseExceptionGroup("all", [SystemExit(3)]),
     "cancelled": cancellation,
     "cancelled in groups": cancellations,
+    "panic": lambda: Panic("secret"),
+    "generator exit": GeneratorExit,
+    "asyncio's cancellation": asyncio.CancelledError,
+    "all in a group": lambda: BaseExceptionGroup("all", [Panic(), GeneratorExit(), ValueError(), cancellation()]),
 }
 
 
-@pytest.mark.parametrize("what", RAISED)
-async def test_what_would_end_everything_ends_its_call(what: str) -> None:
-    turn = await turn_of([raising(RAISED[what], sync=False), sibling])
+@every("what, sync", [(what, sync) for what in RAISED for sync in (False, True) if not (sync and "cancel" in what)])
+async def test_what_would_end_everything_ends_its_call(what: str, sync: bool) -> None:
+    if sync and "group" in what and what != "exit in a group":
+        return  # a cancellation of trio's cannot be made in a thread
+    turn = await turn_of([raising(RAISED[what], sync=sync), sibling])
     assert [seen.outcome for seen in turn.observations] == ["failed", "ok"]
     assert turn.observations[0].model_content.startswith("Error: the tool bad raised ")
     assert "secret" not in turn.observations[0].model_content
     assert turn.complete
 
 
-@pytest.mark.parametrize("what", ["exit", "exit in a group"])
-async def test_what_would_end_everything_ends_its_call_in_a_thread_too(what: str) -> None:
-    turn = await turn_of([raising(RAISED[what], sync=True), sibling])
-    assert [seen.outcome for seen in turn.observations] == ["failed", "ok"]
+paid: list[str] = []
 
 
-async def test_sys_exit_is_named_for_the_model() -> None:
-    @tool(effect="pure")
-    def leave() -> str:
-        """Leave."""
-        sys.exit("secret")
+@tool(effect="once")
+async def pay() -> str:
+    """Pay, beside a call that fails."""
+    for _ in range(10):
+        await anyio.lowlevel.checkpoint()
+    paid.append("paid")
+    return "paid"
 
-    turn = await turn_of([leave])
-    assert turn.observations[0].model_content == "Error: the tool leave raised SystemExit"
+
+class Raises:
+    """An observer that raises as it sees an event, or around a tool."""
+
+    def __init__(self, make: Any, *, around: bool) -> None:
+        self.make, self.around = make, around
+        self.event_types = frozenset() if around else frozenset({ToolStarted})
+
+    def on_event(self, event: Event) -> None:
+        raise self.make()
+
+    def around_tool(self, call_id: str) -> None:
+        if self.around:
+            raise self.make()
+
+
+def refusing(make: Any, where: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Options of a tool and of a pipeline with code that raises there, and the outcome of the call."""
+
+    def plain(*given: Any) -> Any:
+        raise make()
+
+    async def around(call: Any, run: Any) -> Any:
+        if where == "after the tool":
+            await run()
+        raise make()
+
+    async def approver(request: ApprovalRequested) -> bool:
+        await anyio.lowlevel.checkpoint()
+        raise make()
+
+    options: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+        "middleware": ({"middleware": around}, {}, "failed"),
+        "after the tool": ({"middleware": around}, {}, "failed"),
+        "check": ({"check": plain}, {}, "invalid"),
+        "validator": ({"validator": SimpleNamespace(name="mine", validate=plain)}, {}, "invalid"),
+        "needs_approval": ({"needs_approval": plain}, {}, "failed"),
+        "approver": ({"needs_approval": True}, {"approve": plain}, "denied"),
+        "async approver": ({"needs_approval": True}, {"approve": approver}, "denied"),
+        "conflict_key": ({"conflict_key": plain}, {}, "failed"),
+        "policy": ({"policy": plain}, {"request": {"messages": []}}, "failed"),
+        "observer": ({}, {"observers": [Raises(make, around=False)]}, "ok"),
+        "observer around the tool": ({}, {"observers": [Raises(make, around=True)]}, "ok"),
+    }
+    return options[where]
+
+
+WHERE = (
+    "middleware", "after the tool", "check", "validator", "needs_approval", "approver", "async approver",
+    "conflict_key", "policy", "observer", "observer around the tool",
+)  # fmt: skip
+
+
+PAIRS = [(where, what) for where in WHERE for what in RAISED]
+
+
+@every(
+    "where, what",
+    thorough_unless(lambda pair: (PAIRS.index(pair) % len(RAISED)) in (0, WHERE.index(pair[0]) % 8), PAIRS),
+)
+async def test_what_a_users_code_raises_around_a_call_ends_no_payment_beside_it(where: str, what: str) -> None:
+    of_tool, of_pipeline, outcome = refusing(RAISED[what], where)
+
+    @tool(effect="pure", **of_tool)
+    async def bad() -> str:
+        """Work."""
+        return "fine"
+
+    paid.clear()
+    turn = await turn_of([bad, pay], **of_pipeline)
+    assert [seen.outcome for seen in turn.observations] == [outcome, "ok"]
+    assert paid == ["paid"]
+    assert turn.complete
+
+
+@every("where", [where for where in WHERE if where != "validator"])
+async def test_an_interrupt_is_let_out_wherever_it_is_raised(where: str, anyio_backend_name: str) -> None:
+    if anyio_backend_name == "asyncio":
+        pytest.skip("asyncio raises a task's interrupt out of the loop itself")
+    of_tool, of_pipeline, _ = refusing(KeyboardInterrupt, where)
+
+    @tool(effect="pure", **of_tool)
+    async def bad() -> str:
+        """Work."""
+        return "fine"
+
+    with pytest.raises(BaseException) as caught:
+        await turn_of([bad], **of_pipeline)
+    assert isinstance(caught.value, KeyboardInterrupt) or caught.group_contains(KeyboardInterrupt)
 
 
 # -- errors without words ---------------------------------------------------------------------------------------------
@@ -124,9 +220,9 @@ class WordlessToolError(ToolError):
         raise RuntimeError("no words")
 
 
-@pytest.mark.parametrize("captured", [False, True], ids=["plain", "captured"])
-@pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])
-@pytest.mark.parametrize("kind", [Wordless, WordlessToolError])
+@every("captured", [False, True])
+@every("sync", [False, True])
+@every("kind", [Wordless, WordlessToolError])
 async def test_an_error_that_has_no_words_is_a_failure_that_names_its_type(
     kind: type[Exception], sync: bool, captured: bool
 ) -> None:
@@ -158,10 +254,8 @@ def peak_mib():
         return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
 
 VALUES = {
-    "text": lambda: "x" * 300_000_000,
     "texts": lambda: {"all": ["\\u00e9" * 150_000_000]},
     "bytes": lambda: b"x" * 300_000_000,
-    "numbers": lambda: [1] * 10_000_000,
     "numbers by name": lambda: dict.fromkeys(range(2_000_000), 1),
     "endless": endless,
 }
@@ -200,7 +294,7 @@ anyio.run(main, sys.argv[1], backend=sys.argv[2])
 @pytest.mark.thorough
 @pytest.mark.costly
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads its peak of memory there")
-@pytest.mark.parametrize("what", ["text", "texts", "bytes", "numbers", "numbers by name", "endless"])
+@every("what", ["texts", "bytes", "numbers by name", "endless"])
 async def test_a_huge_result_costs_no_more_than_what_is_kept_of_it(what: str, anyio_backend_name: str) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with anyio.fail_after(120):
@@ -214,8 +308,7 @@ async def test_a_huge_result_costs_no_more_than_what_is_kept_of_it(what: str, an
     assert ticks > 0
 
 
-@pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])
-async def test_a_generator_that_never_yields_is_timed_out_and_the_loop_goes_on(sync: bool) -> None:
+async def test_a_generator_that_never_yields_is_timed_out_and_the_loop_goes_on() -> None:
     release, ticks = threading.Event(), 0
 
     def silent() -> Iterator[str]:
@@ -223,18 +316,10 @@ async def test_a_generator_that_never_yields_is_timed_out_and_the_loop_goes_on(s
             pass
         yield from ()
 
-    if sync:
-
-        @tool(effect="pure", timeout=0.5, require_hints=False)
-        def give():
-            """Give."""
-            return silent()
-    else:
-
-        @tool(effect="pure", timeout=0.5, require_hints=False)
-        async def give():
-            """Give."""
-            return silent()
+    @tool(effect="pure", timeout=0.5, require_hints=False)
+    async def give():
+        """Give."""
+        return silent()
 
     async def tick() -> None:
         nonlocal ticks
@@ -288,17 +373,6 @@ async def test_an_async_tool_that_blocks_the_event_loop_is_told_of(
     assert record.startswith(f"{think.name}: kept the event loop from running for 0.")
 
 
-async def test_a_tool_that_waits_for_long_does_not_block() -> None:
-    @tool(effect="pure")
-    async def wait() -> str:
-        """Wait."""
-        await anyio.sleep(0.3)
-        return "waited"
-
-    turn = await turn_of([wait])
-    assert turn.warnings == ()
-
-
 # -- cleaning up ------------------------------------------------------------------------------------------------------
 
 WAYS = ["timeout", "cancelled", "left", "closed", "failed"]
@@ -327,8 +401,9 @@ async def ended(way: str, made: Any, **options: Any) -> Turn:
     return events.turn
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_rollback_in_a_tools_finally_is_awaited(way: str) -> None:
+@every("way", WAYS)
+@every("is_long", [False, True])
+async def test_a_rollback_in_a_tools_finally_is_awaited_and_cut_after_the_grace(way: str, is_long: bool) -> None:
     steps: list[str] = []
 
     @tool(effect="once", timeout=0.05 if way == "timeout" else None)
@@ -337,37 +412,19 @@ async def test_a_rollback_in_a_tools_finally_is_awaited(way: str) -> None:
         try:
             await anyio.sleep_forever()
         finally:
-            for step in ("one", "two"):
-                await anyio.sleep(0.01)
-                steps.append(step)
-        return "never"
-
-    turn = await ended(way, work, start="early")
-    assert steps == ["one", "two"]
-    assert [seen.outcome for seen in turn.observations] == ["timed_out" if way == "timeout" else "cancelled"]
-    assert turn.warnings == ()
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_rollback_that_takes_too_long_is_cut_after_the_grace(way: str) -> None:
-    steps: list[str] = []
-
-    @tool(effect="once", timeout=0.05 if way == "timeout" else None)
-    async def work() -> str:
-        """Work, and roll back for ever."""
-        try:
-            await anyio.sleep_forever()
-        finally:
             steps.append("began")
             try:
-                await anyio.sleep_forever()
-            finally:
+                await (anyio.sleep_forever() if is_long else anyio.sleep(0.01))
+                steps.append("ended")
+            except BaseException:
                 steps.append("was cut")
+                raise
         return "never"
 
-    turn = await ended(way, work, start="early", limits=Limits(cancel_grace=0.05))
-    assert steps == ["began", "was cut"]
+    turn = await ended(way, work, start="early", limits=Limits(cancel_grace=0.05) if is_long else Limits())
+    assert steps == ["began", "was cut" if is_long else "ended"]
     assert [seen.outcome for seen in turn.observations] == ["timed_out" if way == "timeout" else "cancelled"]
+    assert is_long or turn.warnings == ()
 
 
 async def test_scopes_and_groups_within_a_tool_work_as_anywhere() -> None:
@@ -401,20 +458,6 @@ async def test_scopes_and_groups_within_a_tool_work_as_anywhere() -> None:
     assert found == ["child", "late"]
 
 
-async def test_a_scope_of_the_tools_own_that_was_cancelled_is_no_reason_to_cut_what_follows() -> None:
-    @tool(effect="pure")
-    async def work() -> str:
-        """Give something up, and go on for longer than a cleanup may take."""
-        for _ in range(3):
-            with anyio.move_on_after(0.01):
-                await anyio.sleep_forever()
-            await anyio.sleep(0.1)
-        return "back"
-
-    turn = await turn_of([work], limits=Limits(cancel_grace=0.05))
-    assert [seen.value for seen in turn.observations] == ["back"]
-
-
 async def test_a_cancellation_that_comes_while_a_scope_of_the_tools_own_is_cancelled_is_not_lost() -> None:
 
     @tool(effect="pure")
@@ -433,60 +476,4 @@ async def test_a_cancellation_that_comes_while_a_scope_of_the_tools_own_is_cance
     with anyio.fail_after(30):
         async with pipeline(stream(body), tools=[work]) as events:
             _ = [event async for event in events]
-    assert [seen.outcome for seen in events.turn.observations] == ["cancelled"]
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_scopes_and_groups_work_in_a_cleanup_too_and_children_are_cancelled(way: str) -> None:
-    found: list[str] = []
-
-    async def child() -> None:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            found.append("child")
-
-    @tool(effect="pure", timeout=0.05 if way == "timeout" else None)
-    async def work() -> str:
-        """Have a child, and clean up within scopes."""
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(child)
-                await anyio.sleep_forever()
-        finally:
-            with anyio.move_on_after(0.01) as scope:
-                await anyio.sleep_forever()
-            found.append("scope" if scope.cancelled_caught else "lost")
-            await anyio.to_thread.run_sync(found.append, "thread")
-        return "never"
-
-    turn = await ended(way, work)
-    assert found == ["child", "scope", "thread"]
-    assert [seen.outcome for seen in turn.observations] == ["timed_out" if way == "timeout" else "cancelled"]
-
-
-async def test_a_cancellation_from_outside_comes_out_after_the_cleanup() -> None:
-    found: list[str] = []
-    seen: list[Event] = []
-
-    @tool(effect="pure")
-    async def work() -> str:
-        """Work."""
-        try:
-            await anyio.sleep_forever()
-        finally:
-            await anyio.sleep(0.01)
-            found.append("rolled back")
-        return "never"
-
-    body = hanging(anthropic(calls=[("a", "work", "{}")], stop=None))
-    with anyio.fail_after(30), anyio.CancelScope() as scope:
-        async with pipeline(body, tools=[work]) as events:
-            async for event in events:
-                seen.append(event)
-                if isinstance(event, ToolStarted):
-                    await anyio.wait_all_tasks_blocked()
-                    scope.cancel()
-    assert scope.cancelled_caught
-    assert found == ["rolled back"]
     assert [seen.outcome for seen in events.turn.observations] == ["cancelled"]

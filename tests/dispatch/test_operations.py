@@ -12,13 +12,13 @@ from once_turns import run, said
 from pydantic import BaseModel
 from streams import chat, stream
 
-from streamtools import Observation, Tool, ToolContext, Trajectory, agent_loop, resume, run_calls, tool
+from streamtools import Observation, Tool, ToolContext, Trajectory, agent_loop, run_calls, tool
 from streamtools.content import Text, ToolResult
-from streamtools.dispatch import Decision, MemoryStore
+from streamtools.dispatch import MemoryStore
 from streamtools.dispatch.results import encode_result
 from streamtools.errors import ModelRetry, ToolDefinitionError, ToolError, ToolNotStarted, ToolOutcomeUnknown
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
 DONE = "This had been done already, by an earlier call, and was not done again. The result of that call:"
 FAILED = "This had been tried already, by an earlier call, and was not tried again. That call ended so:"
@@ -226,24 +226,6 @@ async def test_a_call_whose_operation_cannot_be_named_does_not_run() -> None:
         assert seen.model_content.startswith("Error: not run: the operation of pay raised ")
 
 
-async def test_an_approved_call_that_is_resumed_twice_reads_the_same_answer_word_for_word() -> None:
-    bank, store = Bank(needs_approval=True), MemoryStore()
-    calls = [("a", "pay", {"to": "Ada", "amount": 7})]
-    async with run_calls(calls, [bank.pay], store=store, trajectory=Trajectory(run_id="r")) as events:
-        async for _ in events:
-            if events.resting:
-                break
-    suspended = events.suspended
-    assert suspended is not None
-    decisions = [Decision.on(call, True) for call in suspended.calls]
-    both = [
-        (await resume(suspended, tools=[bank.pay], store=store, decisions=decisions)).observations[0] for _ in range(2)
-    ]
-    assert [one.model_content for one in both] == ["paid", "paid"]
-    assert ([one.recorded for one in both], len(bank.paid)) == ([False, True], 1)
-    assert (await bank.call("b", store)).outcome == "skipped"  # it waits for an approval of its own
-
-
 async def test_a_result_that_a_person_has_put_on_record_answers_a_repetition() -> None:
     bank, store = Bank(lambda: ToolOutcomeUnknown("no answer")), MemoryStore()
     first = await bank.call("a", store)
@@ -267,19 +249,3 @@ async def test_what_an_operation_needs_is_said_before_anything_runs() -> None:
     ):
         with pytest.raises(ToolDefinitionError, match=text):
             Bank(**options)
-
-
-async def test_the_model_reads_of_a_begun_and_unsure_call_that_it_must_not_be_repeated() -> None:
-    @tool(timeout=0.02)
-    async def pay() -> None:
-        """Pay."""
-        await anyio.sleep_forever()
-
-    @tool(timeout=0.02, effect="idempotent")
-    async def put() -> None:
-        """Put."""
-        await anyio.sleep_forever()
-
-    paid, kept = (await run_calls([("a", "pay", {}), ("b", "put", {})], [pay, put])).observations
-    assert paid.model_content == f"Error: the tool did not finish within 0.02 s\n{NOT_AGAIN}"
-    assert kept.model_content == "Error: the tool did not finish within 0.02 s"

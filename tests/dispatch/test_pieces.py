@@ -76,7 +76,7 @@ def written(value: Any) -> bytes:
     return b"".join(_pieces(made(value), 0))
 
 
-@settings(derandomize=True, deadline=None, max_examples=examples(400))
+@settings(derandomize=True, deadline=None, max_examples=examples(100))
 @given(VALUES)
 @example("é" * (_PIECE_CHARS + 1))
 @example(['\\\n"\u2028' * _PIECE_CHARS, "😀" * _PIECE_CHARS])

@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 import anyio
 import pytest
+from profiles import every
 from stores import Runs
 
 from streamtools.content import Text, ToolResult
-from streamtools.dispatch.executors import IdempotencyStore, Invocation, MemoryStore, run_once
+from streamtools.dispatch.executors import Invocation, MemoryStore, run_once
 from streamtools.dispatch.store import Claim
 from streamtools.errors import ToolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 
-pytestmark = pytest.mark.anyio
-
-Make = Callable[..., Any]
-
-
-@pytest.fixture
-def make(make_store: Make) -> Make:
-    return make_store
-
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
 CALL = Invocation(tool="order", arguments={"what": "a book"}, key="order:7")
 
 
-async def test_a_call_runs_once_and_its_result_is_kept(make: Make) -> None:
-    store = make()
+async def test_a_call_runs_once_and_its_result_is_kept() -> None:
+    store = MemoryStore()
     value = ToolResult(blocks=[Text("done")], value=1)
     runs = Runs(value)
     first, second = [await run_once(store, runs, CALL) for _ in range(2)]
@@ -49,11 +39,11 @@ ENDS: list[tuple[BaseException, bool, int, type[ToolError], type[ToolError]]] = 
 """How a call ends, and whether before it began; how often it has begun then; what it raises, and what the next one."""
 
 
-@pytest.mark.parametrize(("end", "refuses", "begun", "first", "second"), ENDS, ids=lambda value: type(value).__name__)
+@every(("end", "refuses", "begun", "first", "second"), ENDS)
 async def test_only_what_has_not_started_runs_again(
-    make: Make, end: BaseException, refuses: bool, begun: int, first: type[ToolError], second: type[ToolError]
+    end: BaseException, refuses: bool, begun: int, first: type[ToolError], second: type[ToolError]
 ) -> None:
-    store, runs = make(), Runs(end, refuses=refuses)
+    store, runs = MemoryStore(), Runs(end, refuses=refuses)
     for expected in (first, second):
         with pytest.raises(ToolError) as caught:
             await run_once(store, runs, CALL)
@@ -63,24 +53,8 @@ async def test_only_what_has_not_started_runs_again(
         assert (await run_once(store, Runs("done"), CALL)).value == "done"
 
 
-async def test_a_key_of_another_call_runs_nothing(make: Make) -> None:
-    store = make()
-    runs = Runs("done")
-    await run_once(store, runs, CALL)
-    with pytest.raises(ToolNotStarted, match="another tool or arguments"):
-        await run_once(store, runs, replace(CALL, arguments={"what": "two books"}))
-    assert runs.begun == 1
-
-
-async def test_a_failure_on_record_has_the_same_words(make: Make) -> None:
-    store = make()
-    for _ in range(2):
-        with pytest.raises(ToolError, match=r"\Asold out\Z"):
-            await run_once(store, Runs(ToolError("sold out")), CALL)
-
-
-async def test_a_call_that_was_cancelled_while_it_ran_is_unknown(make: Make) -> None:
-    store = make()
+async def test_a_call_that_was_cancelled_while_it_ran_is_unknown() -> None:
+    store = MemoryStore()
     with anyio.CancelScope() as scope:
 
         async def run() -> None:
@@ -92,8 +66,8 @@ async def test_a_call_that_was_cancelled_while_it_ran_is_unknown(make: Make) -> 
         await run_once(store, Runs(), CALL)
 
 
-async def test_a_call_that_was_cancelled_before_it_ran_gives_its_claim_back(make: Make) -> None:
-    store = make()
+async def test_a_call_that_was_cancelled_before_it_ran_gives_its_claim_back() -> None:
+    store = MemoryStore()
     runs = Runs("done")
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -102,8 +76,8 @@ async def test_a_call_that_was_cancelled_before_it_ran_gives_its_claim_back(make
     assert (await run_once(store, runs, CALL)).recorded is False
 
 
-async def test_a_result_is_kept_even_if_nobody_waits_for_it_any_more(make: Make) -> None:
-    store = make()
+async def test_a_result_is_kept_even_if_nobody_waits_for_it_any_more() -> None:
+    store = MemoryStore()
     with anyio.CancelScope() as scope:
 
         async def run() -> str:
@@ -114,16 +88,8 @@ async def test_a_result_is_kept_even_if_nobody_waits_for_it_any_more(make: Make)
     assert (await run_once(store, Runs(), CALL)).value == "done"
 
 
-async def test_a_result_that_was_too_large_to_keep_says_so_and_nothing_runs(make: Make) -> None:
-    store = make(max_result_bytes=10)
-    runs = Runs("x" * 100)
-    assert (await run_once(store, runs, CALL)).value == "x" * 100
-    answer = await run_once(store, runs, CALL)
-    assert (answer.recorded, "has run before" in answer.value, runs.begun) == (True, True, 1)
-
-
-async def test_a_value_that_cannot_be_kept_is_a_failure_on_record(make: Make) -> None:
-    store = make()
+async def test_a_value_that_cannot_be_kept_is_a_failure_on_record() -> None:
+    store = MemoryStore()
     runs = Runs(threading.Lock())
     for _ in range(2):
         with pytest.raises(ToolFailed, match="cannot be written as JSON"):
@@ -156,7 +122,7 @@ class FailingStore(MemoryStore):
             raise OSError("disk full")
 
 
-@pytest.mark.parametrize(("end", "work"), [(ToolError("sold out"), "complete"), (ToolTimeout(1), "abandon")])
+@every(("end", "work"), [(ToolError("sold out"), "complete"), (ToolTimeout(1), "abandon")])
 async def test_what_a_store_cannot_do_behind_a_claim_is_told_and_changes_nothing(end: ToolError, work: str) -> None:
     told: list[tuple[str, str]] = []
     store = FailingStore("complete", "abandon")
@@ -165,19 +131,3 @@ async def test_what_a_store_cannot_do_behind_a_claim_is_told_and_changes_nothing
             store, Runs(end), CALL, store_failed=lambda work, error: told.append((work, type(error).__name__))
         )
     assert told == [(work, "OSError")]
-
-
-async def test_without_a_claim_nothing_runs() -> None:
-    runs = Runs()
-    with pytest.raises(ToolNotStarted, match=r"idempotency store failed \(OSError\)"):
-        await run_once(FailingStore("claim"), runs, CALL)
-    assert runs.begun == 0
-
-
-async def test_a_result_that_the_store_cannot_keep_is_not_lost() -> None:
-    store: IdempotencyStore = FailingStore("complete")
-    runs = Runs("done")
-    answer = await run_once(store, runs, CALL)
-    assert (answer.value, type(answer.not_kept)) == ("done", OSError)
-    again = await run_once(store, runs, CALL)
-    assert (again.value, again.recorded, runs.begun) == ("done", True, 1)

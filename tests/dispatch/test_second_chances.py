@@ -9,20 +9,11 @@ import anyio
 import pytest
 import trio
 import trio.testing
+from profiles import every
 from stores import Runs
-from streams import anthropic, chat, hanging, stream
+from streams import chat, stream, turn_of
 
-from streamtools import (
-    Limits,
-    Observation,
-    ToolContext,
-    ToolError,
-    Trajectory,
-    Turn,
-    agent_loop,
-    pipeline,
-    tool,
-)
+from streamtools import Limits, Observation, ToolContext, Trajectory, agent_loop, pipeline, tool
 from streamtools.errors import CallDenied, ModelRetry, UnknownTool
 from streamtools.events import ToolStarted
 from streamtools.parts import WAITS
@@ -32,16 +23,10 @@ pytestmark = pytest.mark.anyio
 CHAT = "openai.chat_completions"
 
 
-async def turn_of(calls: list[tuple[str, str, str]], tools: list[Any], **options: Any) -> Turn:
-    async with pipeline(stream(chat(calls=calls)), tools=tools, **options) as events:
-        _ = [event async for event in events]
-    return events.turn
-
-
 # -- retries --
 
 
-@pytest.mark.parametrize("kind", ["async", "sync"])
+@every("kind", ["async", "sync"])
 async def test_a_call_that_raised_is_tried_again_under_the_same_key_and_every_attempt_is_told(kind: str) -> None:
     seen: list[tuple[int, str]] = []
 
@@ -67,38 +52,11 @@ async def test_a_call_that_raised_is_tried_again_under_the_same_key_and_every_at
     assert (observation.outcome, observation.value, observation.attempts) == ("ok", "done", 3)
 
 
-async def test_when_the_retries_are_used_up_the_last_failure_stands() -> None:
-    @tool(effect="pure", retries=2, retry_delay_s=0.001)
-    async def act() -> str:
-        """Fail."""
-        raise ConnectionError
-
-    (observation,) = (await turn_of([("a", "act", "{}")], [act])).observations
-    assert (observation.outcome, observation.attempts) == ("failed", 3)
-    assert observation.model_content == "Error: the tool act raised ConnectionError"
-
-
-async def test_each_attempt_has_its_own_time() -> None:
-    attempts = 0
-
-    @tool(effect="pure", retries=1, retry_delay_s=0.001, timeout=0.02)
-    async def act() -> str:
-        """Hang, then do it."""
-        nonlocal attempts
-        attempts += 1
-        if attempts == 1:
-            await anyio.sleep_forever()
-        return "done"
-
-    (observation,) = (await turn_of([("a", "act", "{}")], [act])).observations
-    assert (observation.outcome, observation.attempts) == ("ok", 2)
-
-
 async def test_a_sync_attempt_that_was_given_up_reports_nothing_into_the_next() -> None:
     release, finished = threading.Event(), threading.Event()
     cancelled = []
 
-    @tool(effect="pure", retries=1, retry_delay_s=0.001, timeout=0.2)
+    @tool(effect="pure", retries=1, retry_delay_s=0.001, timeout=0.5)
     def act(ctx: ToolContext) -> str:
         """Hang, then do it."""
         if ctx.attempt == 1:
@@ -116,37 +74,6 @@ async def test_a_sync_attempt_that_was_given_up_reports_nothing_into_the_next() 
     (observation,) = events.turn.observations
     assert (observation.outcome, observation.value, cancelled) == ("ok", "done", [True])
     assert "ToolProgress" not in kinds
-
-
-NO_SECOND_TIME: list[Any] = [ToolError("no such city"), ModelRetry("a city, please")]
-
-
-@pytest.mark.parametrize("error", NO_SECOND_TIME, ids=lambda error: type(error).__name__)
-async def test_what_a_tool_says_itself_and_what_the_model_got_wrong_is_not_tried_again(error: Exception) -> None:
-    @tool(effect="pure", retries=3, retry_delay_s=0.001)
-    async def act() -> str:
-        """Speak."""
-        raise error
-
-    (observation,) = (await turn_of([("a", "act", "{}")], [act])).observations
-    assert (observation.outcome, observation.attempts) == ("failed", 1)
-
-
-async def test_a_call_that_is_cancelled_while_it_waits_for_its_retry_is_cancelled() -> None:
-    failed = anyio.Event()
-
-    @tool(effect="pure", retries=5, retry_delay_s=50)
-    async def act() -> str:
-        """Fail."""
-        failed.set()
-        raise ConnectionError
-
-    with anyio.fail_after(30):
-        async with pipeline(hanging(anthropic(calls=[("a", "act", "{}")], stop=None)), tools=[act]) as events:
-            await failed.wait()
-            await anyio.wait_all_tasks_blocked()
-    (observation,) = events.turn.observations
-    assert (observation.outcome, observation.attempts) == ("cancelled", 1)
 
 
 # -- the model's own second chance --
@@ -249,7 +176,7 @@ async def test_calls_of_tools_that_are_not_there_share_one_budget() -> None:
 # -- tools that are not there --
 
 
-@pytest.mark.parametrize(
+@every(
     ("called", "closest"),
     [("get_wether", "get_weather"), ("GET_WEATHER", "get_weather"), ("sell_house", None), ("x" * 128, None)],
 )
@@ -298,19 +225,6 @@ async def test_a_call_that_is_made_too_often_with_the_same_arguments_is_denied_a
     assert sorted(ran) == ["a", "a", "b"]
     # Another run begins anew.
     assert (await turn_of([("z", "look", spellings[0])], [look], limits=limits)).observations[0].outcome == "ok"
-
-
-async def test_the_guard_against_repeated_calls_can_be_turned_off() -> None:
-    @tool(effect="pure")
-    async def look() -> str:
-        """Look."""
-        return "nothing"
-
-    calls = [(f"c{number}", "look", "{}") for number in range(40)]
-    outcomes = [o.outcome for o in (await turn_of(calls, [look], limits=Limits(max_repeated_calls=None))).observations]
-    assert outcomes == ["ok"] * 40
-    outcomes = [o.outcome for o in (await turn_of(calls, [look])).observations]
-    assert (outcomes.count("ok"), outcomes.count("denied")) == (32, 8)
 
 
 async def test_only_so_many_different_calls_are_remembered() -> None:

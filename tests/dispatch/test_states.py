@@ -1,19 +1,17 @@
-"""The table of a call's states: closed, complete, carried out whole, and the one that the page shows."""
+"""The table of a call's states: closed, complete, carried out whole."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import get_args
 
-import pytest
+from profiles import every
 
 from streamtools.dispatch.states import OPEN, TRANSITIONS, Effect, Input, State, advance
-from streamtools.dispatch.transitions import _EFFECTS
+from streamtools.dispatch.transitions import _EFFECTS, _EFFECTS_OF_GIVEN
 
 STATES, INPUTS, EFFECTS = get_args(State), get_args(Input), get_args(Effect)
 DISPATCHED = [state for state in STATES if state != "left_alone"]
 ENDS = {effect for effect in EFFECTS if effect.startswith("end_")}
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "internals.md"
 
 
 class Thing:
@@ -21,14 +19,14 @@ class Thing:
         self.state: State = state
 
 
-@pytest.mark.parametrize("state", DISPATCHED)
+@every("state", DISPATCHED)
 def test_a_call_in_any_state_is_observed_when_all_is_settled(state: State) -> None:
     thing = Thing(state)
     advance(thing, "settled")
     assert thing.state == "observed"
 
 
-@pytest.mark.parametrize("happened", INPUTS)
+@every("happened", INPUTS)
 def test_nothing_moves_a_call_that_has_its_observation_or_is_left_alone(happened: Input) -> None:
     for last in ("observed", "left_alone"):
         thing = Thing(last)
@@ -44,7 +42,7 @@ def test_no_row_leads_out_of_the_declared_words_and_each_of_them_is_used() -> No
 
 
 def test_every_effect_has_its_method_and_no_method_is_left_over() -> None:
-    assert _EFFECTS.keys() == set(EFFECTS)
+    assert [*sorted(_EFFECTS | _EFFECTS_OF_GIVEN)] == sorted([*_EFFECTS, *_EFFECTS_OF_GIVEN]) == sorted(EFFECTS)
 
 
 def test_a_call_is_observed_by_exactly_one_effect_the_last_of_the_rows_that_end_it() -> None:
@@ -75,18 +73,3 @@ def test_what_may_not_start_any_more_cannot_begin() -> None:
                 assert state in ("announced", "ended", "stopping", "observed")
             if thing.state == state and happened == "bad_end":
                 assert state in ("announced", "running", "retrying", "stopping", "observed")
-
-
-def test_the_page_shows_the_table() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    section = page[page.index("## Dispatch") : page.index("## Where the time goes")]
-    assert table() in section, "put the text of table() there"
-
-
-def table() -> str:
-    """The transitions as a Markdown table, as the page shows them."""
-    rows = [
-        f"| {state} | {happened} | {row.state} | {', '.join(row.effects) or '—'} |"
-        for (state, happened), row in TRANSITIONS.items()
-    ]
-    return "\n".join(["| state | happens | next | effects |", "|---|---|---|---|", *rows])

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,18 +12,20 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-from processes import PATIENCE_S, call
+from processes import PATIENCE_S, call, program, says
+from profiles import mostly_thorough
 from stores import RedisServer, Runs, redis_server
 
 from streamtools.dispatch.executors import Claimed, EndUnknown, Recorded, run_once
 from streamtools.dispatch.store import StillRunning
 from streamtools.errors import LocalProtocolError, ToolNotStarted
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
+
 redis = pytest.importorskip("redis", reason="THE CLIENT OF REDIS IS NOT INSTALLED: the store there was not tested")
 redis_asyncio = pytest.importorskip("redis.asyncio")
 
-from streamtools.dispatch.store_redis import RedisStore  # noqa: E402 - it needs the client
+from streamtools.durable.store_redis import RedisStore  # noqa: E402 - it needs the client
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="THERE IS NO /proc: only leases tell here")
 
@@ -54,18 +53,6 @@ def server(running: RedisServer) -> Iterator[RedisServer]:
 def client(server: RedisServer) -> Iterator[Any]:
     with redis.Redis.from_url(server.url, socket_timeout=PATIENCE_S) as client:
         yield client
-
-
-def program(text: str, *arguments: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", text, *arguments]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-
-
-async def says(running: subprocess.Popen[str]) -> str:
-    assert running.stdout is not None
-    with anyio.fail_after(PATIENCE_S):
-        return (await anyio.to_thread.run_sync(running.stdout.readline)).strip()
 
 
 async def eventually(store: RedisStore, expected: type) -> list[type]:
@@ -136,7 +123,7 @@ async def test_programs_with_other_prefixes_know_nothing_of_each_other(server: R
 
 CLAIMS = """
 import sys, anyio
-from streamtools.dispatch.store_redis import RedisStore
+from streamtools.durable.store_redis import RedisStore
 
 async def main():
     url, lease, *keys = sys.argv[1:]
@@ -150,25 +137,9 @@ anyio.run(main)
 """
 
 
-@pytest.mark.thorough
-@pytest.mark.costly
-async def test_of_many_processes_one_gets_each_key(server: RedisServer) -> None:
-    keys = [f"key{number}" for number in range(25)]
-    racing = [program(CLAIMS, server.url, "30", *keys) for _ in range(4)]
-    for each in racing:
-        assert each.stdin is not None
-        each.stdin.write("go\n")
-        each.stdin.flush()
-    told = [[await says(each) for _ in keys] for each in racing]
-    for each in racing:
-        each.communicate("end\n")
-    for number, key in enumerate(keys):
-        assert sorted(lines[number] for lines in told) == [f"{key} Claimed", *[f"{key} StillRunning"] * 3]
-
-
 @pytest.mark.costly
 @linux
-@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("elsewhere", mostly_thorough([True, False], 1))
 async def test_a_claim_of_a_process_that_was_killed_is_unknown_and_never_free(
     server: RedisServer, client: Any, elsewhere: bool
 ) -> None:
@@ -214,36 +185,6 @@ async def test_a_call_that_ends_behind_the_release_of_its_claim_is_not_put_on_re
         assert isinstance(await first.claim("key", "print"), StillRunning)
 
 
-FORK = """
-import os, sys, anyio
-from streamtools.dispatch.store_redis import RedisStore
-
-store = RedisStore(sys.argv[1])
-
-async def claim(key):
-    print(type(await store.claim(key, "print")).__name__, flush=True)
-
-anyio.run(claim, "parent's")
-if os.fork() == 0:
-    anyio.run(claim, "parent's")
-    anyio.run(claim, "child's")
-    store.close()
-    os._exit(0)
-os.wait()
-anyio.run(claim, "child's")
-anyio.run(claim, "another")
-store.close()
-"""
-
-
-@pytest.mark.costly
-@linux
-async def test_a_store_may_be_used_on_both_sides_of_a_fork(server: RedisServer) -> None:
-    with program(FORK, server.url) as running:
-        told = await anyio.to_thread.run_sync(lambda: running.communicate(timeout=PATIENCE_S)[0].split())
-    assert told == ["Claimed", "StillRunning", "Claimed", "EndUnknown", "Claimed"]
-
-
 # -- what is forgotten ---------------------------------------------------------------------------------------------
 
 
@@ -279,12 +220,6 @@ async def test_a_server_that_would_drop_calls_is_refused(server: RedisServer, cl
     for policy, answer in answers.items():
         assert answer.startswith(f"expected a Redis server with maxmemory-policy noeviction, got {policy}: when its")
         assert client.exists(f"streamtools:{policy}") == 0
-
-
-async def test_a_user_who_may_not_ask_for_the_policy_may_claim(server: RedisServer, client: Any) -> None:
-    client.execute_command("ACL", "SETUSER", "app", "on", ">pw", "~*", "+@all", "-info")
-    with RedisStore(server.url.replace("//", "//app:pw@")) as store:
-        assert await store.claim("key", "print") == Claimed()
 
 
 class Proxy:
@@ -456,6 +391,7 @@ def hasty(url: str, **options: Any) -> RedisStore:
     return RedisStore(redis.Redis.from_url(url, socket_timeout=PATIENCE_S), timeout=0.5, **options)
 
 
+@pytest.mark.thorough
 @pytest.mark.costly
 async def test_a_call_that_a_replica_has_not_acknowledged_does_not_run(
     server: RedisServer, client: Any, replica: RedisServer
@@ -664,36 +600,3 @@ async def test_the_first_record_of_a_key_is_everybodys_and_lives_as_long_as_a_ca
         assert [await store.decide("decision:a", None) for store in (one, other)] == [b"1", b"1"]
         assert 0 < client.pttl("streamtools:decision:a") <= 1_000_000
         assert await other.decide("decision:b", b"3") == b"3"
-
-
-async def test_of_stores_that_decide_at_once_each_reads_the_same(server: RedisServer) -> None:
-    found: list[bytes | None] = []
-
-    async def decide(number: int) -> None:
-        with RedisStore(server.url) as store:
-            found.append(await store.decide("decision:a", b"%d" % number))
-
-    with anyio.fail_after(PATIENCE_S):
-        async with anyio.create_task_group() as group:
-            for number in range(8):
-                group.start_soon(decide, number)
-    assert (len(found), len(set(found))) == (8, 1)
-
-
-async def test_a_server_that_has_lost_decisions_is_refused_like_one_that_has_lost_calls(
-    server: RedisServer, client: Any
-) -> None:
-    with RedisStore(server.url) as store:
-        await store.decide("decision:a", b"1")
-        copy = client.dump("streamtools:")
-        await store.decide("decision:b", b"1")
-        client.delete("streamtools:decision:b")
-        client.restore("streamtools:", 0, copy, replace=True)  # as a copy of before
-        for record in (b"2", None):
-            with pytest.raises(ToolNotStarted, match="the Redis server lacks calls"):
-                await store.decide("decision:b", record)
-        client.config_set("maxmemory", 100 << 20)
-        client.config_set("maxmemory-policy", "volatile-lru")
-        with pytest.raises(LocalProtocolError, match="maxmemory-policy noeviction"):
-            await store.decide("decision:c", b"1")
-    assert not client.exists("streamtools:decision:b", "streamtools:decision:c")

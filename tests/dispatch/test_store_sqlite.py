@@ -6,8 +6,6 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,13 +17,14 @@ import anyio
 import anyio.to_thread
 import pytest
 from anyio.lowlevel import checkpoint
-from processes import PATIENCE_S
+from processes import PATIENCE_S, program, says
+from profiles import every, mostly_thorough
 
 from streamtools.dispatch.executors import Claimed, EndUnknown, Recorded, SqliteStore
 from streamtools.dispatch.store import StillRunning
 from streamtools.errors import LocalProtocolError, ToolNotStarted
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="THERE ARE NO FORKS HERE: none was tested")
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="THERE IS NO /proc: only leases tell here")
@@ -51,29 +50,6 @@ def locked(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def program(text: str, *arguments: str | Path) -> subprocess.Popen[str]:
-    """Another process, which says on its standard output what it has come to."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", text, *map(str, arguments)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-
-
-async def says(running: subprocess.Popen[str]) -> str:
-    assert running.stdout is not None
-    with anyio.fail_after(PATIENCE_S):
-        return (await anyio.to_thread.run_sync(running.stdout.readline)).strip()
-
-
-async def test_what_a_file_holds_outlives_its_store(path: Path) -> None:
-    with SqliteStore(path) as before:
-        for key in ("open", "done"):
-            await before.claim(key, "print")
-        await before.complete("done", b"1")
-    with SqliteStore(path) as after:
-        assert isinstance(await after.claim("open", "print"), EndUnknown)
-        assert await after.claim("done", "print") == Recorded(b"1")
-
-
 async def test_a_closed_store_says_so(path: Path) -> None:
     store = SqliteStore(path)
     store.close()
@@ -85,7 +61,7 @@ async def test_a_closed_store_says_so(path: Path) -> None:
 # -- whose file it is ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", ["", ":memory:", "file:calls?mode=memory"])
+@every("given", ["", ":memory:", "file:calls?mode=memory"])
 def test_a_path_that_keeps_nothing_is_refused(given: str) -> None:
     with pytest.raises(ValueError, match=r"needs the path of a file, not .*; MemoryStore keeps calls in memory"):
         SqliteStore(given)
@@ -234,41 +210,6 @@ def test_stores_of_one_file_in_many_threads_claim_a_key_once(path: Path) -> None
     assert sorted(answers) == ["Claimed"] * 20 + ["StillRunning"] * 60
 
 
-def test_a_file_that_many_make_at_once_is_made_by_one_and_opened_by_the_others(tmp_path: Path) -> None:
-    def open_all() -> None:
-        for number in range(20):
-            everybody.wait()
-            with SqliteStore(tmp_path / f"{number}.sqlite3"):
-                opened.append(number)
-
-    opened: list[int] = []
-    everybody = threading.Barrier(6, timeout=PATIENCE_S)
-    threads = [threading.Thread(target=open_all) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(opened) == [number for number in range(20) for _ in range(6)]
-
-
-def test_one_store_serves_the_event_loops_of_many_threads(path: Path) -> None:
-    answers: list[str] = []
-    with SqliteStore(path) as store:
-
-        async def claim() -> None:
-            answers.extend([type(await store.claim(f"key {number}", "print")).__name__ for number in range(20)])
-
-        threads = [
-            threading.Thread(target=anyio.run, args=[claim], kwargs={"backend": backend})
-            for backend in ("asyncio", "trio") * 2
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert sorted(answers) == ["Claimed"] * 20 + ["StillRunning"] * 60
-
-
 async def test_a_store_needs_none_of_the_threads_that_tools_take(path: Path) -> None:
     """Forty sync endpoints in anyio's forty threads, each with a pipeline and one store, waited for ever."""
     limiter, ends = anyio.to_thread.current_default_thread_limiter(), threading.Event()
@@ -370,25 +311,13 @@ anyio.run(main)
 """
 
 
-@pytest.mark.costly
+@pytest.mark.thorough
 async def test_a_store_that_was_never_closed_keeps_no_program_alive_and_loses_nothing(path: Path) -> None:
     with program(FORGOTTEN, path) as running:
         assert await anyio.to_thread.run_sync(running.wait, PATIENCE_S) == 0
     with SqliteStore(path) as store:
         assert await store.claim("done", "print") == Recorded(b"1")
         assert isinstance(await store.claim("open", "print"), EndUnknown)
-
-
-@pytest.mark.thorough
-async def test_a_store_with_nothing_to_do_has_no_thread_and_no_open_file(path: Path) -> None:
-    with SqliteStore(path) as store:
-        for key in ("a", "b"):
-            await store.claim(key, "print")
-            await store.complete(key, b"1")
-            with anyio.fail_after(PATIENCE_S):
-                while any("SqliteStore" in thread.name for thread in threading.enumerate()):  # noqa: ASYNC110
-                    await anyio.sleep(0.01)
-            assert [found.name for found in path.parent.iterdir()] == [path.name]
 
 
 # -- forks ---------------------------------------------------------------------------------------------------------
@@ -439,7 +368,7 @@ os.wait()
 
 @pytest.mark.costly
 @posix
-@pytest.mark.parametrize("how", ["closes", "goes on"])
+@pytest.mark.parametrize("how", mostly_thorough(["closes", "goes on"], 1))
 async def test_a_store_that_was_made_before_a_fork_is_one_store_with_everybody_elses(
     path: Path, how: str, anyio_backend: str
 ) -> None:
@@ -456,51 +385,6 @@ async def test_a_store_that_was_made_before_a_fork_is_one_store_with_everybody_e
     with SqliteStore(path) as store:
         assert await store.claim("order 2", "print") == Recorded(b"2")
         assert isinstance(await store.claim("order 1", "print"), EndUnknown)
-
-
-@pytest.mark.thorough
-@pytest.mark.costly
-@posix
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # other threads run: that is the point
-async def test_a_store_goes_on_in_a_process_that_forks_all_the_time(path: Path) -> None:
-    """Its connection is closed and opened again, between its operations and while it renews its claims."""
-    with SqliteStore(path, lease=0.003) as store:
-        for number in range(30):
-            async with anyio.create_task_group() as group:
-                group.start_soon(store.claim, f"key {number}", "print")
-                await checkpoint()
-                if (child := os.fork()) == 0:
-                    os._exit(0)
-                os.waitpid(child, 0)  # noqa: ASYNC222 - it has ended
-            assert isinstance(await store.claim(f"key {number}", "print"), (StillRunning, EndUnknown))
-
-
-BEHIND = """
-import ctypes, os, sys, anyio
-from streamtools.dispatch.executors import SqliteStore
-
-store = SqliteStore(sys.argv[1])
-anyio.run(store.claim, "key", "print")
-if ctypes.PyDLL(None).fork() == 0:
-    try:
-        anyio.run(store.claim, "another", "print")
-    except Exception as error:
-        print(type(error).__name__, error, flush=True)
-    store.close()
-    os._exit(0)
-os.wait()
-"""
-
-
-@pytest.mark.costly
-@posix
-async def test_a_fork_that_python_does_not_know_of_is_refused(path: Path) -> None:
-    """The file was open then, and SQLite takes the parent's locks for the child's own."""
-    with program(BEHIND, path) as running:
-        assert await says(running) == (
-            "LocalProtocolError the process was forked by other means than Python's, behind the opening of the store: "
-            "open a SqliteStore of its own in it"
-        )
 
 
 async def test_a_store_of_another_process_is_not_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -546,7 +430,7 @@ anyio.run(main)
 """
 
 
-@pytest.mark.costly
+@pytest.mark.thorough
 @linux
 async def test_a_claim_is_unknown_as_soon_as_its_process_is_killed(path: Path) -> None:
     with SqliteStore(path) as store, program(CLAIMS, path, "3600") as running:
@@ -565,7 +449,7 @@ async def eventually(store: SqliteStore, expected: type) -> None:
             await anyio.sleep(0.01)
 
 
-@pytest.mark.costly
+@pytest.mark.thorough
 @posix
 async def test_a_claim_of_a_process_that_stands_still_is_unknown_until_it_goes_on(path: Path) -> None:
     with SqliteStore(path) as store, program(CLAIMS, path, "0.3") as running:
@@ -636,32 +520,6 @@ async def test_a_call_that_ends_behind_the_release_of_its_claim_is_not_put_on_re
 
 
 # -- how large it may grow -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.thorough
-@pytest.mark.costly
-async def test_a_claim_among_100_000_takes_no_longer_than_among_100(tmp_path: Path) -> None:
-    best = []
-    for count in (100, 100_000):
-        path = tmp_path / str(count)
-        SqliteStore(path).close()
-        insert = "INSERT INTO calls (key, fingerprint, claimed_at, completed, result) VALUES (?, 'print', 0, 1, '1')"
-        with connected(path) as connection:
-            connection.execute("BEGIN")
-            connection.executemany(insert, ((f"{number:0200}",) for number in range(count)))
-            connection.execute("COMMIT")
-        with SqliteStore(path, max_entries=count) as store:
-            best.append(min([await seconds_of_a_claim(store, f"key {number}") for number in range(30)]))
-        with connected(path) as connection:
-            assert connection.execute("SELECT count(*) FROM calls").fetchone() == (count,)
-    print(f"a claim among 100: {best[0] * 1e3:.2f} ms, among 100,000: {best[1] * 1e3:.2f} ms")
-    assert best[1] < 8 * best[0]
-
-
-async def seconds_of_a_claim(store: Any, key: str) -> float:
-    begin = time.perf_counter()
-    assert await store.claim(key, "print") == Claimed()
-    return time.perf_counter() - begin
 
 
 @pytest.mark.parametrize("seconds", [0, -1, True, float("nan"), float("inf")])

@@ -1,34 +1,33 @@
-"""When a store is asked again: by calls that wait for one another, for a lease, and for an end that it did not take."""
+"""When a store is asked again: by calls that meet or wait, for a lease, and for an end that it did not take."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import subprocess
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from once_turns import WAIT_S, Seen, run, said
 from stores import Runs
 from trio import current_time
 from trio.testing import MockClock
 
+from streamtools import tool
 from streamtools.dispatch import MemoryStore
 from streamtools.dispatch.executors import Invocation, run_once
-from streamtools.dispatch.store import (
-    CallClaim,
-    Claim,
-    Claimed,
-    EndUnknown,
-    Recorded,
-    StillRunning,
-    this_process,
-)
+from streamtools.dispatch.store import Claim, Claimed, EndUnknown, Recorded, StillRunning
 from streamtools.dispatch.timers import Timers
-from streamtools.errors import CallStillRunning, LocalProtocolError, ToolOutcomeUnknown
+from streamtools.durable.claims import CallClaim, UnsavedEnd, UnsavedEnds
+from streamtools.durable.holders import this_process
+from streamtools.errors import CallStillRunning, LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolSuspended
 
 on_a_made_clock = pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0)})])
 CALL = Invocation(tool="order", arguments={"what": "a book"}, key="order:7")
@@ -150,7 +149,7 @@ async def test_a_lease_is_renewed_three_times_in_its_length_until_the_end_even_i
 async def test_an_end_that_a_store_did_not_take_is_repeated_ever_less_often_while_the_lease_lasts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("streamtools.dispatch.store.time.monotonic", current_time)
+    monkeypatch.setattr("streamtools.durable.claims.time.monotonic", current_time)
     pauses = [0, 0.05, 0.15, 0.35, 0.75, 1.55, 3.15, 6.35, 11.35, 16.35, 21.35, 26.35]
     settled = LocalProtocolError("it is on record")
     cases: list[tuple[Any, float | None, Callable[[float], Any], list[float]]] = [
@@ -211,3 +210,142 @@ def test_a_process_is_gone_from_its_end_on_even_if_nobody_has_waited_for_it() ->
     finally:
         child.wait()
     assert there.is_gone()
+
+
+# -- calls that meet --
+
+
+@pytest.mark.anyio
+async def test_a_release_whose_answer_is_lost_does_not_free_the_claim_that_was_made_behind_it() -> None:
+    class LosesAnswers(MemoryStore):
+        releases = 0
+
+        async def release(self, key: str, /) -> None:
+            self.releases += 1
+            await super().release(key)
+            with anyio.fail_after(WAIT_S):
+                await begun[1].wait()
+            raise OSError("the answer was lost")
+
+    store, begun, settled, runs = LosesAnswers(), [anyio.Event(), anyio.Event()], anyio.Event(), 0
+
+    @tool
+    async def pay() -> str:
+        """Pay."""
+        nonlocal runs
+        runs += 1
+        if runs > 2:
+            return "paid twice"
+        begun[runs - 1].set()
+        if runs == 1:
+            raise ToolSuspended("a person is asked")
+        with anyio.fail_after(WAIT_S):
+            await settled.wait()
+        return "paid"
+
+    seen: dict[str, Seen] = {}
+
+    async def first() -> None:
+        seen["first"] = await run(said("pay"), pay, store)
+        settled.set()
+
+    async def second() -> None:
+        seen["second"] = await run(said("pay"), pay, store)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(first)
+        await begun[0].wait()
+        group.start_soon(second)
+    assert (seen["first"].only.outcome, seen["first"].warnings) == ("suspended", [])
+    assert (seen["second"].only.value, runs, store.releases) == ("paid", 2, 1)
+
+
+@pytest.mark.anyio
+async def test_an_end_is_not_repeated_while_its_key_is_being_claimed() -> None:
+    class Slow(MemoryStore):
+        async def claim(self, key: str, fingerprint: str, /) -> Any:
+            asked.set()
+            with anyio.fail_after(WAIT_S):
+                await repeated.wait()
+            return Claimed()
+
+        async def release(self, key: str, /) -> None:
+            released.append(key)
+            repeated.set()
+
+    store, ends, asked, repeated = Slow(), UnsavedEnds(), anyio.Event(), anyio.Event()
+    released: list[str] = []
+
+    async def claim() -> None:
+        assert await ends.claim(store, "claimed", "f") == Claimed()
+        ends.forget("claimed")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(claim)
+        await asked.wait()
+        for key in ("claimed", "another"):
+            ends.add(key, UnsavedEnd("f", None, 1e12))
+        group.start_soon(ends.repeat, store)
+    assert released == ["another"]
+
+
+@pytest.mark.anyio
+async def test_known_ends_that_wait_for_a_store_are_bounded_and_given_up_with_their_lease() -> None:
+    store, soon = MemoryStore(), 1e12
+    ends = UnsavedEnds()
+    for number in range(1_001):
+        ends.add(str(number), UnsavedEnd("f", b"1", soon))
+    assert await ends.claim(store, "0", "f") == Claimed()
+    assert await ends.claim(store, "1", "f") == Recorded(b"1")
+    with pytest.raises(ToolNotStarted, match="belongs to a call with another tool or arguments"):
+        await ends.claim(store, "1", "another")
+    ends.forget("1")
+    assert await ends.claim(store, "1", "another") == Claimed()
+
+    large, ends = bytes(8 << 20), UnsavedEnds()
+    for key in ("a", "a", "b", "c"):
+        ends.add(key, UnsavedEnd("f", large, soon))
+    assert [type(await ends.claim(store, key, "f")) for key in "abc"] == [Claimed, Recorded, Recorded]
+
+    await store.claim("freed", "f")
+    ends.add("freed", UnsavedEnd("f", None, soon))
+    assert await ends.claim(store, "freed", "f") == Claimed(), "its claim is given back first"
+
+    ends = UnsavedEnds()
+    await store.claim("late", "f")
+    ends.add("late", UnsavedEnd("f", b"1", 0.0))
+    await ends.repeat(store)
+    assert not isinstance(await ends.claim(store, "late", "f"), Recorded)
+
+
+def test_a_call_that_runs_in_another_event_loop_wakes_who_waits_for_it() -> None:
+    store, begun, may_end = MemoryStore(), threading.Event(), threading.Event()
+
+    @tool
+    def pay() -> str:
+        """Pay."""
+        begun.set()
+        assert may_end.wait(WAIT_S)
+        return "paid"
+
+    async def turn() -> Seen:
+        return await run(said("pay"), pay, store)
+
+    async def meeting() -> Seen:
+        async with anyio.create_task_group() as group:
+            group.start_soon(may_end_soon)
+            return await turn()
+
+    async def may_end_soon() -> None:
+        await anyio.wait_all_tasks_blocked()
+        may_end.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(asyncio.run, turn(), debug=True)
+        assert begun.wait(WAIT_S)
+        second = asyncio.run(meeting(), debug=True)
+    assert [(one.only.value, one.only.recorded) for one in (first.result(), second)] == [
+        ("paid", False),
+        ("paid", True),
+    ]
+    assert first.result().warnings == []

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -20,7 +17,7 @@ from streamtools.interop import ToolInteropRegistry
 from streamtools.modes import NativeToolAdapter
 from streamtools.schema.dialects import OLLAMA, OPENAI_STRICT, PLAIN, Action
 from streamtools.schema.names import NameRule
-from streamtools.tools import Tool, tool
+from streamtools.tools import tool
 from streamtools.wires import Wire, find, register, unregister
 from streamtools.wires.formats import JSON, CallFormat, EntryFormat, StrictForm, ToolFormat
 
@@ -105,20 +102,6 @@ def test_its_dialect_is_derived_from_one_that_is_known() -> None:
     assert OLLAMA.but("example", {"oneOf": Action.REFUSE}).action("oneOf") is Action.REFUSE
 
 
-@pytest.mark.parametrize("title", [5, None, ["Word"], {"a": 1}])
-def test_a_title_that_is_no_text_goes_where_references_are_inlined_and_titles_kept(title: object) -> None:
-    dialect = PLAIN.but("example", {"$ref": Action.INLINE})
-    kept = {"type": "string", "title": "Kept"}
-    properties = {"word": {"$ref": "#/$defs/Word"}, "kept": kept}
-    word = {"type": "string", "title": title}
-    schema = {"type": "object", "title": title, "properties": properties, "$defs": {"Word": word}}
-    made = Tool.from_schema(lambda **arguments: None, schema, name="look_up", description="Look it up.")
-    exported = export(made, replace(EXAMPLE, tools=(replace(TOOLS, dialect=dialect),)))
-    told = exported.payload["skill"]["takes"]["schema"]
-    assert told["properties"] == {"word": {"type": "string"}, "kept": kept}
-    assert "title" not in told
-
-
 @pytest.mark.usefixtures("registered")
 def test_a_registered_wire_is_known_by_name_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     assert "example.own" in targets()
@@ -130,20 +113,6 @@ def test_a_registered_wire_is_known_by_name_everywhere(capsys: pytest.CaptureFix
         add.to("example")
     assert main(["schema", "show", "--help"]) == 0
     assert "example (example.own)" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("registered")
-def test_the_command_line_takes_its_short_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = 'def add(a: int) -> int:\n    """Add."""\n    return a\n'
-    (tmp_path / "example_tools.py").write_text(source, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "example_tools", raising=False)
-    assert main(["schema", "show", "example_tools:add", "--targets", "example", "--json"]) == 0
-    (shown,) = json.loads(capsys.readouterr().out)
-    assert (shown["target"], shown["payload"]["skill"]["name"]) == ("example.own", "add")
 
 
 @pytest.mark.usefixtures("registered")

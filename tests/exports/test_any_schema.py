@@ -91,7 +91,7 @@ ROOTS = st.builds(
 
 
 @given(schema=ROOTS, sent=st.dictionaries(NAMES, VALUES, max_size=4))
-@settings(max_examples=examples(250), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_a_schema_is_exported_or_refused_and_whatever_a_model_sends_comes_back_or_is_refused(
     schema: dict[str, Any], sent: dict[str, Any]
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from export_targets import schema_in
+from profiles import every
 
 from streamtools.errors import ExportError
 from streamtools.exports import export
@@ -29,7 +30,7 @@ def said(inner: Any, target: str) -> Any:
     return schema_in(export(made, target).payload, target)["properties"]["a"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("inner", "target", "wanted"),
     [
         ({"enum": ["a", None]}, OPENAPI, {"type": "STRING", "enum": ["a"], "nullable": True}),

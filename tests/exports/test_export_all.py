@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from profiles import every
 
 from streamtools import pipeline
 from streamtools.errors import ExportError, ToolDefinitionError
@@ -54,15 +55,6 @@ def test_functions_are_made_tools() -> None:
     assert export_all([add], CHAT)[0].name == "add"
 
 
-def test_one_function_is_made_a_tool_as_many_are() -> None:
-    def add(a: int) -> int:
-        """Add."""
-        return a
-
-    (of_many,) = export_all([add], CHAT).payloads
-    assert export(add, CHAT).payload == payload(add, CHAT) == of_many
-
-
 NO_TOOLS: list[tuple[Any, str]] = [
     (None, "is not callable; pass a function"),
     (3, "is not callable; pass a function"),
@@ -72,7 +64,7 @@ NO_TOOLS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "told"), NO_TOOLS)
+@every(("given", "told"), NO_TOOLS)
 def test_what_is_no_tool_is_refused_with_what_to_write(given: Any, told: str) -> None:
     for refused in (
         lambda: export(given, CHAT),
@@ -84,13 +76,13 @@ def test_what_is_no_tool_is_refused_with_what_to_write(given: Any, told: str) ->
             refused()
 
 
-@pytest.mark.parametrize("given", [None, "add", a_tool("a"), export(a_tool("a"), CHAT), test_functions_are_made_tools])
+@every("given", [None, "add", a_tool("a"), export(a_tool("a"), CHAT), test_functions_are_made_tools])
 def test_a_single_tool_where_a_list_belongs_is_refused_with_what_to_write(given: Any) -> None:
     with pytest.raises(TypeError, match=r"takes a list of tools, .*; write export_all\(\[\.\.\.\], 'openai"):
         export_all(given, CHAT)
 
 
-@pytest.mark.parametrize("strict", ["maybe", "True", 1, None, []])
+@every("strict", ["maybe", "True", 1, None, []])
 def test_a_strictness_that_there_is_not_is_refused(strict: Any) -> None:
     with pytest.raises(ExportError, match="strict: expected True, False or 'where_possible', got "):
         export_all([a_tool("a")], CHAT, strict=strict)
@@ -132,7 +124,7 @@ def test_what_cannot_be_strict_falls_back_with_its_reason() -> None:
         export_all([recursive()], ANTHROPIC, strict=True)
 
 
-@pytest.mark.parametrize(
+@every(
     ("tools", "limit"),
     [
         ([a_tool(f"t{number}") for number in range(21)], "20 strict tools"),

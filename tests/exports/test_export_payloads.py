@@ -6,10 +6,9 @@ import re
 from typing import Annotated, Any
 
 import pytest
-from anthropic.types import ToolParam
-from export_targets import IN_OPENAPI
-from openai.types.chat import ChatCompletionCustomToolParam, ChatCompletionFunctionToolParam
-from openai.types.responses import CustomToolParam, FunctionToolParam
+from openai.types.chat import ChatCompletionCustomToolParam
+from openai.types.responses import CustomToolParam
+from profiles import every
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from streamtools.content import Grammar
@@ -45,20 +44,6 @@ def ping() -> None:
 
 
 CLOSED = ConfigDict(extra="forbid")
-TYPES = {
-    CHAT: TypeAdapter(list[ChatCompletionFunctionToolParam], config=CLOSED),
-    "openai.responses": TypeAdapter(list[FunctionToolParam], config=CLOSED),
-    ANTHROPIC: TypeAdapter(list[ToolParam], config=CLOSED),
-}
-
-
-@pytest.mark.parametrize("target", TYPES)
-@pytest.mark.parametrize("made", [plant, ping])
-def test_a_payload_is_what_the_providers_package_types(made: Any, target: str) -> None:
-    payload = made.to(target)
-    assert TYPES[target].validate_python([payload]) == [payload]
-    with pytest.raises(ValueError, match="unknown_key"):
-        TYPES[target].validate_python([{**payload, "unknown_key": 1}])
 
 
 def untitled(schema: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +85,7 @@ def test_what_gemini_and_ollama_do_not_know_is_told_in_the_description() -> None
     )
 
 
-@pytest.mark.parametrize("target", targets())
+@every("target", targets())
 def test_payloads_are_fresh_and_the_same_every_time(target: str) -> None:
     first, second = export(plant, target).payload, export(plant, target).payload
     assert first == second
@@ -109,27 +94,7 @@ def test_payloads_are_fresh_and_the_same_every_time(target: str) -> None:
     assert export(plant, target).payload != second
 
 
-KEPT = [target for target in targets() if target not in IN_OPENAPI]
-
-
-@pytest.mark.parametrize("target", KEPT)
-def test_what_the_model_sends_needs_no_decoding(target: str) -> None:
-    exported = export(plant, target)
-    sent = {"root": {"value": 1}}
-    assert exported.decode(sent) == sent
-    assert not exported.rewritten
-
-
-def test_an_unknown_target_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(
-        ExportError, match=r"'morse'; known: openai\.chat_completions, openai\.responses, openai\.realtime"
-    ):
-        plant.to("morse")
-    with pytest.raises(ExportError, match=r"'openai'; write 'openai\.chat_completions'; known: "):
-        plant.to("openai")
-
-
-@pytest.mark.parametrize("target", targets())
+@every("target", targets())
 def test_a_tool_name_that_a_target_does_not_take_is_changed_and_known(target: str) -> None:
     dotted = tool(ping.fn, name="system.ping")
     exported = export(dotted, target)
@@ -143,7 +108,7 @@ def test_a_tool_name_that_a_target_does_not_take_is_changed_and_known(target: st
         dotted.to(target)
 
 
-@pytest.mark.parametrize("alias", ["größe", "a b", "@type", "x" * 65])
+@every("alias", ["größe", "a b", "@type", "x" * 65])
 def test_argument_names_that_anthropic_refuses_are_changed_and_changed_back(alias: str) -> None:
     @tool
     def f(a: Annotated[int, Field(alias=alias)]) -> None:
@@ -159,15 +124,6 @@ def test_argument_names_that_anthropic_refuses_are_changed_and_changed_back(alia
     with pytest.raises(ExportError, match="have to travel in another form"):
         f.to(ANTHROPIC)
     assert alias in f.to(CHAT)["function"]["parameters"]["properties"]
-
-
-@pytest.mark.parametrize("alias", ["a.b-c_9", "x" * 64])
-def test_argument_names_that_anthropic_takes_are_exported(alias: str) -> None:
-    @tool
-    def f(a: Annotated[int, Field(alias=alias)]) -> None:
-        """Measure."""
-
-    assert list(f.to(ANTHROPIC)["input_schema"]["properties"]) == [alias]
 
 
 def test_a_strict_form_is_asked_for_in_either_way_and_only_where_there_is_one() -> None:
@@ -245,7 +201,7 @@ def test_mcp_inlines_definitions_unless_they_contain_themselves() -> None:
     assert list(payload["outputSchema"]["$defs"]) == ["Node"]
 
 
-@pytest.mark.parametrize("target", targets())
+@every("target", targets())
 def test_the_parts_of_a_payload_have_one_name_each(target: str) -> None:
     found = parts(export(plant, target))
     assert found["name"] == "plant"

@@ -16,7 +16,7 @@ from every_wire import framed, said
 from google.genai.types import GenerateContentConfig
 from openai.types.responses import ResponseTextConfigParam
 from openai.types.shared_params import ResponseFormatJSONSchema
-from profiles import mostly_thorough
+from profiles import every, mostly_thorough
 from pydantic import BaseModel, Field, TypeAdapter
 from strict_subset import problems
 from typing_extensions import TypedDict
@@ -75,7 +75,7 @@ def test_every_wire_can_be_asked_but_a_session_over_a_socket() -> None:
             export_output(City, wire)
 
 
-@pytest.mark.parametrize("wire", mostly_thorough([*SCHEMA_AT], 2))
+@every("wire", mostly_thorough([*SCHEMA_AT], 2))
 def test_an_answer_in_the_requests_form_becomes_the_type(wire: str) -> None:
     """As a model would write it that is held to the schema: null for what is left out, entries for a map."""
     answer = export_output(City, wire)
@@ -85,7 +85,7 @@ def test_an_answer_in_the_requests_form_becomes_the_type(wire: str) -> None:
     assert (turn.output, turn.output_problem) == (City(name="Oslo", twins={"Lima": 3}), None)
 
 
-@pytest.mark.parametrize("wire", mostly_thorough([*SCHEMA_AT], 1))
+@every("wire", mostly_thorough([*SCHEMA_AT], 1))
 def test_each_kind_of_type_can_be_asked_for(wire: str) -> None:
     for kind, value in ((Town, Town("Oslo")), (Village, {"name": "Oslo"}), (NAMED, {"name": "Oslo"})):
         answer = export_output(kind, wire)

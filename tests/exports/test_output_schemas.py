@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from google.genai.types import FunctionDeclaration
 from openai.types.responses import FunctionToolParam
+from profiles import every
 from pydantic import BaseModel, TypeAdapter
 
 from streamtools import tool
@@ -39,7 +40,7 @@ def declaring(declared: Any, **options: Any) -> Tool[..., Any]:
     return track
 
 
-@pytest.mark.parametrize("target", FIELDS)
+@every("target", FIELDS)
 def test_a_declared_schema_is_told(target: str) -> None:
     one = export(declaring(Parcel), target)
     assert (

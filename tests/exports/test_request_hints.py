@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from anthropic.types import ToolParam
 from openai.types.responses import CustomToolParam, FunctionToolParam, NamespaceToolParam
+from profiles import every
 from pydantic import TypeAdapter
 
 from streamtools import Tool, tool
@@ -51,7 +52,7 @@ def test_a_provider_is_told_all_that_it_has_a_field_for() -> None:
     accepted(FunctionToolParam, said)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every("wire", WIRES)
 def test_each_hint_is_told_or_named_as_lost(wire: str) -> None:
     plain = tool(effect="pure", name="look")(look.fn)
     one, bare = export(look, wire), export(plain, wire)
@@ -98,7 +99,7 @@ def test_a_tool_from_a_schema_or_a_model_has_hints_too() -> None:
     assert made.to(ANTHROPIC)["input_examples"] == [{"city": "Oslo"}]
 
 
-@pytest.mark.parametrize(
+@every(
     ("hints", "message"),
     [
         ({"cache": "2h"}, "cache='2h': must be '5m', '1h' or None"),

@@ -3,22 +3,39 @@ have in the tool's own."""
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 import enum
 import keyword
-from dataclasses import dataclass
+import uuid
+from dataclasses import dataclass, field
 from types import GenericAlias
-from typing import Any, Literal, Union
+from typing import Annotated, Any, Literal, NotRequired, Union
 
-from constrained_model import accepts, say
+import jsonschema_rs
+import mcp.types
+from constrained_model import accepts, as_json_schema, say
 from export_targets import EVERY, NO_RECURSION, schema_in
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from profiles import examples
+from profiles import every, examples
 from pydantic import BaseModel, Field, create_model
+from strict_subset import problems
+from typing_extensions import TypedDict
+from wire_cases import CASES
 
 from streamtools.errors import ExportError
 from streamtools.exports import export
 from streamtools.tools import Exported, Tool, tool
+from streamtools.wires import WIRES, find
+
+
+def by_mcp(payload: dict[str, Any]) -> None:
+    assert mcp.types.Tool.model_validate(payload).name == payload["name"]
+
+
+ORACLES = {tools.name: CASES[wire].takes_tool for wire in WIRES for tools in find(wire).tools} | {"mcp": by_mcp}
+"""What the providers' own packages take."""
 
 
 class Color(enum.Enum):
@@ -45,6 +62,17 @@ class Leaf(BaseModel):
 class Branch(BaseModel):
     kind: Literal["branch"]
     parts: dict[str, Leaf | Branch] = {}
+
+
+class Filter(TypedDict):
+    field: str
+    value: NotRequired[str | None]
+
+
+@dataclass
+class Window:
+    width: float
+    labels: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -92,6 +120,17 @@ SIMPLE = st.sampled_from(
         Kind(Node, TREE),
         Kind(Branch, BRANCH),
         Kind(Leaf, LEAF),
+        Kind(Annotated[Leaf | Branch, Field(discriminator="kind")], LEAF | BRANCH),
+        Kind(Filter, st.fixed_dictionaries({"field": TEXT}, optional={"value": st.none() | TEXT})),
+        Kind(Window, st.fixed_dictionaries({"width": WHOLE}, optional={"labels": st.lists(TEXT, max_size=2)})),
+        Kind(Annotated[int, Field(ge=1, le=10, description="How often.")], st.integers(1, 10)),
+        Kind(Annotated[float, Field(gt=0, multiple_of=0.5)], st.sampled_from([0.5, 2.5])),
+        Kind(Annotated[str, Field(pattern="^[A-Z]{2}$")], st.just("DE")),
+        Kind(dt.datetime, st.just("2026-01-02T03:04:05Z")),
+        Kind(dt.timedelta, st.just("PT1H")),
+        Kind(uuid.UUID, st.just(str(uuid.UUID(int=7)))),
+        Kind(decimal.Decimal, st.sampled_from(["2.5", 1])),
+        Kind(set[str], st.just(["a"])),
     ]
 )
 
@@ -173,12 +212,7 @@ def tools_and_arguments(draw: st.DrawFn) -> tuple[Tool, dict[str, Any]]:
 
 
 @given(drawn=tools_and_arguments())
-@settings(
-    derandomize=True,
-    deadline=None,
-    max_examples=examples(40),
-    suppress_health_check=list(HealthCheck),
-)
+@settings(derandomize=True, deadline=None, max_examples=examples(40), suppress_health_check=list(HealthCheck))
 def test_what_a_model_says_in_a_targets_form_arrives_as_in_the_tools_own(drawn: tuple[Tool, dict[str, Any]]) -> None:
     made, plain = drawn
     wanted = made.validate(plain).by_name
@@ -186,7 +220,11 @@ def test_what_a_model_says_in_a_targets_form_arrives_as_in_the_tools_own(drawn: 
         exported = exported_for(made, target)
         if exported is None:
             continue
+        ORACLES[target.removesuffix(".strict")](exported.payload)
         schema = schema_in(exported.payload, target)
+        jsonschema_rs.meta.validate(as_json_schema(schema))
+        if target.startswith(("openai.chat_completions.s", "openai.responses.s", "mistral.chat.s")):
+            assert problems(schema) == []
         written = say(schema, plain)
         assert accepts(schema, written), target
         assert made.validate(exported.decode(written)).by_name == wanted, target
@@ -202,3 +240,41 @@ def exported_for(made: Tool, target: str) -> Exported | None:
         if target in NO_RECURSION and "contains itself" in str(error):
             return None
         raise
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+RESERVED = (
+    *("title", "type", "properties", "default", "$ref", "items", "required", "enum", "const", "description", "anyOf"),
+    *("additionalProperties", "$defs", "not", "format", "key", "value"),
+)
+"""Names of properties that are keywords of JSON Schema, too."""
+
+
+@every("target", EVERY)
+def test_properties_may_be_called_like_keywords(target: str) -> None:
+    texts = {name: {"type": "string"} for name in RESERVED}
+    inner = {"type": "object", "properties": texts, "required": list(RESERVED)}
+    numbers = {name: {"type": "integer"} for name in RESERVED}
+    schema = {"type": "object", "properties": {**numbers, "inner": inner}, "required": ["type", "$ref"]}
+    made = Tool.from_schema(lambda **arguments: None, schema, name="keywords", description="Have odd names.")
+    exported = export(made, target)
+    ORACLES[target.removesuffix(".strict")](exported.payload)
+    said = schema_in(exported.payload, target)
+    assert len(said["properties"]) == len(RESERVED) + 1
+    odd = [name for name in RESERVED if name not in said["properties"]]
+    assert odd == (["$ref", "$defs"] if target.startswith(("anthropic", "gemini", "bedrock.converse_stream.s")) else [])
+    plain = {"type": 1, "$ref": 2, "default": 3, "inner": dict.fromkeys(RESERVED, "x")}
+    written = say(said, renamed(plain, said))
+    assert exported.decode(written) == plain
+    assert made.validate(exported.decode(written)).by_name == plain
+
+
+def renamed(plain: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """The plain arguments under the names that the target got, which are in the same order."""
+    names = dict(zip([*RESERVED, "inner"], said["properties"], strict=True))
+    inside = said["properties"]["inner"]
+    inside = inside["anyOf"][0] if "anyOf" in inside else inside  # with null, since it may be left out
+    inner = dict(zip(RESERVED, inside["properties"], strict=True))
+    made = {names[name]: value for name, value in plain.items()}
+    return {**made, "inner": {inner[name]: value for name, value in plain["inner"].items()}}

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import jsonschema_rs
 import pytest
+from profiles import every
 from pydantic import BaseModel, Field
 
 from streamtools.errors import ExportError, ToolDefinitionError
-from streamtools.exports import export, export_output, keyword_table, schema, table, targets
-from streamtools.schema.dialects import KEYWORDS
+from streamtools.exports import export, export_output, schema, targets
 from streamtools.tools import Tool, tool
 
 
@@ -45,7 +45,7 @@ def test_a_definition_is_made_of_a_function_a_tool_or_a_model() -> None:
         assert list(schema(model).parameters["properties"]) == [name]
 
 
-@pytest.mark.parametrize("of", [add, Point, Span])
+@every("of", [add, Point, Span])
 def test_the_canonical_schema_is_a_closed_object_of_2020_12(of: object) -> None:
     parameters = schema(of).parameters
     assert list(parameters)[:2] == ["$schema", "type"]
@@ -74,7 +74,7 @@ class Undescribed:
     x: int
 
 
-@pytest.mark.parametrize("model", [Inner, Undescribed])
+@every("model", [Inner, Undescribed])
 def test_the_docstring_of_a_models_base_is_nothing_that_a_model_reads(model: type) -> None:
     with pytest.raises(ToolDefinitionError, match="has no docstring; write one"):
         schema(model)
@@ -91,21 +91,6 @@ def test_the_docstring_of_a_models_base_is_nothing_that_a_model_reads(model: typ
     for text in map(str, said):
         assert "base class" not in text
         assert "Undescribed(x" not in text
-
-
-def test_no_payload_is_given_alone_that_needs_a_way_back() -> None:
-    """OpenAI's strict form sends null for what is left out, which the tool does not take."""
-    for wire, strict in (("openai.chat_completions", True), ("openai.chat_completions.strict", False)):
-        with pytest.raises(ExportError, match="the arguments have to travel in another form") as refused:
-            schema(add).to(wire, strict=strict)
-        with pytest.raises(ExportError) as as_tool:
-            tool(add).to(wire, strict=strict)
-        assert str(refused.value) == str(as_tool.value)
-        assert "use exported = export_all(tools, 'openai.chat_completions', strict=True), send" in str(refused.value)
-    with pytest.raises(ExportError, match="the arguments have to travel in another form"):
-        schema(add).to("openai.responses", strict=True, constraints="description")
-    with pytest.raises(ExportError, match="strict: expected True or False, got 'where_possible'"):
-        schema(add).to("openai.chat_completions", strict="where_possible")  # type: ignore[arg-type]  # that is the point
 
 
 def test_a_payload_that_is_given_alone_has_arguments_that_the_tool_takes() -> None:
@@ -127,28 +112,9 @@ def test_a_payload_that_is_given_alone_has_arguments_that_the_tool_takes() -> No
     assert "openai.responses" in given
 
 
-def test_a_definition_without_a_result_says_none() -> None:
-    @tool
-    def ping() -> None:
-        """Ping."""
-
-    assert "output" not in schema(ping).to_json_schema()
-
-
 def test_anthropic_reads_bounds_in_descriptions_at_every_depth_unless_they_are_kept() -> None:
     told = schema(add).to("anthropic.messages", constraints="description")["input_schema"]
     assert told["properties"]["a"] == {"type": "integer", "description": "(min 0)"}
     assert told["$defs"]["Inner"]["properties"]["size"]["description"] == "How big. (min 1)"
     assert "minimum" not in str(told)
     assert schema(add).to("anthropic.messages") == tool(add).to("anthropic.messages")
-
-
-def test_the_tables_name_every_target_and_every_keyword() -> None:
-    lines = table().splitlines()
-    assert len(lines) == len(targets()) + 2
-    for target, line in zip(targets(), lines[2:], strict=True):
-        assert line.startswith(f"| `{target}` |")
-    assert "| `outputSchema` |" in table()
-    rows = keyword_table().splitlines()
-    assert len(rows) == len(KEYWORDS) + 2
-    assert {row.count(" | ") for row in rows} == {10}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field
+from profiles import every
+from pydantic import BaseModel
 
-from streamtools import parse
 from streamtools.errors import ExportError, InvalidArguments
 from streamtools.exports import export
 from streamtools.tools import Exported, Tool, tool
@@ -34,7 +34,7 @@ TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
 
 
-@pytest.mark.parametrize(
+@every(
     ("schema", "sent", "wanted"),
     [
         (MAP, [{"key": "a", "value": 1}], {"a": 1}),
@@ -65,7 +65,7 @@ def test_a_value_comes_back_as_the_tools_schema_has_it(schema: Any, sent: Any, w
     assert of(a=schema).decode({"a": sent}) == {"a": wanted}
 
 
-@pytest.mark.parametrize(
+@every(
     ("schema", "sent", "problem"),
     [
         (MAP, [{"key": "a", "value": 1}, {"key": "a", "value": 2}], "a[1].key: is the key of an earlier entry"),
@@ -199,26 +199,6 @@ def test_arguments_too_deep_to_turn_back_are_refused() -> None:
     exported = strict({"type": "object", "properties": {"a": {"$ref": "#"}, "b": TEXT}, "additionalProperties": False})
     with pytest.raises(InvalidArguments, match="nested too deep"):
         exported.decode(deep)
-
-
-def test_through_a_stream_the_tool_gets_what_its_own_schema_says() -> None:
-    @tool
-    def tally(votes: dict[str, int], note: str = "none", size: Annotated[int, Field(ge=1)] = 1) -> int:
-        """Tally."""
-        return sum(votes.values())
-
-    exported = export(tally, CHAT, strict=True)
-    arguments = '{\\"votes\\":[{\\"key\\":\\"a\\",\\"value\\":2}],\\"note\\":null,\\"size\\":null}'
-    call = '{"index":0,"id":"c1","type":"function","function":{"name":"tally","arguments":"%s"}}' % arguments  # noqa: UP031  # braces
-    body = (
-        'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":['
-        + call
-        + ']},"finish_reason":null}]}\n\n'
-        'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}\n\n'
-        "data: [DONE]\n\n"
-    )
-    (parsed,) = parse(body.encode(), wire=CHAT, tools=[exported]).calls
-    assert parsed.status == "ready"
 
 
 OPEN = {"type": "object", "properties": {"b": TEXT}, "required": ["b"], "additionalProperties": NUMBER}

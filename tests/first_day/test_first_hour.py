@@ -10,7 +10,6 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 from streams import chat
-from test_examples import README, programs
 
 from streamtools import pipeline, tool
 from streamtools.errors import LocalProtocolError
@@ -20,20 +19,17 @@ PATIENCE_S = 60
 
 WITHOUT = """
 import sys
-for name in ("redis", "ray", "opentelemetry.exporter.otlp.proto.http.trace_exporter"):
+for name in ("redis", "opentelemetry.exporter.otlp.proto.http.trace_exporter"):
     sys.modules[name] = None  # as if it were not installed
 
 def redis():
     from streamtools.dispatch import RedisStore
 
-def ray():
-    from streamtools.dispatch.executors import RayExecutor
-
 def otlp():
     from streamtools.telemetry import configure
     configure("otlp")
 
-for use in (redis, ray, otlp):
+for use in (redis, otlp):
     try:
         use()
     except ImportError as error:
@@ -68,16 +64,8 @@ def test_an_extra_that_is_missing_is_named_with_its_installation(tmp_path: Path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         "the client of Redis is not installed; the extra `redis`: pip install 'path/to/checkout[redis]'",
-        "Ray is not installed; the extra `ray`: pip install 'path/to/checkout[ray]'",
         "the OTLP exporter is not installed; the extra `otlp`: pip install 'path/to/checkout[otlp]'",
     ]
-
-
-@pytest.mark.thorough
-def test_a_key_that_is_not_set_is_the_sdks_to_ask_for(tmp_path: Path) -> None:
-    done = run(programs(README.read_text(encoding="utf-8"))[0].source, tmp_path)
-    assert done.returncode == 1
-    assert "OPENAI_API_KEY" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.anyio

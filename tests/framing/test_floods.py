@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from profiles import examples
-from steps import steps
+from line_counts import steps
+from profiles import every, examples
 from streams import chat
 
 from streamtools import Limits, StreamError, parse, pipeline
@@ -39,7 +39,7 @@ def cut(body: bytes, size: int) -> list[bytes]:
     return [body[at : at + size] for at in range(0, len(body), size)]
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=examples(300))
+@settings(deadline=None, derandomize=True, database=None, max_examples=examples(100))
 @given(soups(FIELDS), st.booleans(), st.integers(1024, 4096))
 def test_an_event_stream_full_of_line_ends_is_read_alike_in_large_chunks_and_in_small_ones(
     body: bytes, lenient: bool, size: int
@@ -53,7 +53,7 @@ def test_an_event_stream_full_of_line_ends_is_read_alike_in_large_chunks_and_in_
     assert frames([*begun, rest]) == frames([*begun, *cut(rest, 100)])
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=examples(300))
+@settings(deadline=None, derandomize=True, database=None, max_examples=examples(100))
 @given(soups(JSON_FIELDS), st.integers(8, 64), st.integers(1024, 4096))
 def test_json_lines_full_of_line_ends_are_read_alike_in_large_chunks_and_in_small_ones(
     body: bytes, limit: int, size: int
@@ -89,7 +89,7 @@ SAYS_NOTHING = {
 }
 
 
-@pytest.mark.parametrize("name", SAYS_NOTHING)
+@every("name", SAYS_NOTHING)
 def test_lines_that_say_nothing_cost_no_step_each(name: str) -> None:
     head, unit = SAYS_NOTHING[name]
 
@@ -114,10 +114,9 @@ def test_events_without_data_are_one_warning_however_many_there_are() -> None:
 async def test_what_stands_in_a_flood_of_line_ends_is_read() -> None:
     flood = b"\n\r\r\n" * 20_000 + b":\n" * 20_000
     chunks = chat(["Hel", "lo"], finish="stop")
-    async with pipeline([flood, *(part for chunk in chunks for part in (chunk, flood))]) as events:
-        _ = [event async for event in events]
-    assert events.turn.text == "Hello"
-    assert events.turn.complete
+    turn = await pipeline([flood, *(part for chunk in chunks for part in (chunk, flood))])
+    assert turn.text == "Hello"
+    assert turn.complete
 
 
 def test_a_flood_of_line_ends_counts_as_bytes_of_the_stream() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from profiles import examples
+from profiles import every, examples
 from sansio import byte_by_byte
 
 from streamtools.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
@@ -33,7 +33,7 @@ BODIES = [
 ]
 
 
-@pytest.mark.parametrize(("body", "values"), BODIES)
+@every(("body", "values"), BODIES)
 def test_values_come_out_whole_however_the_body_is_cut(body: bytes, values: list[Any]) -> None:
     for chunks in ([body], byte_by_byte(body), *([body[:at], b"", body[at:]] for at in range(len(body)))):
         found, decoder = read(chunks)
@@ -51,7 +51,7 @@ def test_a_value_comes_out_with_its_last_byte() -> None:
     assert decoder.ended
 
 
-@pytest.mark.parametrize("body", [b"", b"[", b'[{"a":1', b'[{"a":"', b'[{"a":"\\', b"[{},"])
+@every("body", [b"", b"[", b'[{"a":1', b'[{"a":"', b'[{"a":"\\', b"[{},"])
 def test_what_is_pending_at_the_end_is_no_value(body: bytes) -> None:
     decoder = JSONArrayDecoder()
     assert decoder.feed_payloads(body) in ([], [b"{}"])
@@ -62,7 +62,7 @@ def test_what_is_pending_at_the_end_is_no_value(body: bytes) -> None:
         decoder.feed_payloads(b"")
 
 
-@pytest.mark.parametrize(
+@every(
     "body",
     [
         b"{}", b"x", b"[1]", b'["a"]', b"[null]", b"[{} {}]", b"[{}{}]", b"[,{}]", b"[{},,{}]", b"[{},]", b"[{}] x",
@@ -105,7 +105,7 @@ def test_space_between_values_is_not_counted_and_not_kept() -> None:
     assert values == [{}]
 
 
-@pytest.mark.parametrize(
+@every(
     "value",
     [
         b'{"a":"' + b"\\n" * 2000 + b'"}',
@@ -129,7 +129,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=examples(150), deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(60), deadline=None, derandomize=True, database=None)
 @given(st.lists(st.dictionaries(st.text(max_size=3), _JSON, max_size=3), max_size=4), st.data())
 def test_any_values_come_out_as_they_went_in(values: list[Any], data: st.DataObject) -> None:
     text = json.dumps(values, indent=data.draw(st.sampled_from([None, 0, 2])), ensure_ascii=data.draw(st.booleans()))

@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from profiles import examples
+from profiles import every, examples
 from sansio import byte_by_byte
 
 from streamtools.errors import LimitExceeded, LocalProtocolError
@@ -20,7 +20,7 @@ def read(chunks: list[bytes], limit: int = 1 << 20) -> list[bytes]:
     return [*lines, *(frame.data for frame in decoder.finish())]  # type: ignore[list-item]
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=examples(150))
+@settings(deadline=None, derandomize=True, database=None, max_examples=examples(60))
 @given(st.lists(st.dictionaries(st.text(max_size=3), st.text(max_size=5), max_size=3)), st.data())
 def test_each_line_is_a_payload_wherever_it_is_cut(values: list[dict[str, str]], data: st.DataObject) -> None:
     body = b"".join(json.dumps(value).encode() + b"\n" for value in values)
@@ -35,7 +35,7 @@ def test_blank_lines_are_none_and_a_last_line_needs_no_end() -> None:
         assert [json.loads(line) for line in read(chunks)] == [{"a": 1}, {"b": 2}]
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["a whole line", "a line that goes on"])
+@every("whole", [True, False])
 def test_a_line_may_be_as_long_as_the_limit_and_no_longer(whole: bool) -> None:
     for size, exceeded in ((19, False), (20, False), (21, True)):
         body = b'{"a":1}\n' + b"x" * size + (b"\n" if whole else b"")

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from line_counts import steps
+from profiles import every
 from sansio import DATA, byte_by_byte, json_lines
-from steps import steps
 
 from streamtools.errors import LimitExceeded, LocalProtocolError
 from streamtools.framing import Frame, SSEDecoder
@@ -41,36 +42,6 @@ def test_a_vector_gives_its_frames_however_it_is_cut() -> None:
         if frames != [(frame["event"], frame["data"], frame["last_event_id"]) for frame in vector["expected"]]:
             failed[vector["id"]] = frames
     assert failed == {}
-
-
-def test_the_vectors_are_all_there() -> None:
-    assert len(VECTORS) == 52
-    assert sum(vector["source"] == "wpt" for vector in VECTORS) == 28
-
-
-@pytest.mark.parametrize("chunk_size", [1, 7, 1 << 20])
-def test_a_line_of_a_mebibyte_is_one_frame(chunk_size: int) -> None:
-    data = b"a" * (1 << 20 if chunk_size > 1 else 1 << 16)
-    body = b"data: " + data + b"\n\n"
-    assert decode([body[at : at + chunk_size] for at in range(0, len(body), chunk_size)]) == [
-        ("message", data.decode(), "")
-    ]
-
-
-def test_ten_thousand_data_lines_are_one_frame() -> None:
-    assert decode([b"data: a\n" * 10_000 + b"\n"]) == [("message", "\n".join("a" * 10_000), "")]
-
-
-@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
-def test_each_line_end_ends_a_line(end: bytes) -> None:
-    frames = feed_every_way(SSEDecoder, end.join([b"event: e", b"data: 1", b"data: 2", b"", b"data: 3", b"", b""]))
-    assert [told(frame) for frame in frames] == [("e", "1\n2", ""), ("message", "3", "")]
-
-
-@pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"])
-def test_nothing_else_ends_a_line(odd: str) -> None:
-    frames = feed_every_way(SSEDecoder, f"data: a{odd}b\n\n".encode())
-    assert [told(frame) for frame in frames] == [("message", f"a{odd}b", "")]
 
 
 def test_a_frame_comes_with_the_very_byte_that_ends_it() -> None:
@@ -145,8 +116,8 @@ def outcome(chunks: list[bytes], limit: int, *, lenient: bool) -> tuple[list[Fra
     return frames, None
 
 
-@pytest.mark.parametrize("line", LINES)
-@pytest.mark.parametrize("lenient", [False, True])
+@every("line", LINES)
+@every("lenient", [False, True])
 def test_a_line_may_be_as_long_as_the_limit_and_no_longer_however_it_is_cut(line: bytes, lenient: bool) -> None:
     assert len(line) == 16
     first = b"data: 0\n\n"
@@ -159,7 +130,7 @@ def test_a_line_may_be_as_long_as_the_limit_and_no_longer_however_it_is_cut(line
             assert [frame.data for frame in frames] == [b"0"], "what was whole before it is not lost"
 
 
-@pytest.mark.parametrize("field", [b"data:", b"error:"])
+@every("field", [b"data:", b"error:"])
 def test_joined_data_may_be_as_long_as_the_limit_and_no_longer(field: bytes) -> None:
     body = (field + b"1234\n") * 4 + b"\n"  # joined by newlines: 19 bytes
     for chunks in ([body], byte_by_byte(body)):

@@ -1,9 +1,6 @@
 """Any bytes, any split, any wire: the same Turn, no exception, nothing runs that is not whole, histories are encodable.
 
-Run it with atheris where that is installed, else it mutates by itself; see the README beside it:
-
-    python tests/fuzz/fuzz_parse.py -max_total_time=60
-    python tests/fuzz/fuzz_parse.py --runs 20000 --seed 1
+    python tests/fuzz/fuzz_parse.py --runs 20000 --seed 1         see the README beside it
 
 An input begins with four bytes: which wire (or none: to be found), how the rest is to be read, a seed, and the dialect
 of the calls in the text, if they are to be found. The rest is a body as it is, or payloads, one a line, that are put
@@ -13,43 +10,36 @@ into a framing or given as mappings.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import math
 import random
 import re
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / folder) for folder in ("tests", "tests/stages/text", ".")]
+sys.path.extend(str(Path(__file__).resolve().parents[2] / folder) for folder in ("tests", "tests/text_calls", "."))
 
-atheris: Any = None
-with suppress(ImportError):
-    atheris = importlib.import_module("atheris")
+from dialect_cases import CASES  # pyright: ignore[reportMissingImports]
+from every_wire import CHAT, FRAMES, FRAMINGS, check_sendable, dumped, payloads_of
+from every_wire import said as every_said
+from mutations import cut, random_json, shuffled, spoiled
+from sansio import QUIRKS, body_of, check_turn, snapshot
 
-with atheris.instrument_imports(include=["streamtools"]) if atheris else nullcontext():
-    from dialect_cases import CASES  # pyright: ignore[reportMissingImports]
-    from every_wire import CHAT, FRAMES, FRAMINGS, check_sendable, dumped, payloads_of
-    from every_wire import said as every_said
-    from mutations import cut, random_json, shuffled, spoiled
-    from sansio import QUIRKS, body_of, check_turn, snapshot
+from streamtools import Limits, StreamDecoder, ToolCallValidated, Turn, parse
+from streamtools.events import ToolCallDelta, ToolCallEnd, ToolCallStart
+from streamtools.stages import DEFAULT, DIALECTS, split_think, text_calls
+from streamtools.turn import TurnBuilder
+from streamtools.wires import WIRES
 
-    from streamtools import Limits, StreamDecoder, ToolCallValidated, Turn, parse
-    from streamtools.events import ToolCallDelta, ToolCallEnd, ToolCallStart
-    from streamtools.stages import DEFAULT, DIALECTS, split_think, text_calls
-    from streamtools.turn import TurnBuilder
-    from streamtools.wires import WIRES
-
-MAX_SIZE, HEAD = 64 << 10, 4
+MAX_SIZE = 64 << 10
+HEAD = 4
 FORMS = ("body", *FRAMES, "mappings")
 # Of JSON lines the first has to tell; an AWS event has one name.
 SAME_AS_BYTES = [wire for wire in WIRES if FRAMINGS[wire][0] == "sse"]
@@ -127,22 +117,26 @@ def check(data: bytes) -> Turn:
 
 
 def check_calls(turn: Turn, events: list[Any]) -> None:
-    """Each call begins once and ends once, its deltas are its text, and what is ready stays what it is."""
+    """Each call begins once and ends once, or is void and in no turn, whether it had ended or not; its deltas are its
+    text, and what is ready stays what it is."""
     told: dict[type, Counter[str]] = {kind: Counter() for kind in (ToolCallStart, ToolCallEnd, ToolCallValidated)}
     deltas: dict[str, list[str]] = {}
+    void = Counter(e.call_id for e in events if isinstance(e, ToolCallEnd) and e.call.problem == "void")
     for event in events:
-        if type(event) in told:
+        if type(event) in told and not (isinstance(event, ToolCallEnd) and event.call.problem == "void"):
             told[type(event)][event.call_id] += 1
         elif isinstance(event, ToolCallDelta):
             deltas.setdefault(event.call_id, []).append(event.delta)
-    assert told[ToolCallStart] == told[ToolCallEnd] == Counter(call.call_id for call in turn.calls)
+    assert told[ToolCallStart] == Counter(call.call_id for call in turn.calls) + void
+    assert max(told[ToolCallEnd].values(), default=1) == 1
+    assert told[ToolCallEnd].keys() | void.keys() == told[ToolCallStart].keys()
     calls = {call.call_id: call for call in turn.calls}
     for call in calls.values():
         text = "".join(deltas.get(call.call_id, ()))
         assert text.endswith(call.arguments_text) or call.problem == "argument_too_large"
     assert not told[ToolCallValidated] or max(told[ToolCallValidated].values()) == 1
     for event in events:
-        if isinstance(event, ToolCallValidated):
+        if isinstance(event, ToolCallValidated) and event.call_id not in void:
             call = calls[event.call_id]
             assert (call.status, call.arguments_text) == ("ready", event.call.arguments_text)
             assert call.arguments == event.call.arguments
@@ -268,20 +262,20 @@ def _spoiled_bytes(body: bytes, other: bytes, dice: random.Random) -> bytes:
 
 
 def run(count: int | None, seed: int, every: int = 1, *, seconds: float = math.inf) -> int:
-    """Check every so many of the seeds, then so many mutations of them all and of one another, or as many as there is
-    time for. Return their number."""
-    until = time.monotonic() + seconds
-    dice = random.Random(seed)
-    pool = list(seeds())
+    """Check every so many of the seeds, then so many mutations of them and of one another, or as many as there is time
+    for. Return their number."""
+    dice, pool = random.Random(seed), list(seeds())
     for data in pool[::every]:
         checked(data)
+    until = time.monotonic() + seconds
     for number in range(sys.maxsize if count is None else count):
         if time.monotonic() > until:
             return number
-        data = mutated(dice.choice(pool), dice)[:MAX_SIZE]
-        checked(data)
-        if number % 20 == 0:
-            pool[dice.randrange(len(pool))] = data
+        data = mutated(dice.choice(pool), dice)
+        if len(data) <= MAX_SIZE:
+            checked(data)
+            if number % 20 == 0:
+                pool[dice.randrange(len(pool))] = data
     return count or 0
 
 
@@ -295,30 +289,15 @@ def checked(data: bytes) -> None:
 
 
 def main() -> None:
-    """With atheris, take libFuzzer's options; without, `--runs` and `--seed`."""
-    if atheris is None or any(argument.startswith("--") for argument in sys.argv[1:]):
-        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-        parser.add_argument("--runs", type=int, help="mutated inputs; 2,000, or as many as --seconds allow")
-        parser.add_argument("--seconds", type=float, default=math.inf, help="end after so long, whatever --runs says")
-        parser.add_argument("--seed", type=int, default=0, help="what they are derived from")
-        parser.add_argument("--every", type=int, default=1, help="of the seeds themselves, check every so many")
-        options, unknown = parser.parse_known_args()
-        if unknown:
-            print(f"atheris is not installed: {unknown} mean nothing", file=sys.stderr)
-        runs = options.runs or (2000 if options.seconds == math.inf else None)
-        count = run(runs, options.seed, options.every, seconds=options.seconds)
-        print(f"{count} inputs of seed {options.seed}: the invariant holds")
-        return
-
-    def mutate(data: bytes, max_size: int, seed: int) -> bytes:
-        dice = random.Random(seed)
-        return (mutated(data, dice) if dice.random() < 0.7 else atheris.Mutate(data, max_size))[:max_size]
-
-    with tempfile.TemporaryDirectory() as corpus:
-        for number, data in enumerate(seeds()):
-            (Path(corpus) / f"{number:04}").write_bytes(data)
-        atheris.Setup([*sys.argv, corpus], lambda data: checked(data), custom_mutator=mutate)
-        atheris.Fuzz()
+    """Runs as its options say."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, help="mutated inputs; 2,000, or as many as --seconds allow")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="end after so long, whatever --runs says")
+    parser.add_argument("--seed", type=int, default=0, help="what they are derived from")
+    parser.add_argument("--every", type=int, default=1, help="of the seeds themselves, check every so many")
+    given = vars(parser.parse_args())
+    runs = given.pop("runs") or (2000 if given["seconds"] == math.inf else None)
+    print(f"{run(runs, **given)} inputs of seed {given['seed']}: the invariant holds")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from streamtools.wires import WIRES
 
 
 def test_the_invariant_holds_for_some_mutations_of_the_known_deviations() -> None:
-    fuzz_parse.run(400, seed=1, every=8)
+    fuzz_parse.run(200, seed=1, every=16)
 
 
 def test_every_wire_and_every_form_is_among_the_seeds() -> None:
@@ -17,13 +17,6 @@ def test_every_wire_and_every_form_is_among_the_seeds() -> None:
     assert {given.wire for given in inputs} == set(WIRES)
     assert {given.form for given in inputs} == set(fuzz_parse.FORMS)
     assert {given.limits for given in inputs} <= set(fuzz_parse.LIMITS)
-
-
-@pytest.mark.parametrize("limits", fuzz_parse.LIMITS)
-@pytest.mark.parametrize("form", fuzz_parse.FORMS)
-def test_an_input_means_what_was_put_into_it(form: str, limits: str) -> None:
-    given = fuzz_parse.Input(fuzz_parse.encoded(WIRES[0], form, limits, 7, b'{"a":1}'))
-    assert (given.wire, given.form, given.limits, given.rest) == (WIRES[0], form, limits, b'{"a":1}')
 
 
 def test_it_runs_as_a_script_without_anything_installed_for_it(

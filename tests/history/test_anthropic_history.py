@@ -6,9 +6,9 @@ import base64
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from native_histories import again, codes, found, observed, repaired
-from sansio import ANTHROPIC, QUIRKS, body_of
+from profiles import every
+from sansio import ANTHROPIC
 from sdk_types import check_types
 from streams import chat_chunk
 
@@ -103,7 +103,7 @@ def test_provider_state_is_where_the_decoder_leaves_it() -> None:
     assert entry.answer.calls["toolu_1"].provider_state == {"type": "tool_use", "caller": {"type": "direct"}}
 
 
-@pytest.mark.parametrize(
+@every(
     ("content", "text_", "blocks"),
     [
         ("ok", "ok", ()),
@@ -157,7 +157,7 @@ ODD: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+@every("odd", ODD)
 def test_odd_messages_are_mended_or_dropped_and_never_raise(odd: Any) -> None:
     after = history.repair([ASK, odd, said(text("ok"))], ANTHROPIC, last=True)
     assert found(after, ANTHROPIC) == []
@@ -171,22 +171,14 @@ CODE = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution",
 CALLED = {"type": "code_execution_20260521", "tool_id": "srvtoolu_1"}
 
 
-@pytest.mark.parametrize(
-    "answered",
-    [said(CODE, use(caller=CALLED)), said(use(caller=CALLED))],
-    ids=["code that calls", "a call of code before"],
-)
+@every("answered", [said(CODE, use(caller=CALLED)), said(use(caller=CALLED))])
 def test_while_the_providers_code_waits_results_stand_alone(answered: dict[str, Any]) -> None:
     assert history.lint([ASK, answered, told(answer())], ANTHROPIC, last=True) == []
     (found,) = history.lint([ASK, answered, told(answer(), text("And hurry"))], ANTHROPIC, last=True)
     assert (found.code, found.path) == ("mixed_results", "messages[2]")
 
 
-@pytest.mark.parametrize(
-    "answered",
-    [said(SEARCH, FOUND, use()), said(use(caller={"type": "direct"})), said(text("so"), use())],
-    ids=["a search with its result", "a direct call", "a call"],
-)
+@every("answered", [said(SEARCH, FOUND, use()), said(use(caller={"type": "direct"})), said(text("so"), use())])
 def test_where_nothing_of_the_providers_waits_text_may_follow_the_results(answered: dict[str, Any]) -> None:
     assert history.lint([ASK, answered, told(answer(), text("And hurry"))], ANTHROPIC, last=True) == []
 
@@ -270,7 +262,7 @@ REFUSED: dict[str, tuple[list[Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@every("name", REFUSED)
 def test_what_the_api_refuses_is_found_in_its_words_and_mended(name: str) -> None:
     messages, code, words = REFUSED[name]
     assert any(v.code == code and words in v.provider_text for v in found(messages, ANTHROPIC)), codes(
@@ -290,12 +282,6 @@ def test_thinking_before_a_call_stays_as_it_was_where_the_rest_of_the_message_is
     after = repaired(messages, ANTHROPIC)
     assert after[1]["content"][:2] == [SIGNED, REDACTED]
     assert after[1]["content"][2]["id"] == after[2]["content"][0]["tool_use_id"] != "call|1"
-
-
-def test_a_message_without_a_fault_stays_the_same_object_beside_one_that_is_mended() -> None:
-    messages = [ASK, said(SIGNED, use()), told(answer()), said(text("")), told(text("more"))]
-    after = repaired(messages, ANTHROPIC)
-    assert [any(one is other for other in messages) for one in after] == [True, True, True, True]
 
 
 def test_a_servers_call_may_be_answered_in_the_next_message_or_wait_at_the_end() -> None:
@@ -355,7 +341,7 @@ def result_of(result: ToolResult, content: str = "t") -> dict[str, Any]:
     return block
 
 
-@pytest.mark.parametrize(
+@every(
     ("block", "native"),
     [
         (Text("a"), text("a")),
@@ -413,13 +399,3 @@ def test_prompts_are_written_as_text_or_as_blocks_and_not_at_all_if_they_say_not
     ]
     for prompt, messages in prompts:
         assert WIRE.render_prompt(prompt) == messages
-
-
-# -- round trips -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("quirk", [q for q in QUIRKS if q["wire"] == ANTHROPIC], ids=lambda quirk: quirk["id"])
-def test_every_turn_goes_through_reading_and_writing_unchanged(quirk: dict[str, Any]) -> None:
-    messages = parse([body_of(quirk)], wire=ANTHROPIC).messages()
-    assert history.lint([ASK, *messages], ANTHROPIC) == []
-    assert again(messages, ANTHROPIC) == messages

@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from profiles import examples
+from profiles import every, examples
 from wire_cases.names import (
     ANTHROPIC,
     BEDROCK,
@@ -79,9 +78,9 @@ def messages_of(wire: str) -> st.SearchStrategy[list[Any]]:
     return st.lists(content | items | plain, max_size=5)
 
 
-@pytest.mark.parametrize("wire", TYPES)
+@every("wire", TYPES)
 def test_any_messages_are_read_and_repaired(wire: str) -> None:
-    @settings(derandomize=True, deadline=None, max_examples=examples(80))
+    @settings(derandomize=True, deadline=None, max_examples=examples(40))
     @given(messages_of(wire))
     def law(messages: list[Any]) -> None:
         before = copy.deepcopy(messages)
@@ -99,11 +98,10 @@ def test_any_messages_are_read_and_repaired(wire: str) -> None:
     law()
 
 
-@pytest.mark.parametrize(
+@every(
     ("wire", "item"),
     [(REALTIME, {"type": "mcp_approval_request"}), (RESPONSES, {"type": "mcp_approval_request"}),
      (INTERACTIONS, {"type": "mcp_server_tool_call", "arguments": True})],
-    ids=lambda value: value if isinstance(value, str) else value["type"],
 )  # fmt: skip
 def test_what_was_repaired_is_not_repaired_again(wire: str, item: dict[str, Any]) -> None:
     after = history.repair([item], wire, last=True)

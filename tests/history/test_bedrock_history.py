@@ -6,9 +6,8 @@ import base64
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from native_histories import again, codes, found, observed, repaired
-from sansio import QUIRKS, body_of
+from profiles import every
 from sdk_types import check_types
 from streams import chat_chunk
 
@@ -97,7 +96,7 @@ def test_results_are_read_as_text_blocks_and_status() -> None:
     assert (ok.content, ok.is_error) == ('{"k":[1]}\ny', False)
 
 
-@pytest.mark.parametrize(
+@every(
     ("block", "media"),
     [
         ({"image": {"format": "png", "source": {"bytes": PNG}}}, ("image", "image/png", base64.b64encode(PNG), None)),
@@ -148,7 +147,7 @@ ODD: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+@every("odd", ODD)
 def test_odd_messages_are_mended_or_dropped_and_never_raise(odd: Any) -> None:
     after = history.repair([ASK, odd, said(text("ok"))], BEDROCK, last=True)
     assert found(after, BEDROCK) == []
@@ -231,7 +230,7 @@ REFUSED: dict[str, tuple[list[Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@every("name", REFUSED)
 def test_what_bedrock_refuses_is_found_in_its_words_and_mended(name: str) -> None:
     messages, code, words = REFUSED[name]
     told_ = [(v.code, v.provider_text) for v in found(messages, BEDROCK)]
@@ -245,20 +244,10 @@ def test_reasoning_at_the_end_and_halves_of_the_services_own_calls_are_dropped()
     assert repaired(messages, BEDROCK) == [ASK, said(text("a")), MORE, said(text("b")), MORE]
 
 
-def test_reasoning_before_a_call_stays_as_it_was_where_the_rest_is_mended() -> None:
-    after = repaired([ASK, said(SIGNED, REDACTED, text(""), use("a:b")), told(answer("a:b"))], BEDROCK)
-    assert after[1]["content"][:2] == [SIGNED, REDACTED]
-
-
 def test_arguments_as_text_become_the_object_that_they_tell_of() -> None:
     messages = [ASK, said(use(input_='{"a": 1}')), told(answer())]
     assert codes(messages, BEDROCK) == ["arguments_not_object"]
     assert repaired(messages, BEDROCK)[1] == said(use(input_={"a": 1}))
-
-
-def test_results_and_what_is_said_behind_them_end_in_one_message() -> None:
-    after = repaired([ASK, said(use()), told(answer()), MORE], BEDROCK)
-    assert after[2:] == [told(answer(), text("more"))]
 
 
 def test_tools_have_to_be_declared_where_the_history_has_calls() -> None:
@@ -300,7 +289,7 @@ def content_of(result: ToolResult | None, content: str = "t") -> list[Any]:
     return native
 
 
-@pytest.mark.parametrize(
+@every(
     ("block", "native"),
     [
         (Text("a"), text("a")),
@@ -329,7 +318,7 @@ def test_what_a_tool_returned_is_written_block_by_block(block: Any, native: dict
     assert content_of(ToolResult(blocks=(block,))) == [native]
 
 
-@pytest.mark.parametrize(
+@every(
     ("native", "content"),
     [
         ({"k": 1}, [{"json": {"k": 1}}]),
@@ -388,11 +377,51 @@ def test_what_was_read_of_a_result_goes_back_with_the_new_id() -> None:
     assert WIRE.render(whole) == [said(use("c")), told(answer("c", {"json": {}}, status="success"))]
 
 
-# -- round trips -------------------------------------------------------------------------------------------------------
+# -- media in results --------------------------------------------------------------------------------------------------
+
+IMAGE = {"image": {"format": "png", "source": {"bytes": PNG}}}
+VIDEO = {"video": {"format": "mp4", "source": {"bytes": b"\x00"}}}
+DOCUMENT = {"document": {"format": "pdf", "name": "d", "source": {"bytes": b"%PDF"}}}
+BESIDE = text("[beside the results]")
+TAKES_MEDIA = [
+    CLAUDE, LLAMA, "us.anthropic.claude-sonnet-4-6", "amazon.nova-pro-v1:0", "us.amazon.nova-2-lite-v1:0",
+    "arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-opus-5-v1:0",
+    # these may be any model
+    None, "arn:aws:bedrock:us-east-1:1:application-inference-profile/abc",
+    "arn:aws:bedrock:us-east-1:1:provisioned-model/abc",
+]  # fmt: skip
+TAKES_NONE = [
+    "global.openai.gpt-5.6-sol", "qwen.qwen3-vl-235b-a22b", "mistral.pixtral-large-2502-v1:0",
+    "arn:aws:bedrock:us-east-1:1:inference-profile/us.mistral.pixtral-large-2502-v1:0",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("quirk", [q for q in QUIRKS if q["wire"] == BEDROCK], ids=lambda quirk: quirk["id"])
-def test_every_turn_goes_through_reading_and_writing_unchanged(quirk: dict[str, Any]) -> None:
-    messages = parse([body_of(quirk)], wire=BEDROCK).messages()
-    assert history.lint([ASK, *messages], BEDROCK) == []
-    assert again(messages, BEDROCK) == messages
+def test_media_in_results_go_beside_them_for_models_that_take_them_nowhere_else() -> None:
+    calls = {"role": "assistant", "content": [use("a"), use("b")]}
+    messages = [told(text("?")), calls, told(answer("a", text("seen"), IMAGE), answer("b", VIDEO, IMAGE, DOCUMENT))]
+    for model in TAKES_MEDIA:
+        assert "bad_result" not in codes(messages, BEDROCK, model=model), model
+        assert history.repair(messages, BEDROCK, model=model)[:3] == messages, model
+    results = [answer("a", text("seen"), BESIDE), answer("b", BESIDE, BESIDE, DOCUMENT)]
+    for model in TAKES_NONE:
+        assert codes(messages, BEDROCK, model=model) == ["bad_result"], model
+        after = history.repair(messages, BEDROCK, model=model)
+        user = [message["content"] for message in after[2:] if message["role"] == "user"]
+        assert [block for content in user for block in content] == [*results, IMAGE, VIDEO, IMAGE], model
+        assert len(user) == 1 + ("mistral" in model), "these take results alone in a message"
+        assert codes(after, BEDROCK, model=model) == []
+        assert history.repair(after, BEDROCK, model=model) is after
+    searched = {"role": "assistant", "content": [SEARCH, {"toolResult": {"toolUseId": "s1", "content": [IMAGE]}}]}
+    assert codes([told(text("?")), searched, told(text("and"))], BEDROCK, model=TAKES_NONE[0]) == []
+
+
+def test_a_picture_that_comes_from_another_provider_stands_where_the_model_takes_it() -> None:
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw=="}}
+    claudes = [
+        {"role": "user", "content": "?"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [picture]}]},
+    ]
+    for model, expected in ((CLAUDE, [answer("t", IMAGE)]), (TAKES_NONE[0], [answer("t", BESIDE), IMAGE])):
+        moved = history.convert(claudes, "anthropic.messages", BEDROCK, model=model)
+        assert (moved.messages[2]["content"], moved.losses) == (expected, ())

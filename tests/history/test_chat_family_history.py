@@ -6,8 +6,8 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple
 
-import pytest
 from every_wire import CHAT, COHERE, MISTRAL, OLLAMA
+from profiles import every
 
 from streamtools.history import lint, repair
 from streamtools.wires import find
@@ -233,7 +233,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("bad", REFUSED.values(), ids=REFUSED)
+@every("bad", REFUSED.values())
 def test_a_refusal_is_foreseen_in_the_providers_words_and_repaired(bad: Bad) -> None:
     given = copy.deepcopy(bad.messages)
     found = lint(given, bad.wire)

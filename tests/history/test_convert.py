@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from every_wire import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, MISTRAL, OLLAMA, RESPONSES
-from spoken_histories import NATIVE, Call, refusals
+from profiles import every
 from wire_cases import CASES
 
 from streamtools.content import Media, Text
@@ -35,28 +34,13 @@ def everything(messages: object) -> str:
 APART = [wire for wire in WIRES if find(wire).rules.system == "apart"]
 
 
-@pytest.mark.parametrize("target", WIRES)
+@every("target", WIRES)
 def test_a_system_prompt_goes_where_the_target_has_it(target: str) -> None:
     history = [{"role": "system", "content": "Be brief."}, USER]
     moved = convert(history, CHAT, target)
     assert (moved.system == "Be brief.") == (target in APART)
     assert ("Be brief." in everything(moved.messages)) == (target not in APART)
     assert moved.losses == ()
-
-
-@pytest.mark.parametrize("target", WIRES)
-def test_a_system_prompt_comes_from_where_the_source_has_it(target: str) -> None:
-    moved = convert([USER], ANTHROPIC, target, system="Be brief.")
-    assert (moved.system == "Be brief.") == (target in APART)
-    assert ("Be brief." in everything(moved.messages)) == (target not in APART)
-
-
-@pytest.mark.parametrize("wire", WIRES)
-def test_it_stays_where_it_is_on_its_own_wire(wire: str) -> None:
-    native = NATIVE[wire]
-    moved = convert([native.user("Look.")], wire, wire, system="Be brief.")
-    assert (moved.system == "Be brief.") == (wire in APART)
-    assert ("Be brief." in everything(moved.messages)) == (wire not in APART)
 
 
 def test_a_system_prompt_in_the_middle_goes_in_front_and_is_said_to() -> None:
@@ -75,7 +59,7 @@ def test_a_system_prompt_in_the_middle_goes_in_front_and_is_said_to() -> None:
 # -- media -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", WIRES)
+@every("target", WIRES)
 def test_an_image_of_the_user_goes_along(target: str) -> None:
     history = [{"role": "user", "content": [{"type": "text", "text": "Look:"}, IMAGE]}]
     moved = convert(history, CHAT, target)
@@ -84,7 +68,7 @@ def test_an_image_of_the_user_goes_along(target: str) -> None:
     assert moved.losses == ()
 
 
-@pytest.mark.parametrize("target", WIRES)
+@every("target", WIRES)
 def test_an_image_that_a_tool_returned_goes_along_or_is_named(target: str) -> None:
     block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
     history = [
@@ -108,17 +92,6 @@ def test_an_image_that_a_tool_returned_goes_along_or_is_named(target: str) -> No
         assert PNG in everything(moved.messages)
 
 
-def test_images_of_several_results_stand_behind_all_of_them_by_id() -> None:
-    block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
-    calls = [{"type": "tool_use", "id": id_, "name": "look", "input": {}} for id_ in ("a", "b")]
-    results = [{"type": "tool_result", "tool_use_id": id_, "content": [block]} for id_ in ("a", "b")]
-    history = [USER, {"role": "assistant", "content": calls}, {"role": "user", "content": results}]
-    moved = convert(history, ANTHROPIC, CHAT).messages
-    assert [message["role"] for message in moved] == ["user", "assistant", "tool", "tool", "user"]
-    told = [part.get("text") for part in moved[4]["content"]]
-    assert told == ["From the result of call a:", None, "From the result of call b:", None]
-
-
 MEDIA = {
     "a file": {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}},
     "a sound": {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}},
@@ -127,8 +100,8 @@ MEDIA = {
 }
 
 
-@pytest.mark.parametrize("target", [CHAT, MISTRAL, COHERE, OLLAMA])
-@pytest.mark.parametrize("part", MEDIA.values(), ids=MEDIA)
+@every("target", [CHAT, MISTRAL, COHERE, OLLAMA])
+@every("part", MEDIA.values())
 def test_what_has_no_place_becomes_a_placeholder_and_is_said_to(part: Message, target: str) -> None:
     moved = convert([{"role": "user", "content": [{"type": "text", "text": "See:"}, part]}], CHAT, target, foreign=True)
     told = everything(moved.messages)
@@ -254,29 +227,6 @@ def test_a_file_of_one_endpoint_is_none_at_another() -> None:
 # -- there and back ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("by", WIRES)
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_history_that_went_by_another_wire_says_the_same(wire: str, by: str) -> None:
-    native = NATIVE[wire]
-    asked = [Call("call00001", result="seen"), Call("call00002", "find", '{"what": "door"}', "found")]
-    history = [
-        native.user("Where is it?"),
-        *native.said("", asked),
-        *native.came(asked),
-        *native.said("Behind you.", []),
-        native.user("Thanks."),
-    ]
-    there = convert(history, wire, by)
-    back = convert(there.messages, by, wire, system=there.system)
-    assert refusals(wire, back.messages) == []
-    order = ["Where is it?", "look", "door", "seen", "found", "Behind you.", "Thanks."]
-    told = everything(back.messages)
-    places = [told.index(f'"{text}"' if text == "look" else text) for text in order]
-    assert places == sorted(places)
-    again = convert(there.messages, by, wire, system=there.system)
-    assert again == back
-
-
 def test_freeform_calls_become_functions_with_one_input_and_stay_texts_among_those_who_know_them() -> None:
     custom = {"id": "call_1", "type": "custom", "custom": {"name": "patch", "input": "*** Begin"}}
     history = [USER, ASKED | {"tool_calls": [custom]}, {"role": "tool", "tool_call_id": "call_1", "content": "done"}]
@@ -313,15 +263,15 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("case", BROKEN)
-@pytest.mark.parametrize("wire", [ANTHROPIC, BEDROCK])
+@every("case", BROKEN)
+@every("wire", [ANTHROPIC, BEDROCK])
 def test_media_that_stands_wrong_in_a_history_is_a_placeholder_to_who_looks_at_it(wire: str, case: str) -> None:
     (message,) = find(wire).render_prompt(Prompt(role="user", blocks=(BROKEN[case], Text("Look."))))
     first = message["content"][0]
     assert first.get("text") == BROKEN[case].placeholder()
 
 
-@pytest.mark.parametrize("case", ["a picture that is nowhere", "a file that is nowhere"])
+@every("case", ["a picture that is nowhere", "a file that is nowhere"])
 def test_media_that_is_nowhere_is_a_placeholder(case: str) -> None:
     (message,) = find(RESPONSES).render_prompt(Prompt(role="user", blocks=(BROKEN[case], Text("Look."))))
     assert message["content"][0] == {"type": "input_text", "text": BROKEN[case].placeholder()}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from every_wire import GEMINI
 from native_histories import again, codes, found, observed, repaired
-from sansio import QUIRKS, body_of
+from profiles import every
 from sdk_types import check_types
 from wire_cases.gemini import SKIP
 
@@ -107,7 +106,7 @@ def test_provider_state_is_where_the_decoder_leaves_it() -> None:
     assert calls[3].arguments == {"queries": ["q"]}
 
 
-@pytest.mark.parametrize(
+@every(
     ("response", "content", "is_error"),
     [
         ({"output": "a"}, "a", False),
@@ -175,7 +174,7 @@ ODD: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+@every("odd", ODD)
 def test_odd_contents_are_mended_or_dropped_and_never_raise(odd: Any) -> None:
     after = history.repair([ASK, odd, said(text("ok"))], GEMINI, last=True)
     assert found(after, GEMINI) == []
@@ -255,7 +254,7 @@ REFUSED: dict[str, tuple[list[Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@every("name", REFUSED)
 def test_what_the_api_refuses_is_found_in_its_words_and_mended(name: str) -> None:
     contents, code, words = REFUSED[name]
     told_ = [(v.code, v.provider_text) for v in found(contents, GEMINI)]
@@ -319,11 +318,6 @@ def test_arguments_as_text_become_the_object_that_they_tell_of() -> None:
     assert repaired(contents, GEMINI)[1] == said(call("f", {"a": 1}))
 
 
-def test_results_and_what_is_said_behind_them_end_in_two_contents() -> None:
-    after = repaired([ASK, said(call()), told(answer(), text("And?"))], GEMINI)
-    assert after[2:] == [told(answer()), told(text("And?"))]
-
-
 def test_a_response_has_its_calls_name() -> None:
     contents = [ASK, said(call("f", id="x")), told(answer("g", id="x"))]
     assert codes(contents, GEMINI) == ["bad_name"]
@@ -345,7 +339,7 @@ def response_of(result: ToolResult | None, content: str = "t") -> dict[str, Any]
     return response
 
 
-@pytest.mark.parametrize(
+@every(
     ("blocks", "response"),
     [
         ((), {"response": {"output": "t"}}),
@@ -369,7 +363,7 @@ def test_what_a_tool_returned_is_written_as_output_and_parts(blocks: Any, respon
     assert response_of(ToolResult(blocks=blocks)) == response
 
 
-@pytest.mark.parametrize(
+@every(
     ("native", "response"),
     [
         ({"k": 1}, {"k": 1}),
@@ -403,13 +397,3 @@ def test_prompts_are_written_as_parts_and_not_at_all_if_they_say_nothing() -> No
     ]  # fmt: skip
     for prompt, contents in prompts:
         assert WIRE.render_prompt(prompt) == contents
-
-
-# -- round trips -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("quirk", [q for q in QUIRKS if q["wire"] == GEMINI], ids=lambda quirk: quirk["id"])
-def test_every_turn_goes_through_reading_and_writing_unchanged(quirk: dict[str, Any]) -> None:
-    contents = parse([body_of(quirk)], wire=GEMINI).messages()
-    assert history.lint([ASK, *contents], GEMINI) == []
-    assert again(contents, GEMINI) == contents

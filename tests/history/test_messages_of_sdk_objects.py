@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import pytest
 from anthropic.types import TextBlock, ThinkingBlock, ToolUseBlock
 from every_wire import ANTHROPIC, BEDROCK, CHAT, GEMINI, MISTRAL
 from google.genai import types as genai
-from openai.types.chat.chat_completion_message_function_tool_call import (
-    ChatCompletionMessageFunctionToolCall,
-    Function,
-)
+from openai.types.chat.chat_completion_message_function_tool_call import ChatCompletionMessageFunctionToolCall, Function
+from profiles import every
 from pydantic import BaseModel
 
 from streamtools.history import convert, lint, repair
 
-Message = dict[str, Any]
 USER = {"role": "user", "content": "Look."}
 
 # Its API takes the list of blocks that a response holds, as it is: {"role": "assistant", "content": response.content}.
@@ -58,7 +54,7 @@ HELD: dict[str, tuple[str, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", HELD)
+@every("case", HELD)
 def test_what_an_sdk_takes_is_read_and_left_as_it_is(case: str) -> None:
     wire, messages = HELD[case]
     assert lint(messages, wire) == []
@@ -104,15 +100,6 @@ def test_who_speaks_may_be_the_default_of_a_field() -> None:
     messages = [Asked(content=[Chunk(text="Look.")])]
     assert lint(messages, MISTRAL) == []
     assert convert(messages, MISTRAL, CHAT).messages == [{"role": "user", "content": "Look."}]
-
-
-def test_an_object_that_cannot_be_dumped_is_no_message() -> None:
-    class Broken:
-        def model_dump(self, **_: Any) -> Any:
-            raise RuntimeError("no")
-
-    (violation,) = lint([USER, Broken()], CHAT)
-    assert (violation.code, violation.path) == ("not_a_message", "messages[1]")
 
 
 def test_what_stands_deeper_than_any_message_goes_is_not_looked_at() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import pytest
 from every_wire import ANTHROPIC, BEDROCK, CHAT, GEMINI, RESPONSES
+from profiles import every
 
 from streamtools.history import convert, lint, repair
 
@@ -154,7 +154,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@every("case", CASES)
 def test_what_a_provider_refuses_is_told_and_mended_without_loss(case: str) -> None:
     wire, given, code, path, text, becomes = CASES[case]
     first = lint(given, wire)[0]
@@ -201,7 +201,7 @@ def test_a_list_of_two_calls_by_one_id_takes_the_output_of_either_type() -> None
     assert [violation.code for violation in lint([USER, *calls], RESPONSES)] == ["duplicate_id"]
 
 
-@pytest.mark.parametrize("target", [RESPONSES, BEDROCK])
+@every("target", [RESPONSES, BEDROCK])
 def test_that_a_call_failed_is_still_told_beside_its_picture(target: str) -> None:
     """These take pictures in a result, and have no flag that every model takes."""
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
@@ -219,7 +219,7 @@ def test_that_a_call_failed_is_still_told_beside_its_picture(target: str) -> Non
     assert [block.get("text") for block in told] == ["Error:", "No such file.", None]
 
 
-@pytest.mark.parametrize("field", ["id", "name"])
+@every("field", ["id", "name"])
 def test_a_report_stays_short_and_on_one_line_whatever_a_model_called_things(field: str) -> None:
     told = "x y\n" * 100_000
     call = {"id": "c1", "function": {"name": "look", "arguments": "{}"}, "type": "function"}

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from every_wire import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, MISTRAL, OLLAMA, RESPONSES
 from openai.types.chat import ChatCompletionMessage
+from profiles import every
 from spoken_histories import NATIVE, Call, refusals
 
 from streamtools.errors import ExportError
@@ -203,7 +204,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@every("case", CASES.values())
 def test_a_history_becomes(case: Case) -> None:
     given = copy.deepcopy(case.given)
     repaired = repair(given, CHAT, last=case.last)
@@ -237,7 +238,7 @@ ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize("given", ARGUMENTS)
+@every("given", ARGUMENTS)
 def test_arguments_become_an_object(given: str) -> None:
     history = [
         USER,
@@ -282,7 +283,7 @@ def test_a_call_keeps_what_its_provider_wants_back() -> None:
     assert written["name"] == "bob"
 
 
-@pytest.mark.parametrize(
+@every(
     "answer",
     [
         {"role": "assistant", "content": None, "reasoning_content": "Hm", "tool_calls": []},
@@ -327,7 +328,7 @@ def test_an_object_whose_dump_fails_is_no_message() -> None:
     assert repair(history, CHAT) == [USER, DONE]
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every("wire", WIRES)
 def test_results_go_where_the_wire_wants_them(wire: str) -> None:
     """The same disorder everywhere: results swapped, one behind what the user said, one call without any."""
     native = NATIVE[wire]
@@ -346,15 +347,6 @@ def test_results_go_where_the_wire_wants_them(wire: str) -> None:
     assert refusals(wire, repaired) == []
     told = json.dumps(repaired)
     assert told.index("result 1") < told.index("result 2") < told.index(INTERRUPTED) < told.index("Well?")
-
-
-@pytest.mark.parametrize("wire", WIRES)
-def test_an_interrupted_call_is_told_alike_in_every_process(wire: str) -> None:
-    """A text that changed would cost the cache of the whole prompt."""
-    native = NATIVE[wire]
-    history = [native.user("Look."), *native.said("", [Call("call00001")]), native.user("Stop.")]
-    assert INTERRUPTED in json.dumps(repair(history, wire))
-    assert repair(history, wire) == repair(copy.deepcopy(history), wire)
 
 
 def test_ids_of_older_turns_do_not_change_while_a_history_grows() -> None:
@@ -411,7 +403,7 @@ CHUNKS = {
 }
 
 
-@pytest.mark.parametrize("content", CHUNKS.values(), ids=CHUNKS)
+@every("content", CHUNKS.values())
 def test_mistrals_chunks_that_say_nothing_are_dropped(content: list[Any]) -> None:
     history = [USER, {"role": "assistant", "content": content, "prefix": False}, USER]
     assert lint(history, MISTRAL)[0].path == "messages[1].content[0]"
@@ -466,7 +458,7 @@ def test_a_freeform_call_whose_input_is_no_text_gets_an_empty_one() -> None:
     assert repair(history, CHAT)[1]["tool_calls"][0]["custom"] == {"name": "patch", "input": "\ufffd"}
 
 
-@pytest.mark.parametrize("wire", [CHAT, MISTRAL, COHERE, OLLAMA])
+@every("wire", [CHAT, MISTRAL, COHERE, OLLAMA])
 def test_a_prompt_that_says_nothing_is_no_message(wire: str) -> None:
     write = find(wire).render_prompt
     assert write is not None
@@ -479,15 +471,6 @@ def test_a_replacement_that_is_taken_already_is_not_given_again() -> None:
     found = valid_ids([replacement, "x" * 50], CHAT)
     assert found[replacement] == replacement
     assert found["x" * 50] not in (replacement, "x" * 50)
-
-
-def test_a_wire_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(ExportError, match=r"no wire is called 'acme', .* known: openai.chat_completions"):
-        lint([], "acme")
-    with pytest.raises(ExportError, match="acme"):
-        repair([], "acme")
-    with pytest.raises(ExportError, match="acme"):
-        convert([], CHAT, "acme")
 
 
 class Told(NamedTuple):
@@ -766,7 +749,7 @@ def test_a_long_history_costs_in_proportion() -> None:
     assert cost(300) < 11 * cost(30)
 
 
-@pytest.mark.parametrize(
+@every(
     ("given", "says"),
     [
         ({"messages": [USER]}, "got dict; pass its list of messages"),

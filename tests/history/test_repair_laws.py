@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from profiles import each_with_each, examples, mostly_thorough
+from profiles import each_with_each, every, examples, mostly_thorough
 from sdk_types import check_types
 from spoken_histories import NATIVE, Call, refusals
 from wire_cases import CASES
@@ -16,7 +15,6 @@ from wire_cases import CASES
 from streamtools.history import convert, lint, repair
 from streamtools.wires import WIRES, find
 
-Message = dict[str, Any]
 LAWS = settings(derandomize=True, deadline=None, max_examples=examples(25))
 
 texts = st.sampled_from(["Look.", "and?", "é\n", "<b>"])
@@ -92,7 +90,7 @@ def _with_leaf(draw: st.DrawFn, value: Any) -> Any:
     return draw(LEAVES)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every("wire", WIRES)
 def test_a_repaired_history_is_taken(wire: str) -> None:
     @LAWS
     @given(histories(wire))
@@ -109,7 +107,7 @@ def test_a_repaired_history_is_taken(wire: str) -> None:
     law()
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every("wire", WIRES)
 def test_whatever_stands_there_is_repaired_or_kept_as_it_is(wire: str) -> None:
     """Nothing raises, and what is repaired once is repaired: also where messages are none, and values of any type."""
 
@@ -119,23 +117,14 @@ def test_whatever_stands_there_is_repaired_or_kept_as_it_is(wire: str) -> None:
         before = copy.deepcopy(messages)
         repaired = repair(messages, wire, last=last)
         assert messages == before
+        assert (repaired is messages) == (lint(messages, wire, last=last) == [])
         assert lint(repaired, wire, last=last) == []
         assert repair(repaired, wire, last=last) is repaired
 
     law()
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_what_lint_passes_is_not_touched_and_what_it_does_not_is_changed(wire: str) -> None:
-    @LAWS
-    @given(histories(wire, odd=True), st.booleans())
-    def law(messages: list[Any], last: bool) -> None:
-        assert (repair(messages, wire, last=last) is messages) == (lint(messages, wire, last=last) == [])
-
-    law()
-
-
-@pytest.mark.parametrize("wire", WIRES)
+@every("wire", WIRES)
 def test_a_sound_history_is_taken_as_it_is(wire: str) -> None:
     @LAWS
     @given(histories(wire, sound=True))
@@ -149,7 +138,7 @@ def test_a_sound_history_is_taken_as_it_is(wire: str) -> None:
     law()
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every("wire", WIRES)
 def test_messages_that_need_nothing_stay_the_same_objects(wire: str) -> None:
     """A repair at the end of a history leaves all before it as it is, for the provider's cache."""
 
@@ -167,7 +156,7 @@ def test_messages_that_need_nothing_stay_the_same_objects(wire: str) -> None:
     law()
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every("wire", WIRES)
 def test_what_was_repaired_stays_as_it_is_while_the_history_grows(wire: str) -> None:
     """Whoever keeps what they have, and repairs it before each request, sends the same beginning each time."""
 
@@ -184,9 +173,9 @@ def test_what_was_repaired_stays_as_it_is_while_the_history_grows(wire: str) -> 
     law()
 
 
-@pytest.mark.parametrize(("source", "target"), each_with_each(WIRES))
+@every(("source", "target"), each_with_each(WIRES))
 def test_a_history_that_came_back_and_goes_again_is_the_same(source: str, target: str) -> None:
-    @settings(LAWS, max_examples=examples(4))
+    @settings(LAWS, max_examples=examples(3))
     @given(histories(source, sound=True))
     def law(messages: list[Any]) -> None:
         there = convert(messages, source, target)
@@ -197,9 +186,9 @@ def test_a_history_that_came_back_and_goes_again_is_the_same(source: str, target
     law()
 
 
-@pytest.mark.parametrize(("source", "target"), each_with_each(WIRES))
+@every(("source", "target"), each_with_each(WIRES))
 def test_a_converted_history_is_taken(source: str, target: str) -> None:
-    @settings(LAWS, max_examples=examples(4))
+    @settings(LAWS, max_examples=examples(3))
     @given(histories(source))
     def law(messages: list[Any]) -> None:
         before = copy.deepcopy(messages)
@@ -213,8 +202,7 @@ def test_a_converted_history_is_taken(source: str, target: str) -> None:
     law()
 
 
-@pytest.mark.parametrize("target", WIRES)
-@pytest.mark.parametrize("source", WIRES)
+@every(("source", "target"), each_with_each(WIRES))
 def test_nothing_of_a_sound_history_is_lost_on_the_way(source: str, target: str) -> None:
     native = NATIVE[source]
     asked = [Call("call00001", result="seen at noon"), Call("call00002", "find", '{"what": "door"}', "found it")]
@@ -237,10 +225,10 @@ def test_nothing_of_a_sound_history_is_lost_on_the_way(source: str, target: str)
     assert (converted.system is None) == (find(target).rules.system == "inline")
 
 
-@pytest.mark.parametrize("wire", mostly_thorough(WIRES, 2))
+@every("wire", mostly_thorough(WIRES, 2))
 def test_a_long_run_of_one_role_costs_no_more_than_any_other(wire: str) -> None:
     """Joined where the provider wants it, once: a copy for each message would take minutes here."""
     native = NATIVE[wire]
-    messages = [native.user("Look.") for _ in range(20_000)]
+    messages = [native.user("Look.") for _ in range(10_000)]
     repaired = repair(messages, wire)
-    assert repaired is messages or [len(message["content"]) for message in repaired] == [20_000]
+    assert repaired is messages or [len(message["content"]) for message in repaired] == [10_000]

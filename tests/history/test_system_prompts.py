@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from every_wire import ANTHROPIC, CHAT, MISTRAL
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from profiles import examples
+from profiles import every, examples
 
 from streamtools.history import lint, repair
 
@@ -92,14 +91,14 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("case", TAKEN)
+@every("case", TAKEN)
 def test_a_system_prompt_stands_where_its_provider_takes_it(case: str) -> None:
     wire, messages = TAKEN[case]
     assert lint(messages, wire) == []
     assert repair(messages, wire) is messages
 
 
-@pytest.mark.parametrize("case", MOVED)
+@every("case", MOVED)
 def test_a_system_prompt_that_stands_elsewhere_is_told_and_moved(case: str) -> None:
     wire, messages, becomes = MOVED[case]
     found = lint(messages, wire)
@@ -113,7 +112,7 @@ def test_a_system_prompt_that_stands_elsewhere_is_told_and_moved(case: str) -> N
     assert all(id(message) in given or message in (FILLER, SPOKEN) or "1" in str(message) for message in repaired)
 
 
-@pytest.mark.parametrize("wire", [ANTHROPIC, MISTRAL])
+@every("wire", [ANTHROPIC, MISTRAL])
 def test_wherever_system_prompts_stand_they_are_taken_and_none_is_lost(wire: str) -> None:
     exchange = [USED, SEEN] if wire == ANTHROPIC else [CALLED, CAME]
 

@@ -39,7 +39,7 @@ def missing() -> str:
     """What has to be installed; empty if nothing."""
     if shutil.which("node") is None:
         return "NODE IS NOT INSTALLED"
-    return "" if PROGRAM.exists() else "AIMOCK IS NOT INSTALLED (make test-integrations does it)"
+    return "" if PROGRAM.exists() else "AIMOCK IS NOT INSTALLED (nox -s integrations does it)"
 
 
 class Aimock:

@@ -1,14 +1,11 @@
 """The servers that the SDKs are pointed at. All of it runs on this machine; what is missing is skipped and named.
 
-The tests here run when they are asked for by their path, as `make test-integrations` does: they take half a minute.
+The tests here run when they are asked for by their path, as `nox -s integrations` does: they take half a minute.
 """
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import aimock
@@ -42,21 +39,6 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
     """A store in a file of the test's own."""
     with SqliteStore(tmp_path / "calls.db") as opened:
         yield opened
-
-
-@pytest.fixture
-def run_after_a_kill(tmp_path: Path) -> Callable[[str], str]:
-    """Runs a program that kills itself the first time, then again; returns what it prints the second time."""
-
-    def run(program: str) -> str:
-        file = tmp_path / "program.py"
-        file.write_text(program)
-        commands = [[sys.executable, str(file), str(tmp_path), which] for which in ("first", "second")]
-        ran = [subprocess.run(each, capture_output=True, text=True, timeout=120, check=False) for each in commands]
-        assert [each.returncode for each in ran] == [-signal.SIGKILL, 0], [each.stderr for each in ran]
-        return ran[1].stdout
-
-    return run
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from anyio import to_thread
 
 __all__ = ["Loopback"]
 
-PATIENCE_S = 5  # for an event in a body
+PATIENCE_S = 60  # for an event in a body: a tool that starts late on a busy machine still sets it
 PACE_S = 0.002  # between the chunks of a body without end: the client hangs up after a few
 
 

@@ -28,13 +28,11 @@ __all__ = [
     "Given",
     "MODES",
     "Room",
-    "broken_by_a_cancelled_caller",
     "broken_promises",
     "numbered",
     "user",
 ]
 
-PATIENCE_S = 30.0
 
 user: ContextVar[str] = ContextVar("user", default="nobody")
 """A context variable of the caller's, which each body has to see."""
@@ -61,6 +59,23 @@ class Room:
         with self._lock:
             self._inside -= 1
         return f"visited {n}" if injected else "nothing was filled in"
+
+
+class _Late(Room):
+    """Whose visitors stay far longer than their deadline."""
+
+    def visit(self, n: int, injected: object) -> str:
+        time.sleep(0.25)
+        return super().visit(n, injected)
+
+
+class _Failing(Room):
+    """Whose second visitor fails."""
+
+    def visit(self, n: int, injected: object) -> str:
+        if n == 2:
+            raise ValueError("broke 2")
+        return super().visit(n, injected)
 
 
 @dataclass
@@ -99,6 +114,7 @@ class Case:
     options: Callable[[], dict[str, Any]] = dict
     twice: bool = False
     """True if the same answer is run again, with a store."""
+    room: type[Room] = Room
     check: Check
 
 
@@ -152,6 +168,20 @@ def _once(room: Room, results: list[str], seen: Seen) -> Iterable[object]:
         yield seen.events
 
 
+def _read_beside_the_others(room: Room, results: list[str], seen: Seen) -> Iterable[object]:
+    if not {"visited 1", "visited 3", "visited 4"} <= set(results):
+        yield results
+    if not any(word in str(results) for word in ("ValueError", "broke 2")):  # in the framework's words, or in ours
+        yield results
+    if seen.outcomes != {"ok": 3, "failed": 1}:
+        yield seen.outcomes
+
+
+def _raised(room: Room, results: list[str], seen: Seen) -> Iterable[object]:
+    if "broke 2" not in str(results) or "visited" in str(results):
+        yield results
+
+
 def _hidden(text: str) -> str:
     return text.replace("visited", "…")
 
@@ -170,7 +200,11 @@ CASES = (
     Case(promise="limit of the tool", tool={"max_concurrency": 2}, check=_two),
     Case(promise="limit of all", options=lambda: {"limits": Limits(max_concurrency=1)}, check=_one_by_one),
     Case(promise="approval", tool={"needs_approval": True}, options=lambda: {"approve": _ask}, check=_even_denied),
-    Case(promise="deadline", tool={"timeout": 0.001}, check=_timed_out),
+    Case(promise="deadline", tool={"timeout": 0.001}, room=_Late, check=_timed_out),
+    Case(promise="a tool's exception", room=_Failing, check=_read_beside_the_others),
+    Case(
+        promise="a tool's exception, raised", room=_Failing, options=lambda: {"on_tool_error": "raise"}, check=_raised
+    ),
     Case(promise="once", twice=True, check=_once),
     Case(promise="privacy", options=lambda: {"privacy": Privacy(redact=_hidden)}, check=_shown_to_the_model_alone),
 )
@@ -222,53 +256,12 @@ def broken_promises(driver: Driver, folder: Path, *, modes: Iterable[str] = tupl
     broken: list[object] = []
     for mode in modes:
         for case in CASES:
-            room, seen = Room(), Seen()
+            room, seen = case.room(), Seen()
             try:
                 results = _tried(driver, mode, case, room, seen, folder)
             except Exception as error:
                 results = [f"{type(error).__name__}: {error}"]
             broken += [(mode, case.promise, fault) for fault in case.check(room, results, seen)]
-    return broken
-
-
-class _Held(Room):
-    """Whose first visitor stays until it may go."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.entered = threading.Event()
-        self.may_go = threading.Event()
-
-    def visit(self, n: int, injected: object) -> str:
-        self.entered.set()
-        assert self.may_go.wait(PATIENCE_S)
-        return super().visit(n, injected)
-
-
-def broken_by_a_cancelled_caller(driver: Driver) -> list[object]:
-    """Cancels the task that awaits the framework, while the first of the calls runs and the others wait for it; returns
-    what does not hold: none of the others runs, and no call ends but as cancelled."""
-    room, seen = _Held(), Seen()
-    given = Given(room, {"exclusive": True}, {}, {"observers": lambda: [seen]})
-
-    async def main() -> None:
-        caller = asyncio.create_task(driver.awaited(given))
-        assert await asyncio.to_thread(room.entered.wait, PATIENCE_S)
-        caller.cancel()
-        try:
-            await caller
-        except asyncio.CancelledError:
-            return
-        finally:
-            room.may_go.set()  # the framework's own threads are waited for at the loop's end
-        raise AssertionError("the caller was not cancelled")
-
-    asyncio.run(main())
-    broken: list[object] = []
-    if set(seen.outcomes) != {"cancelled"}:
-        broken.append(seen.outcomes)
-    if sum(isinstance(event, ToolStarted) for event in seen.events) != 1:
-        broken.append(seen.events)
     return broken
 
 

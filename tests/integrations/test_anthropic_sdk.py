@@ -1,4 +1,4 @@
-"""The anthropic SDK: its streams, new and begun, of both clients; the model is real."""
+"""The anthropic SDK: its streams; the model is real."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from bedrock_streams import chunk
 from loopback import Loopback
 from streams import anthropic as messages
 from streams import sse
-from weather import QUESTION, ask_and_answer, get_weather, leaves_in_the_middle, read
+from weather import ask_and_answer, get_weather, leaves_in_the_middle, read
 
-anthropic = pytest.importorskip("anthropic", reason="THE anthropic SDK IS NOT INSTALLED: make test-integrations")
+anthropic = pytest.importorskip("anthropic", reason="THE anthropic SDK IS NOT INSTALLED: nox -s integrations")
 pytestmark = pytest.mark.anyio
 
-# The SDK leaves the generators of a begun stream to the garbage collector, which trio reports.
-ASYNCIO_ONLY = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
 WIRE = "anthropic.messages"
 KEY = {"api_key": "none"}
@@ -44,35 +42,6 @@ async def test_two_turns(llama: str, how: str) -> None:
     async with anthropic.AsyncAnthropic(base_url=llama, **KEY) as client:
         first, _ = await ask_and_answer(lambda messages: STREAMS[how](client, messages), WIRE)
     assert first.usage is not None
-
-
-@ASYNCIO_ONLY
-async def test_a_stream_that_was_begun(llama: str) -> None:
-    async with anthropic.AsyncAnthropic(base_url=llama, **KEY) as client:
-
-        async def ask(messages: list[Any]) -> Any:
-            stream = await client.messages.create(**request(messages), stream=True)
-            assert (await stream.__anext__()).type == "message_start"
-            return stream
-
-        await ask_and_answer(ask, WIRE)
-        async with client.messages.stream(**request([{"role": "user", "content": QUESTION}])) as stream:
-            await stream.__anext__()
-            assert len((await read(stream, WIRE)).observations) == 2
-
-
-@pytest.mark.parametrize("how", [*STREAMS, "begun"])
-async def test_the_synchronous_client(llama: str, how: str) -> None:
-    with anthropic.Anthropic(base_url=llama, **KEY) as client:
-
-        def ask(messages: list[Any]) -> Any:
-            if how != "begun":
-                return STREAMS[how](client, messages)
-            stream = client.messages.create(**request(messages), stream=True)
-            next(stream)
-            return stream
-
-        await ask_and_answer(ask, WIRE)
 
 
 BEGIN: list[dict[str, Any]] = [
@@ -103,14 +72,16 @@ async def test_leaving_the_synchronous_client_in_the_middle_hangs_up(how: str) -
 
 @pytest.mark.parametrize("begun", [False, True])
 async def test_the_bedrock_client_whose_events_come_in_frames_of_aws(begun: bool, anyio_backend: str) -> None:
-    pytest.importorskip("botocore", reason="THE boto3 SDK IS NOT INSTALLED: make test-integrations")
+    pytest.importorskip("botocore", reason="THE boto3 SDK IS NOT INSTALLED: nox -s integrations")
     payloads = [orjson.loads(item.partition(b"data: ")[2]) for item in messages(["Hel", "lo"], stop="end_turn")]
     body = [chunk(payload) for payload in payloads]
     keys = {"aws_access_key": "a", "aws_secret_key": "b", "aws_region": "us-east-1", "max_retries": 0}
     with Loopback(body, content_type="application/vnd.amazon.eventstream") as server:
         async with anthropic.AsyncAnthropicBedrock(base_url=server.url, **keys) as client:
             stream = await client.messages.create(model="m", max_tokens=9, messages=[], stream=True)
-            if begun and anyio_backend == "asyncio":  # as above
+            if (
+                begun and anyio_backend == "asyncio"
+            ):  # it leaves a begun stream to the garbage collector, which trio reports
                 await stream.__anext__()
             turn = await read(stream, WIRE)
     assert (turn.text, turn.complete) == ("Hello", True)

@@ -25,7 +25,7 @@ TOOLS = {"tools": [get_weather.to(WIRE)]}
 
 
 def boto3_client(url: str) -> Any:
-    boto3 = pytest.importorskip("boto3", reason="THE boto3 SDK IS NOT INSTALLED: make test-integrations")
+    boto3 = pytest.importorskip("boto3", reason="THE boto3 SDK IS NOT INSTALLED: nox -s integrations")
     config = pytest.importorskip("botocore.config").Config(retries={"total_max_attempts": 1})
     keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "region_name": "us-east-1"}
     return boto3.client("bedrock-runtime", endpoint_url=url, config=config, **keys)
@@ -98,10 +98,3 @@ async def test_the_binary_stream_two_turns(mock: str) -> None:
             return client.stream("POST", "/model/anthropic.tiny/converse-stream", json=body)
 
         await ask_and_answer(ask, WIRE, ASKED, text=SAYS, answer=ANSWER)
-
-
-async def test_leaving_the_binary_stream_in_the_middle_hangs_up() -> None:
-    with Loopback(converse(stop=None), forever=MORE, content_type=FRAMES) as server:
-        async with httpx.AsyncClient(trust_env=False) as client:
-            await leaves_in_the_middle(client.stream("POST", server.url, json={}))
-            assert await server.has_lost_its_client()

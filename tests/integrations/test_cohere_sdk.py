@@ -12,7 +12,7 @@ from loopback import Loopback
 from streams import sse
 from weather import ask_and_answer, get_weather, leaves_in_the_middle
 
-cohere = pytest.importorskip("cohere", reason="THE cohere SDK IS NOT INSTALLED: make test-integrations")
+cohere = pytest.importorskip("cohere", reason="THE cohere SDK IS NOT INSTALLED: nox -s integrations")
 pytestmark = pytest.mark.anyio
 
 WIRE = "cohere.chat"

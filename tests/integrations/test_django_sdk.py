@@ -23,7 +23,7 @@ async def ask(messages: Any, tools: Any) -> bytes:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.asyncio_only
 async def test_the_programs_of_the_page_serve_a_chat_beside_a_view(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "providers" / "mistral_chat.md").re
 def wanted(module: str) -> Any:
     """A module of an SDK; its test is skipped where the SDK is not installed."""
     package = module.partition(".")[0]
-    pytest.importorskip(package, reason=f"THE {package} SDK IS NOT INSTALLED: make test-integrations")
+    pytest.importorskip(package, reason=f"THE {package} SDK IS NOT INSTALLED: nox -s integrations")
     return importlib.import_module(module)
 
 

@@ -9,12 +9,7 @@ import pytest
 from streamtools import Observation, Tool, run_calls, tool
 from streamtools.errors import ToolDefinitionError
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # the frameworks know no other
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # the frameworks know no other
 
 
 async def seen(made: Any, *arguments: dict[str, Any], **options: Any) -> list[Observation]:

@@ -15,7 +15,7 @@ from weather import QUESTION, ask_and_answer, get_weather, leaves_in_the_middle,
 
 from streamtools import parse
 
-genai = pytest.importorskip("google.genai", reason="THE google-genai SDK IS NOT INSTALLED: make test-integrations")
+genai = pytest.importorskip("google.genai", reason="THE google-genai SDK IS NOT INSTALLED: nox -s integrations")
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.parametrize("anyio_backend", ["asyncio"]),  # what the SDK needs

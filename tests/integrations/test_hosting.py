@@ -101,6 +101,33 @@ def test_an_interrupt_ends_the_call_that_is_waited_for() -> None:
     assert (seen.outcomes, loops()) == ({"cancelled": 1}, [])
 
 
+def test_a_cancelled_caller_cancels_the_call_that_runs_and_none_that_waits_for_it_begins() -> None:
+    seen, inside = Seen(), list[str]()
+    host = CallHost("Test", Toolset(), store=None, observers=lambda: [seen], options={})
+
+    async def main() -> None:
+        begun = anyio.Event()
+
+        async def stay(arguments: Any) -> None:
+            inside.append(arguments["n"])
+            begun.set()
+            await anyio.sleep_forever()
+
+        async def call(n: str) -> None:
+            await host.run((n, "t", {"n": n}), made, identity=None, place=None)
+
+        made = tool_of(stay, exclusive=True)
+        async with anyio.create_task_group() as group:
+            group.start_soon(call, "first")
+            await begun.wait()
+            group.start_soon(call, "second")
+            await anyio.wait_all_tasks_blocked()
+            group.cancel_scope.cancel()
+
+    anyio.run(main)
+    assert (inside, set(seen.outcomes), loops()) == (["first"], {"cancelled"}, [])
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_begins_anew_while_a_call_of_its_parent_holds_the_only_place() -> None:

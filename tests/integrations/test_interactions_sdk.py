@@ -11,7 +11,7 @@ from weather import get_weather, read
 
 from streamtools import parse
 
-genai = pytest.importorskip("google.genai", reason="THE google-genai SDK IS NOT INSTALLED: make test-integrations")
+genai = pytest.importorskip("google.genai", reason="THE google-genai SDK IS NOT INSTALLED: nox -s integrations")
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.parametrize("anyio_backend", ["asyncio"]),  # what the SDK needs

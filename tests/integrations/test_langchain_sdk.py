@@ -9,7 +9,7 @@ from loopback import Loopback
 from streams import chat, chat_chunk, sse
 from weather import ask_and_answer, get_weather, leaves_in_the_middle
 
-langchain_openai = pytest.importorskip("langchain_openai", reason="LangChain IS NOT INSTALLED: make test-integrations")
+langchain_openai = pytest.importorskip("langchain_openai", reason="LangChain IS NOT INSTALLED: nox -s integrations")
 langchain_anthropic = pytest.importorskip("langchain_anthropic", reason="langchain-anthropic IS NOT INSTALLED")
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -43,10 +43,6 @@ async def test_two_turns(llama: str, model: str) -> None:
     first, _ = await ask_and_answer(lambda messages: MODELS[model](llama).astream(messages), CHAT, warnings=tolerated)
     assert first.usage is not None
     assert (first.usage.output_tokens or 0) > 10
-
-
-async def test_the_synchronous_stream(llama: str) -> None:
-    await ask_and_answer(lambda messages: openai(llama).stream(messages), CHAT)
 
 
 async def test_leaving_in_the_middle_hangs_up() -> None:

@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 from anyio import to_thread
-from anyio.lowlevel import checkpoint
 
-from streamtools import Deny, tool
+from streamtools import tool
 from streamtools.dispatch import MemoryStore, SqliteStore
-from streamtools.events import ApprovalResolved
-from streamtools.observers import Observer
 
 pytest.importorskip("langgraph.prebuilt")
 from langchain_core.messages import AIMessage, ToolMessage
@@ -24,7 +21,7 @@ from langgraph.types import Command, Send, interrupt
 
 from streamtools.integrations.langgraph import CallsNode
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # LangGraph knows no other
 
 THREAD: Any = {"configurable": {"thread_id": "order-7"}}
 GO: Any = {"messages": [("user", "go")]}
@@ -32,11 +29,6 @@ INVOKED = ("invoke", "ainvoke")
 DURABILITIES: Any = ("sync", "async", "exit")
 
 effects: Counter[str] = Counter()
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # LangGraph knows no other
 
 
 @pytest.fixture(autouse=True)
@@ -207,55 +199,6 @@ async def test_of_several_calls_each_is_shown_and_an_answer_counts_for_its_own(
     assert effects == {"pay Ada": 1, "pay Cy": 1}
 
 
-async def test_an_interrupt_leaves_the_node_when_the_calls_beside_it_have_ended(store: SqliteStore) -> None:
-    async def slow(to: str) -> str:
-        """Take a while."""
-        for _ in range(200):
-            await checkpoint()
-        effects["slow"] += 1
-        return f"slow {to}"
-
-    beside = langchain_tool(slow)
-    graph = graph_of([call_of("slow", "Ada"), call_of("pay", "Ada", 1)], store, InMemorySaver(), beside=[beside])
-    assert (len(shown(await graph.ainvoke(GO, THREAD))), effects) == (1, {"slow": 1})
-    state = await graph.ainvoke(Command(resume=True), THREAD)
-    assert (contents(state), effects) == (["slow Ada", "paid Ada"], {"slow": 1, "pay Ada": 1})
-
-
-@pytest.mark.parametrize("how", INVOKED)
-async def test_interrupts_of_a_tools_own_have_their_answers_beside_the_approval(how: str, store: SqliteStore) -> None:
-    graph = graph_of([call_of("confirm", "Ada")], store, InMemorySaver())
-    assert shown(await run(how, graph, GO))[0]["type"] == "approval"
-    assert shown(await run(how, graph, Command(resume=True))) == ["confirm Ada?"]
-    state = await run(how, graph, Command(resume="yes"))
-    assert (contents(state), effects) == (["yes: confirmed Ada"], {"confirm Ada": 1})
-
-
-@pytest.mark.parametrize("how", INVOKED)
-async def test_in_a_subgraph_the_answer_reaches_the_call(how: str, store: SqliteStore) -> None:
-    for number, by_id in enumerate((False, True)):
-        inner = graph_of([call_of("pay", "Ada", number)], store, None)
-        outer = StateGraph(MessagesState).add_node("inner", inner).add_edge(START, "inner").add_edge("inner", END)
-        graph, thread = outer.compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": str(number)}}
-        state = await run(how, graph, GO, thread)
-        answer: Any = {state["__interrupt__"][0].id: True} if by_id else True
-        state = await run(how, graph, Command(resume=answer), thread)
-        assert (contents(state), effects["pay Ada"]) == (["paid Ada"], number + 1)
-
-
-@pytest.mark.parametrize("how", INVOKED)
-async def test_two_people_approve_each_by_name(how: str, store: SqliteStore) -> None:
-    graph = graph_of([call_of("pay", "Ada")], store, InMemorySaver(), requires=2)
-    assert shown(await run(how, graph, GO))[0]["requires"] == 2
-    with pytest.raises(TypeError, match="by one of the 2 people"):
-        await run(how, graph, Command(resume=True))
-    for by in ("ann", "ann"):
-        state = await run(how, graph, Command(resume={"approved": True, "by": by}))
-        assert (len(shown(state)), effects) == (1, {})
-    state = await run(how, graph, Command(resume={"approved": True, "by": "bob"}))
-    assert (contents(state), effects) == (["paid Ada"], {"pay Ada": 1})
-
-
 @pytest.mark.parametrize("how", INVOKED)
 async def test_anything_else_is_no_answer_and_the_call_goes_on_waiting(how: str, store: SqliteStore) -> None:
     graph = graph_of([call_of("pay", "Ada")], store, InMemorySaver())
@@ -275,34 +218,6 @@ async def test_anything_else_is_no_answer_and_the_call_goes_on_waiting(how: str,
         assert effects == {}
     state = await run(how, graph, Command(resume=True))
     assert (contents(state), effects) == (["paid Ada"], {"pay Ada": 1})
-
-
-@pytest.mark.parametrize("how", INVOKED)
-async def test_an_approver_is_asked_first_and_the_graph_where_it_leaves_the_decision(
-    how: str, store: SqliteStore
-) -> None:
-    for number, verdict in enumerate((Deny("not today"), None)):
-        thread: Any = {"configurable": {"thread_id": str(number)}}
-        options: Any = {"approve": lambda _, verdict=verdict: verdict}
-        graph = graph_of([call_of("pay", "Ada")], store, InMemorySaver(), options=options)
-        state = await run(how, graph, GO, thread)
-        assert len(shown(state)) == (verdict is None)
-        assert ("not today" in str(contents(state))) == (verdict is not None)
-
-
-async def test_a_decision_names_the_graph_and_the_person(store: SqliteStore) -> None:
-    seen: list[Any] = []
-
-    class Look(Observer):
-        def on_event(self, event: Any) -> None:
-            seen.extend([event.by] if isinstance(event, ApprovalResolved) else [])
-
-    for number, answer in enumerate((True, {"approved": True, "by": "ann"})):
-        thread: Any = {"configurable": {"thread_id": str(number)}}
-        graph = graph_of([call_of("pay", "Ada")], store, InMemorySaver(), observers=lambda: [Look()])
-        await run("ainvoke", graph, GO, thread)
-        await run("ainvoke", graph, Command(resume=answer), thread)
-    assert seen == [("langgraph",), ("langgraph:ann",)]
 
 
 async def test_without_a_checkpointer_or_a_store_that_keeps_decisions_the_model_reads_that_the_call_waits() -> None:

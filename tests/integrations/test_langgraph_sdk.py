@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from anyio import to_thread
+from ran import ran
 
-from streamtools import Deny, tool
+from streamtools import tool
 
 pytest.importorskip("langgraph.prebuilt")
 from langchain_core.messages import AIMessage, ToolMessage
@@ -17,23 +17,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
-from promised import Given, broken_by_a_cancelled_caller, broken_promises, numbered, user
+from promised import Given, broken_promises, numbered, user
 
 from streamtools.integrations.langgraph import CallsNode, RunCalls
 
-pytestmark = pytest.mark.anyio
-
-ran: list[Any] = []
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # LangGraph knows no other
-
-
-@pytest.fixture(autouse=True)
-def _nothing_ran() -> None:
-    ran.clear()
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # LangGraph knows no other
 
 
 def add(a: int, b: int) -> int:
@@ -111,10 +99,13 @@ async def test_an_error_that_langgraph_words_for_the_model_keeps_its_words() -> 
 
 
 async def test_an_exception_that_langgraph_lets_through_leaves_the_node() -> None:
-    node = ToolNode([langchain_tool(fail)], handle_tool_errors=False, awrap_tool_call=RunCalls())
+    wrapper = RunCalls(on_tool_error="raise")
+    node = ToolNode([langchain_tool(fail)], handle_tool_errors=False, awrap_tool_call=wrapper)
     graph = await run_node(node, "fail", {"how": "so"})
     with pytest.raises(ValueError, match="so"):
         await graph.ainvoke({"messages": [("user", "go")]}, {"configurable": {"thread_id": "1"}})
+    with pytest.raises(TypeError, match=r"on_tool_error.*for handle_tool_errors=False"):
+        CallsNode([langchain_tool(fail)], handle_tool_errors=False)
 
 
 async def test_a_tool_that_interrupts_its_graph_goes_on_when_the_graph_is_resumed(caplog: Any) -> None:
@@ -129,43 +120,6 @@ async def test_a_tool_that_interrupts_its_graph_goes_on_when_the_graph_is_resume
     assert [asked.value for asked in state["__interrupt__"]] == ["sure?"]
     state = await graph.ainvoke(Command(resume="yes"), thread)
     assert (state["messages"][-1].content, caplog.records) == ("pay: yes", [])
-
-
-@pytest.mark.parametrize("invoke", ["ainvoke", "invoke"])
-async def test_a_node_guards_its_tools_however_the_graph_is_invoked(invoke: str) -> None:
-    node = CallsNode(
-        [langchain_tool(add)],
-        with_options=[tool(add, needs_approval=True)],
-        options={"approve": lambda _: Deny("not today")},
-    )
-    graph = await run_node(node, "add", {"a": 1, "b": 2})
-    question: Any = {"messages": [("user", "go")]}
-    thread: Any = {"configurable": {"thread_id": "1"}}
-    if invoke == "ainvoke":
-        state = await graph.ainvoke(question, thread)
-    else:
-        state = await to_thread.run_sync(graph.invoke, question, thread)
-    assert ("not today" in state["messages"][-1].content, ran) == (True, [])
-
-
-async def test_a_node_without_an_event_loop_runs_its_calls_with_langgraphs_words() -> None:
-    thread: Any = {"configurable": {"thread_id": "1"}}
-    question: Any = {"messages": [("user", "go")]}
-    graph = await run_node(CallsNode([langchain_tool(add)]), "add", {"a": 1, "b": 2})
-    assert (await to_thread.run_sync(graph.invoke, question, thread))["messages"][-1].content == "3"
-    graph = await run_node(CallsNode([langchain_tool(fail)], handle_tool_errors="try again"), "fail", {"how": "so"})
-    assert (await to_thread.run_sync(graph.invoke, question, thread))["messages"][-1].content == "try again"
-
-
-async def test_options_of_ours_hold_for_the_nodes_tools() -> None:
-    guarded = RunCalls([tool(add, needs_approval=True)], approve=lambda _: Deny("not today"))
-    (refused,) = await messages(("add", {"a": 1, "b": 2}), wrapper=guarded)
-    assert (refused.status, "not today" in refused.content, ran) == ("error", True, [])
-    (added,) = await messages(("add", {"a": 1, "b": 2}), wrapper=RunCalls([tool(add, effect="pure", timeout=5)]))
-    assert (added.content, ran) == ("3", [(1, 2)])
-    checked = RunCalls([tool(add, check=lambda given: given["a"] < 5)])
-    (wrong,) = await messages(("add", {"a": 9, "b": 2}), wrapper=checked)
-    assert (wrong.status, ran) == ("error", [(1, 2)])
 
 
 class Graphs:
@@ -191,11 +145,6 @@ class Graphs:
     async def awaited(self, given: Given) -> list[str]:
         graph, state = self.made(given)
         return [message.content for message in (await graph.ainvoke(state))["messages"][1:]]
-
-
-def test_a_cancelled_caller_cancels_the_calls() -> None:
-    user.set("ada")
-    assert broken_by_a_cancelled_caller(Graphs()) == []
 
 
 def test_promises_hold_however_the_graph_is_run(tmp_path: Path) -> None:

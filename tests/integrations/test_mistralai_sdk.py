@@ -13,7 +13,7 @@ from weather import ask_and_answer, get_weather, leaves_in_the_middle, read
 
 from streamtools import parse
 
-sdk = pytest.importorskip("mistralai.client", reason="THE mistralai SDK IS NOT INSTALLED: make test-integrations")
+sdk = pytest.importorskip("mistralai.client", reason="THE mistralai SDK IS NOT INSTALLED: nox -s integrations")
 # The asynchronous half of the SDK needs asyncio.
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 

@@ -24,7 +24,7 @@ def request(messages: list[Any]) -> dict[str, Any]:
 
 
 def sdk() -> Any:
-    return pytest.importorskip("ollama", reason="THE ollama SDK IS NOT INSTALLED: make test-integrations")
+    return pytest.importorskip("ollama", reason="THE ollama SDK IS NOT INSTALLED: nox -s integrations")
 
 
 async def test_json_lines_two_turns(mock: str) -> None:
@@ -36,14 +36,7 @@ async def test_json_lines_two_turns(mock: str) -> None:
         await ask_and_answer(ask, WIRE, text=SAYS, answer=ANSWER, warnings=ODD)
 
 
-async def test_leaving_json_lines_in_the_middle_hangs_up() -> None:
-    with Loopback([LINE], forever=LINE, content_type=JSON_LINES) as server:
-        async with httpx.AsyncClient(trust_env=False) as client:
-            await leaves_in_the_middle(client.stream("POST", server.url, json={}))
-            assert await server.has_lost_its_client()
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.asyncio_only
 async def test_two_turns(mock: str) -> None:
     client = sdk().AsyncClient(host=mock)
     await ask_and_answer(
@@ -51,14 +44,7 @@ async def test_two_turns(mock: str) -> None:
     )
 
 
-async def test_the_synchronous_client(mock: str) -> None:
-    client = sdk().Client(host=mock)
-    await ask_and_answer(
-        lambda messages: client.chat(**request(messages)), WIRE, text=SAYS, answer=ANSWER, warnings=ODD
-    )
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.asyncio_only
 @pytest.mark.parametrize("how", ["AsyncClient", "Client"])
 async def test_leaving_in_the_middle_hangs_up(how: str) -> None:
     with Loopback([LINE], forever=LINE, content_type=JSON_LINES) as server:

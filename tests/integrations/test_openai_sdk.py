@@ -1,4 +1,4 @@
-"""The openai SDK: its streams, new and begun, of both clients and both APIs; the model is real."""
+"""The openai SDK: its streams of both APIs; the model is real."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ import pytest
 from loopback import Loopback
 from pydantic import BaseModel
 from streams import chat, chat_chunk, sse
-from weather import QUESTION, ask_and_answer, get_weather, leaves_in_the_middle, read
+from weather import ask_and_answer, get_weather, leaves_in_the_middle
 
 from streamtools import pipeline
 from streamtools.events import OutputDelta
 from streamtools.exports import export_output
 
-openai = pytest.importorskip("openai", reason="THE openai SDK IS NOT INSTALLED: make test-integrations")
+openai = pytest.importorskip("openai", reason="THE openai SDK IS NOT INSTALLED: nox -s integrations")
 pytestmark = pytest.mark.anyio
 
-# The SDK leaves the generators of a begun stream to the garbage collector, which trio reports.
-ASYNCIO_ONLY = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
 CHAT, RESPONSES = "openai.chat_completions", "openai.responses"
 CHAT_TOOLS: list[Any] = [get_weather.to(CHAT)]
@@ -50,72 +48,8 @@ async def test_chat_completions_two_turns(llama: str) -> None:
     assert (first.usage.output_tokens or 0) > (second.usage.output_tokens or 0) > 0
 
 
-async def test_chat_completions_text_alone(llama: str) -> None:
-    async with openai.AsyncOpenAI(base_url=f"{llama}/v1", **KEY) as client:
-        request = chat_request([{"role": "user", "content": "Hello!"}])
-        turn = await read(client.chat.completions.create(**request, stream=True), CHAT)
-    assert (turn.text.startswith("Hello!"), turn.calls, turn.finish) == (True, (), "stop")
-
-
-@ASYNCIO_ONLY
-async def test_chat_completions_of_a_stream_that_was_begun(llama: str) -> None:
-    async with openai.AsyncOpenAI(base_url=f"{llama}/v1", **KEY) as client:
-
-        async def ask(messages: list[Any]) -> Any:
-            stream = await client.chat.completions.create(**chat_request(messages), stream=True)
-            assert (await stream.__anext__()).choices[0].delta.role == "assistant"
-            return stream
-
-        await ask_and_answer(ask, CHAT)
-
-
-@ASYNCIO_ONLY
-async def test_chat_completions_of_the_helper_in_every_state(llama: str) -> None:
-    async with openai.AsyncOpenAI(base_url=f"{llama}/v1", **KEY) as client:
-        await ask_and_answer(lambda messages: client.chat.completions.stream(**chat_request(messages)), CHAT)
-        async with client.chat.completions.stream(**chat_request([{"role": "user", "content": QUESTION}])) as stream:
-            await stream.__anext__()
-            assert len((await read(stream, CHAT)).observations) == 2
-
-
-@pytest.mark.parametrize("how", ["new", "begun", "helper", "raw"])
-async def test_chat_completions_of_the_synchronous_client(llama: str, how: str) -> None:
-    with openai.OpenAI(base_url=f"{llama}/v1", **KEY) as client:
-        completions = client.chat.completions
-
-        def ask(messages: list[Any]) -> Any:
-            request = chat_request(messages)
-            if how == "helper":
-                return completions.stream(**request)
-            if how == "raw":
-                return completions.with_streaming_response.create(**request, stream=True)
-            stream = completions.create(**request, stream=True)
-            if how == "begun":
-                next(stream)
-            return stream
-
-        await ask_and_answer(ask, CHAT)
-
-
 async def test_responses_two_turns(llama: str) -> None:
     async with openai.AsyncOpenAI(base_url=f"{llama}/v1", **KEY) as client:
-        await ask_and_answer(lambda items: client.responses.create(**responses_request(items), stream=True), RESPONSES)
-
-
-@ASYNCIO_ONLY
-async def test_responses_of_a_stream_that_was_begun(llama: str) -> None:
-    async with openai.AsyncOpenAI(base_url=f"{llama}/v1", **KEY) as client:
-
-        async def ask(items: list[Any]) -> Any:
-            stream = await client.responses.create(**responses_request(items), stream=True)
-            assert (await stream.__anext__()).type == "response.created"
-            return stream
-
-        await ask_and_answer(ask, RESPONSES)
-
-
-async def test_responses_of_the_synchronous_client(llama: str) -> None:
-    with openai.OpenAI(base_url=f"{llama}/v1", **KEY) as client:
         await ask_and_answer(lambda items: client.responses.create(**responses_request(items), stream=True), RESPONSES)
 
 
@@ -141,16 +75,6 @@ async def test_leaving_in_the_middle_hangs_up(how: str) -> None:
     with Loopback(ENDLESS, forever=MORE) as server:
         async with openai.AsyncOpenAI(base_url=server.url, **KEY) as client:
             await leaves_in_the_middle(SYNC[how](client.chat.completions))
-            assert await server.has_lost_its_client()
-
-
-@ASYNCIO_ONLY
-async def test_leaving_a_stream_that_was_begun_hangs_up() -> None:
-    with Loopback(ENDLESS, forever=MORE) as server:
-        async with openai.AsyncOpenAI(base_url=server.url, **KEY) as client:
-            stream = await client.chat.completions.create(**chat_request([]), stream=True)
-            await stream.__anext__()
-            await leaves_in_the_middle(stream)
             assert await server.has_lost_its_client()
 
 

@@ -21,12 +21,7 @@ from peers import CHAT, CUT, LOOPS, LOST, RAISES, RESPONSES, SAME_INDEX, Bank, S
 
 README = Path(__file__).resolve().parent.parent.parent / "README.md"
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # LangGraph knows no other
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # LangGraph knows no other
 
 
 class Met:

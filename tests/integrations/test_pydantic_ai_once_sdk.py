@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streamtools import tool
 from streamtools.dispatch import MemoryStore, SqliteStore
-from streamtools.dispatch.endings import DONE_BEFORE
 from streamtools.errors import ToolNotStarted
 
 pytest.importorskip("pydantic_ai")
@@ -41,15 +37,10 @@ from pydantic_ai.models.function import FunctionModel
 
 from streamtools.integrations.pydantic_ai import CallsToolset
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]
 
 effects: Counter[str] = Counter()
 breaks: set[str] = set()
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(autouse=True)
@@ -165,27 +156,6 @@ async def test_the_same_history_again_after_a_crash_repeats_no_call(store: Sqlit
     assert [getattr(one, "data", one) for one in prompt.content] == ["look:", b"png"]
 
 
-async def test_the_same_history_again_reads_the_failure_of_a_call(store: SqliteStore) -> None:
-    history = await history_of(store, "charge")
-    run = await agent_of(store).run(message_history=history)
-    assert effects == {"charge 1": 1}
-    assert results(run.all_messages()) == ["Error: the tool charge raised ValueError"]
-
-
-async def test_a_call_that_has_had_no_effect_runs_again(store: SqliteStore) -> None:
-    history = await history_of(store, "closed")
-    with pytest.raises(ToolNotStarted):
-        await agent_of(store).run(message_history=history)
-    assert effects == {"closed 1": 2}
-
-
-async def test_a_call_that_asks_for_another_is_a_failure_in_its_words_also_from_the_record(store: SqliteStore) -> None:
-    history = await history_of(store, "picky")
-    run = await agent_of(store).run(message_history=history)
-    assert (effects, len(results(run.all_messages()))) == ({"picky 1": 1}, 1)
-    assert "smaller, please" in str(results(run.all_messages())[0])
-
-
 async def test_of_parallel_calls_of_which_one_is_deferred_each_has_run_once_in_the_end(store: SqliteStore) -> None:
     first = await agent_of(store, "pay", "approved", "later").run("go")
     assert [call.tool_name for call in first.output.approvals + first.output.calls] == ["approved", "later"]
@@ -214,82 +184,3 @@ async def test_a_history_without_ids_is_refused_before_anything_runs_unless_it_h
         for _ in range(2):
             await agent_of(store, identity=identity).run(message_history=history)
         assert effects == {"pay 1": 1}
-
-
-async def test_an_identity_that_names_nothing_is_refused() -> None:
-    with pytest.raises(TypeError, match="CallsToolset: identity is a text"):
-        agent_of(MemoryStore(), identity="")
-    with pytest.raises(TypeError, match="identity= has to return a text that is not empty, not NoneType"):
-        await agent_of(MemoryStore(), "pay", identity=lambda ctx: None).run("go")
-
-
-PROGRAM = """
-import asyncio, os, signal, sys
-from pathlib import Path
-from pydantic_ai import Agent, FunctionToolset
-from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
-from pydantic_ai.models.function import FunctionModel
-from streamtools.dispatch import SqliteStore
-from streamtools.integrations.pydantic_ai import CallsToolset
-
-folder, first = Path(sys.argv[1]), sys.argv[2] == "first"
-
-def note(text):
-    with open(folder / "effects", "a") as file:
-        file.write(text + " ")
-
-async def pay(n: int) -> str:
-    note("pay")
-    return "paid"
-
-async def die(n: int) -> str:
-    note("die")
-    if first:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return "lived"
-
-def model(messages, info):
-    if len(messages) > 1:
-        return ModelResponse([TextPart("done")])
-    return ModelResponse([ToolCallPart(name, {"n": 1}, name) for name in ("pay", "die")])
-
-async def main(store):
-    tools = CallsToolset(FunctionToolset([pay, die], sequential=True), store=store)
-    agent = Agent(FunctionModel(model), toolsets=[tools])
-    if first:
-        async with agent.iter("go") as run:
-            async for node in run:
-                (folder / "history").write_bytes(ModelMessagesTypeAdapter.dump_json(run.all_messages()))
-    else:
-        history = ModelMessagesTypeAdapter.validate_json((folder / "history").read_bytes())
-        run = await agent.run(message_history=history)
-        print([part.content for part in run.all_messages()[2].parts])
-
-with SqliteStore(folder / "calls.db") as store:
-    asyncio.run(main(store))
-"""
-
-
-def test_after_a_kill_in_the_middle_the_next_process_repeats_no_call(
-    tmp_path: Path, run_after_a_kill: Callable[[str], str]
-) -> None:
-    printed = run_after_a_kill(PROGRAM)
-    assert (tmp_path / "effects").read_text() == "pay die "
-    assert "how that ended is not known" in printed
-
-
-async def test_an_operation_happens_once_in_its_conversation_and_the_model_reads_that_it_had(
-    store: SqliteStore,
-) -> None:
-    known = [tool(one, operation="n") for one in (pay, words, picture)]
-    first = await agent_of(store, "pay", "words", "picture", tools=known).run("go")
-    again = await agent_of(store, "pay", "words", "picture", tools=known).run(
-        "again", message_history=kept(first.all_messages())
-    )
-    assert effects == {"pay 1": 1, "words 1": 1, "picture 1": 1}
-    messages = again.new_messages()
-    assert results(messages)[1] == f"{DONE_BEFORE}\nsaid 1"
-    assert str(messages).count(DONE_BEFORE) == 3
-    assert results(messages)[2] == "drawn 1"
-    with pytest.raises(TypeError, match="operation= of pay needs a store"):
-        agent_of(None, "pay", tools=known)

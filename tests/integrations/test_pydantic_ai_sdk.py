@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 from anyio import to_thread
+from ran import ran
 
-from streamtools import Limits, tool
 from streamtools import tool as boundary
 
 pytest.importorskip("pydantic_ai")
-from promised import Given, Room, broken_by_a_cancelled_caller, broken_promises, numbered, user
+from promised import Given, Room, broken_promises, numbered, user
 from pydantic_ai import Agent, CallDeferred, DeferredToolRequests, FunctionToolset, ModelRetry, RunContext
+from pydantic_ai.exceptions import ToolFailed, UsageLimitExceeded
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 
 from streamtools.integrations.pydantic_ai import CallsToolset
 
-pytestmark = pytest.mark.anyio
-
-ran: list[Any] = []
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def _nothing_ran() -> None:
-    ran.clear()
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]
 
 
 def add(a: int, b: int) -> int:
@@ -76,6 +64,18 @@ async def test_the_agents_retries_are_its_own() -> None:
     assert "smaller, please" in str(part.content)
 
 
+async def test_a_tool_that_ends_the_run_or_words_its_failure_is_heard() -> None:
+    def stop(n: int) -> int:
+        raise UsageLimitExceeded("enough") if n else ToolFailed("no such place")
+
+    stop.__doc__ = "Stop."
+    toolset = CallsToolset(FunctionToolset([stop, add]))
+    failed, added = await returned(toolset, ("stop", {"n": 0}), ("add", {"a": 1, "b": 2}))
+    assert (failed.content, failed.outcome, added.content) == ("no such place", "failed", 3)
+    with pytest.raises(UsageLimitExceeded, match="enough"):
+        await returned(toolset, ("stop", {"n": 1}))
+
+
 async def test_an_exception_by_which_a_tool_speaks_to_its_agent_is_logged_as_no_failure(caplog: Any) -> None:
     def later(n: int) -> int:
         raise CallDeferred
@@ -89,19 +89,6 @@ async def test_an_exception_by_which_a_tool_speaks_to_its_agent_is_logged_as_no_
     assert [call.tool_call_id for call in run.output.calls] == ["c1"]
     await returned(CallsToolset(FunctionToolset([add])), ("add", {"a": 9, "b": 2}))
     assert caplog.records == []
-
-
-async def test_options_of_ours_hold_for_the_agents_tools() -> None:
-    limited = CallsToolset(
-        FunctionToolset([add]),
-        tools=[tool(add, effect="pure", conflict_key="a")],
-        options={"limits": Limits(max_concurrency=1)},
-    )
-    parts = await returned(limited, ("add", {"a": 1, "b": 2}), ("add", {"a": 2, "b": 2}))
-    assert ([part.content for part in parts], sorted(ran)) == ([3, 4], [(1, 2), (2, 2)])
-    checked = CallsToolset(FunctionToolset([add]), tools=[tool(add, check=lambda given: given["a"] < 5)])
-    (part,) = await returned(checked, ("add", {"a": 9, "b": 2}))
-    assert ("was refused by the tool's own check" in part.content, ran) == (True, [(1, 2), (2, 2)])
 
 
 class Agents:
@@ -129,11 +116,6 @@ class Agents:
         return self.read(await self.made(given).run("go", deps="there"))
 
 
-def test_a_cancelled_caller_cancels_the_calls() -> None:
-    user.set("ada")
-    assert broken_by_a_cancelled_caller(Agents()) == []
-
-
 def test_promises_hold_however_the_agent_is_run(tmp_path: Path) -> None:
     """Inside a running loop pydantic-ai itself refuses ``run_sync``."""
     user.set("ada")
@@ -145,29 +127,3 @@ def test_promises_hold_however_the_agent_is_run(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="event loop"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the coroutine that it does not run
         asyncio.run(inside())
-
-
-def test_agents_in_several_threads_share_the_places_of_a_toolset() -> None:
-    """A server of threads, each of which calls ``run_sync``."""
-    room, lock = Room(), threading.Lock()
-    outputs: list[str] = []
-
-    def visit(n: int) -> str:
-        """Visit the room."""
-        return room.visit(n, True)
-
-    toolset = CallsToolset(FunctionToolset([visit]), tools=[boundary(numbered, name="visit", exclusive=True)])
-
-    def serve() -> None:
-        said = [ToolCallPart("visit", {"n": n}, f"c{n}") for n in (1, 2, 3)]
-        model = FunctionModel(lambda messages, _: ModelResponse([TextPart("done")] if len(messages) > 1 else said))
-        output = Agent(model, toolsets=[toolset]).run_sync("go").output
-        with lock:
-            outputs.append(output)
-
-    threads = [threading.Thread(target=serve) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (outputs, room.most, len(room.order)) == (["done"] * 3, 1, 9)

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamtools import Trajectory, tool
 from streamtools.dispatch import MemoryStore, SqliteStore
-from streamtools.dispatch.endings import DONE_BEFORE
 from streamtools.errors import ToolNotStarted
 
 strands = pytest.importorskip("strands")
@@ -23,14 +21,9 @@ from strands.types.tools import ToolContext  # noqa: E402
 
 from streamtools.integrations.strands import CallsExecutor  # noqa: E402
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # Strands knows no other
 
 effects: Counter[str] = Counter()
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # Strands knows no other
 
 
 @pytest.fixture(autouse=True)
@@ -121,18 +114,6 @@ def results(agent: Any) -> list[Any]:
     return [block["content"][0]["text"] for block in blocks]
 
 
-async def test_of_parallel_calls_of_which_one_interrupts_each_has_run_once_after_the_resume_elsewhere(
-    tmp_path: Path, store: SqliteStore
-) -> None:
-    first = agent_of(CallsExecutor(store=store), "pay", "confirm", folder=tmp_path)
-    stopped = await first.invoke_async("go")
-    assert ([one.reason for one in stopped.interrupts], effects) == (["pay 7?"], {"pay 7": 1})
-    answer = [{"interruptResponse": {"interruptId": stopped.interrupts[0].id, "response": "yes"}}]
-    second = agent_of(CallsExecutor(store=store), "pay", "confirm", folder=tmp_path)
-    await second.invoke_async(answer)
-    assert (results(second), effects) == (["paid 7", "yes: paid 7"], {"pay 7": 1, "confirm 7": 1})
-
-
 async def test_an_interrupt_that_is_resumed_twice_has_one_effect(tmp_path: Path, store: SqliteStore) -> None:
     """Two processes resume one session, say after a double click."""
     stopped = await agent_of(CallsExecutor(store=store), "confirm", folder=tmp_path).invoke_async("go")
@@ -189,42 +170,3 @@ async def test_a_store_without_a_session_is_refused_before_anything_runs_unless_
     assert effects == {"pay 7": 1}
     with pytest.raises(TypeError, match="CallsExecutor: identity is a text"):
         CallsExecutor(store=MemoryStore(), identity="")
-
-
-async def test_answers_are_the_steps_of_a_run() -> None:
-    seen: list[Any] = []
-
-    class Steps:
-        event_types = None
-
-        def on_event(self, event: Any) -> None:
-            seen.append((event.run_id, event.step) if hasattr(event, "run_id") else None)
-
-        def around_tool(self, call_id: str) -> None:
-            return None
-
-    run = Trajectory(run_id="order-7", observers=[Steps()])
-    await agent_of(CallsExecutor(trajectory=run), "pay", turns=2).invoke_async("go")
-    assert {one for one in seen if one is not None} >= {("order-7", 0), ("order-7", 1)}
-    assert effects == {"pay 7": 2}
-
-
-async def test_an_operation_happens_once_in_its_session_and_each_result_is_that_of_its_own_call(
-    tmp_path: Path, store: SqliteStore
-) -> None:
-    def named(name: str) -> Any:
-        def known(to: str) -> None:
-            """Do something."""
-
-        return tool(known, name=name, operation="to")
-
-    known = [named("pay"), named("picture")]
-    agent = agent_of(CallsExecutor(known, store=store), "pay", "picture", folder=tmp_path, turns=2)
-    await agent.invoke_async("go")
-    assert effects == {"pay 7": 1, "picture 7": 1}
-    assert results(agent) == ["paid 7", "look:", DONE_BEFORE, DONE_BEFORE]
-    again = [block["toolResult"] for block in agent.messages[4]["content"]]
-    first_texts = [(one["toolUseId"], one["content"][1]["text"]) for one in again]
-    assert first_texts == [("call_0", "paid 7"), ("call_1", "look:")]
-    with pytest.raises(TypeError, match="operation= of pay needs a store"):
-        CallsExecutor(known)

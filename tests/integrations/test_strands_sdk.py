@@ -7,28 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ran import ran
 
-from streamtools import Decision, Deny, Limits, tool
+from streamtools import Limits, tool
 
 strands = pytest.importorskip("strands")
-from promised import Given, broken_by_a_cancelled_caller, broken_promises, numbered, user  # noqa: E402
+from promised import Given, broken_promises, numbered, user  # noqa: E402
 from strands.models.model import Model  # noqa: E402
 
 from streamtools.integrations.strands import CallsExecutor  # noqa: E402
 
-pytestmark = pytest.mark.anyio
-
-ran: list[Any] = []
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # Strands knows no other
-
-
-@pytest.fixture(autouse=True)
-def _nothing_ran() -> None:
-    ran.clear()
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # Strands knows no other
 
 
 @strands.tool
@@ -97,35 +86,6 @@ async def test_calls_run_and_their_results_come_back_in_call_order() -> None:
     assert list(found) == ["b", "a"]
 
 
-async def test_arguments_that_do_not_fit_never_reach_the_tool() -> None:
-    found = await results(
-        ("a", "look_up", '{"times": 2}'), ("b", "no_such", "{}"), ("c", "fail", "{}"), executor=CallsExecutor()
-    )
-    assert {call_id: status for call_id, (status, _) in found.items()} == {"a": "error", "b": "error", "c": "error"}
-    assert "word: is required but missing" in found["a"][1]
-    assert "nothing there" in found["c"][1]
-    assert ran == []
-
-
-async def test_options_of_ours_hold_for_the_agents_tools() -> None:
-    guarded = CallsExecutor([tool(look_up, needs_approval=True)], approve=lambda _: Deny("not today"))
-    found = await results(("a", "look_up", '{"word": "rain"}'), executor=guarded)
-    assert (found["a"][0], "not today" in found["a"][1], ran) == ("error", True, [])
-    edits = CallsExecutor(
-        [tool(look_up, needs_approval=True)], approve=lambda asked: Decision.on(asked, True, arguments={"word": "sun"})
-    )
-    found = await results(("a", "look_up", '{"word": "rain"}'), executor=edits)
-    assert (found["a"][0], ran) == ("success", ["sun"])
-    assert "Note: a person approved this call with other arguments than yours" in found["a"][1]
-    ran.clear()
-    checked = CallsExecutor([tool(look_up, check=lambda given: given["word"] != "rain")])
-    found = await results(("a", "look_up", '{"word": "rain"}'), ("b", "look_up", '{"word": "sun"}'), executor=checked)
-    assert ({call_id: status for call_id, (status, _) in found.items()}, ran) == (
-        {"a": "error", "b": "success"},
-        ["sun"],
-    )
-
-
 async def test_strands_own_events_come_while_a_call_runs() -> None:
     model = Scripted(("a", "count", '{"upto": 2}'))
     agent = strands.Agent(
@@ -163,11 +123,6 @@ class Agents:
         agent, model = self.made(given)
         await agent.invoke_async("go")
         return self.read(model)
-
-
-def test_a_cancelled_caller_cancels_the_calls() -> None:
-    user.set("ada")
-    assert broken_by_a_cancelled_caller(Agents()) == []
 
 
 def test_promises_hold_however_the_agent_is_run(tmp_path: Path) -> None:

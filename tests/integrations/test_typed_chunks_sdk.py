@@ -182,7 +182,7 @@ FRAMES, LINES = "application/vnd.amazon.eventstream", "application/x-ndjson"
 def test_typed_chunks_say_what_the_bytes_say(
     module: str, ask: Build, wire: str, body: list[bytes], content_type: str
 ) -> None:
-    sdk = pytest.importorskip(module, reason=f"THE {module} SDK IS NOT INSTALLED: make test-integrations")
+    sdk = pytest.importorskip(module, reason=f"THE {module} SDK IS NOT INSTALLED: nox -s integrations")
     with Loopback(body, content_type=content_type or "text/event-stream") as server:
         items = [item for chunk in ask(sdk, server.url) if (item := as_item(chunk)) is not None]
     typed, raw = parse(items, wire=wire), parse(body, wire=wire)

@@ -37,11 +37,10 @@ async def read(stream: Any, wire: str | None = None, *, named: bool = False) -> 
     with anyio.fail_after(PATIENCE_S):
         if inspect.isawaitable(stream):
             stream = await stream
-        async with pipeline(stream, tools=[get_weather], wire=wire if named else None) as events:
-            _ = [event async for event in events]
+        turn = await pipeline(stream, tools=[get_weather], wire=wire if named else None)
     if wire is not None:
-        assert events.turn.wire == wire
-    return events.turn
+        assert turn.wire == wire
+    return turn
 
 
 async def ask_and_answer(

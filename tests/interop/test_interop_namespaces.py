@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from profiles import every
 
 from streamtools import parse
 from streamtools.errors import ExportError
@@ -45,7 +46,7 @@ def test_a_group_goes_to_its_own_provider_as_it_came() -> None:
     assert registry().convert_schemas(TOOLS, target=RESPONSES) == TOOLS
 
 
-@pytest.mark.parametrize("wire", OTHERS)
+@every("wire", OTHERS)
 def test_elsewhere_each_tool_of_a_group_stands_alone_under_a_name_that_the_provider_takes(wire: str) -> None:
     told = registry()
     entries = told.convert_schemas(TOOLS, target=wire)
@@ -55,7 +56,7 @@ def test_elsewhere_each_tool_of_a_group_stands_alone_under_a_name_that_the_provi
     assert wire in ("mcp", "gemini.generate_content") or not any("." in name for name in names(entries))
 
 
-@pytest.mark.parametrize("wire", [wire for wire in OTHERS if wire != "openai.realtime"])
+@every("wire", [wire for wire in OTHERS if wire != "openai.realtime"])
 def test_calls_of_a_group_go_to_another_provider_and_find_the_way_back(wire: str) -> None:
     told = registry()
     told.convert_schemas(TOOLS, target=wire)
@@ -77,21 +78,7 @@ def test_a_call_of_realtime_finds_the_way_back_when_its_wire_is_named() -> None:
     assert told.convert_tool_calls([stored], target=RESPONSES) == [CALL]
 
 
-def test_a_call_is_known_by_its_namespace_and_name() -> None:
-    found = registry().inspect_call(CALL)
-    assert (found.tool_name, found.namespace) == ("billing.get_eta", "billing")
-    assert "extra" not in found.payload_metadata
-    (same,) = registry().convert_tool_calls([CALL], target=RESPONSES)
-    assert same is CALL
-
-
-@pytest.mark.parametrize("odd", [None, "", 7, ["billing"], "get_eta"])
-def test_an_odd_namespace_is_none(odd: Any) -> None:
-    found = registry().inspect_call({**CALL, "namespace": odd})
-    assert (found.tool_name, found.namespace) == ("get_eta", None)
-
-
-@pytest.mark.parametrize("call", [CALL, RAW])
+@every("call", [CALL, RAW])
 def test_a_stored_call_goes_back_with_its_namespace(call: dict[str, Any]) -> None:
     told = registry()
     stored = told.stored_tool_call(call)
@@ -100,13 +87,6 @@ def test_a_stored_call_goes_back_with_its_namespace(call: dict[str, Any]) -> Non
     native = to_native_messages(history, RESPONSES, registry=told)
     assert native[1] == call
     assert from_native_messages(native, RESPONSES, registry=told) == history
-
-
-def test_the_call_of_a_tool_without_a_namespace_gets_none() -> None:
-    (call,) = registry().convert_tool_calls(
-        [{"type": "tool_use", "id": "c", "name": "get_eta", "input": {}}], target=RESPONSES
-    )
-    assert call == {"type": "function_call", "call_id": "c", "name": "get_eta", "arguments": "{}"}
 
 
 def test_the_description_of_a_group_is_told_as_lost() -> None:
@@ -118,10 +98,6 @@ def test_the_description_of_a_group_is_told_as_lost() -> None:
 def test_a_group_of_several_tools_has_no_one_meaning() -> None:
     with pytest.raises(ExportError, match=r"one tool, got 2; .*describe"):
         registry().inspect_schema(BILLING)
-
-
-def test_an_empty_group_has_no_tools() -> None:
-    assert registry().convert_schemas([{**BILLING, "tools": []}], target="mcp") == []
 
 
 def test_a_turn_of_the_responses_api_is_told_to_realtime_under_whole_names() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import gc
 import json
 import pickle
 import warnings
@@ -13,12 +12,12 @@ from typing import Any
 
 import pytest
 from interop_cards import ANTHROPIC, APPLY_PATCH, CHAT_CALL, CORRUPT_CALL, MCP, RESULT, function_schema, raw_call
+from profiles import every
 
 from streamtools import tool
 from streamtools.errors import ExportError
 from streamtools.interop import (
     DEFAULT_TOOL_INTEROP_REGISTRY,
-    FORMATS,
     LEVELS,
     Contribution,
     DefaultRegistryWarning,
@@ -27,7 +26,6 @@ from streamtools.interop import (
     InspectedSchema,
     ToolCallAccessor,
     ToolCallAdapter,
-    ToolDescriptor,
     ToolInteropRegistry,
     ToolResultAccessor,
     ToolResultAdapter,
@@ -39,7 +37,6 @@ from streamtools.interop import (
     get_registry_from_context,
     get_schema_target_formats_from_context,
 )
-from streamtools.wires import WIRES, find
 
 FORMAT = "acme.note"
 
@@ -108,20 +105,6 @@ def test_config_goes_before_provider_extension_tool_and_what_is_built_in() -> No
     assert registry.without("built-in").contributions == registry.contributions
 
 
-def test_a_built_in_format_may_be_read_otherwise() -> None:
-    own = ToolSchemaAccessor(
-        MCP, lambda given: InspectedSchema(format=MCP, tool_name="mine") if "inputSchema" in given else None
-    )
-    registry = ToolInteropRegistry.of(config=[Contribution(name="mine", schema_accessors=(own,))])
-    assert registry.inspect_schema(function_schema(MCP)).tool_name == "mine"
-    assert registry.inspect_schema(function_schema(ANTHROPIC)).tool_name == "read_file"
-    assert registry.without("mine").inspect_schema(function_schema(MCP)).tool_name == "read_file"
-
-
-def test_within_a_level_the_first_wins() -> None:
-    assert answers(ToolInteropRegistry.of(extensions=[Party("first"), Party("second")])) == ["first"] * 6
-
-
 def test_contributions_are_asked_of_objects_functions_and_tools() -> None:
     @tool(effect="pure")
     def read_file(path: str) -> str:
@@ -139,55 +122,11 @@ def test_contributions_are_asked_of_objects_functions_and_tools() -> None:
         contribution_of(read_file)
 
 
-@pytest.mark.parametrize(
-    "flow", ["schema_accessors", "schema_adapters", "call_accessors", "call_adapters", "result_accessors"]
-)
-def test_no_flow_takes_what_belongs_to_another(flow: str) -> None:
-    stranger: Any = (ToolResultAdapter("mcp", lambda result: None),)
-    with pytest.raises(TypeError, match=rf"Contribution\({flow}=...\): expected Tool\w+s, got ToolResultAdapter"):
-        Contribution(**{flow: stranger})
-
-
-def test_each_flow_knows_its_own_objects_only() -> None:
-    registry = ToolInteropRegistry.of()
-    for inspect, given in (
-        (registry.inspect_schema, RESULT),
-        (registry.inspect_call, RESULT),
-        (registry.inspect_result, CHAT_CALL),
-        (registry.inspect_result, function_schema(MCP)),
-    ):
-        with pytest.raises(ValueError, match="no accessor knows"):
-            inspect(given)
-
-
-def test_a_registry_shows_what_it_is_built_of() -> None:
-    assert repr(of_everybody()) == (
-        "ToolInteropRegistry(config: config, provider: provider, extension: extension, tool: tool, built_in: built-in)"
-    )
-    assert "tool: unnamed" in repr(ToolInteropRegistry.of(tools=[Contribution()]))
-
-
-# -- source schemas ----------------------------------------------------------------------------------------------------
-
-
-def test_a_descriptor_keeps_the_schema_as_its_author_wrote_it() -> None:
-    source = copy.deepcopy(APPLY_PATCH)
-    given: list[object] = [source, None, "x"]
-    registry = ToolInteropRegistry.of()
-    (descriptor,) = registry.describe("patches", given)
-    assert (descriptor.plugin_name, descriptor.tool_name) == ("patches", "apply_patch")
-    assert descriptor.schema is source
-    own = ToolInteropRegistry.of(descriptors=[descriptor])
-    for format in FORMATS:
-        own.convert_schemas([descriptor.schema], target="any", target_formats=[format])
-    assert own.descriptors[0].schema == APPLY_PATCH
-
-
 # -- a registry belongs to its request ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", [pickle.dumps, copy.copy, copy.deepcopy])
-@pytest.mark.parametrize("where", ["alone", "in state"])
+@every("how", [pickle.dumps, copy.copy, copy.deepcopy])
+@every("where", ["alone", "in state"])
 def test_a_registry_is_neither_copied_nor_stored(how: Callable[[Any], Any], where: str) -> None:
     registry: Any = ToolInteropRegistry.of()
     held = registry if where == "alone" or how is copy.copy else {"_tools": [], "registry": registry}
@@ -222,11 +161,7 @@ class Silent:
     accepted_tool_schema_formats = None
 
 
-class Wrong:
-    accepted_tool_schema_formats = "openai.responses.custom"
-
-
-@pytest.mark.parametrize(
+@every(
     ("stack", "accepted"),
     [
         ([], []),
@@ -238,11 +173,6 @@ class Wrong:
 )
 def test_the_stack_says_which_formats_a_request_may_hold(stack: list[object], accepted: list[str]) -> None:
     assert accepted_tool_schema_formats(stack) == accepted
-
-
-def test_formats_are_a_list_and_no_text() -> None:
-    with pytest.raises(TypeError, match=r"Wrong\.accepted_tool_schema_formats: expected a list"):
-        accepted_tool_schema_formats([Wrong()])
 
 
 def test_the_context_carries_registry_and_formats() -> None:
@@ -260,13 +190,7 @@ def test_the_context_carries_registry_and_formats() -> None:
     assert get_schema_target_formats_from_context(context) != formats
 
 
-def test_a_context_may_be_built_of_what_is_there_already() -> None:
-    registry = ToolInteropRegistry.of()
-    context = build_request_context(registry=registry, schema_target_formats=["mcp.tool"])
-    assert context == {"tool_interop": {"registry": registry, "schema_target_formats": ["mcp.tool"]}}
-
-
-@pytest.mark.parametrize("context", [None, {}, {"tool_interop": None}, {"tool_interop": {"registry": "x"}}])
+@every("context", [None, {}, {"tool_interop": None}, {"tool_interop": {"registry": "x"}}])
 def test_without_a_request_there_is_the_default(context: Any) -> None:
     assert get_registry_from_context(context) is DEFAULT_TOOL_INTEROP_REGISTRY
     assert get_schema_target_formats_from_context(context) == []
@@ -276,20 +200,14 @@ def test_without_a_request_there_is_the_default(context: Any) -> None:
 # -- the registry of last resort ---------------------------------------------------------------------------------------
 
 USES: list[Callable[[ToolInteropRegistry], Any]] = [
-    lambda r: r.inspect_schema(APPLY_PATCH),
-    lambda r: r.describe("p", [APPLY_PATCH]),
-    lambda r: r.convert_schema(APPLY_PATCH, target="mcp"),
     lambda r: r.convert_schemas([APPLY_PATCH], target="mcp"),
-    lambda r: r.inspect_call(CHAT_CALL),
     lambda r: r.convert_tool_calls([CHAT_CALL], target="mcp"),
-    lambda r: r.stored_tool_call(CHAT_CALL),
     lambda r: r.sanitize_tool_call(CHAT_CALL),
-    lambda r: r.inspect_result(RESULT),
     lambda r: r.convert_results([RESULT], target="mcp"),
 ]
 
 
-@pytest.mark.parametrize("use", USES)
+@every("use", USES)
 def test_using_the_default_within_a_request_warns_where_it_is_used(use: Callable[[ToolInteropRegistry], Any]) -> None:
     async def in_a_task(with_request: bool) -> list[warnings.WarningMessage]:
         context = build_request_context() if with_request else None
@@ -305,16 +223,6 @@ def test_using_the_default_within_a_request_warns_where_it_is_used(use: Callable
     assert seen.category is DefaultRegistryWarning
     assert "use get_registry_from_context(context)" in str(seen.message)
     assert seen.filename == __file__
-
-
-def test_once_the_request_is_over_nothing_warns() -> None:
-    async def after_a_request() -> None:
-        context = build_request_context()
-        del context
-        gc.collect()
-        DEFAULT_TOOL_INTEROP_REGISTRY.inspect_call(CHAT_CALL)
-
-    asyncio.run(after_a_request())
 
 
 def test_the_default_gives_no_schema_whose_arguments_it_could_not_turn_back() -> None:
@@ -344,22 +252,6 @@ def test_the_default_remembers_nothing_of_anybody() -> None:
     assert DEFAULT_TOOL_INTEROP_REGISTRY.name_on("a.b", "openai.responses") == "a.b"
 
 
-def test_a_descriptor_says_what_it_is() -> None:
-    assert repr(ToolDescriptor("p", "t", {"secret": 1})) == "ToolDescriptor(plugin_name='p', tool_name='t')"
-
-
-def test_a_descriptor_that_is_none_is_refused_with_what_to_pass() -> None:
-    schema: Any = {"type": "custom", "name": "patch"}
-    for refused in (
-        lambda: ToolInteropRegistry.of(descriptors=[schema]),
-        lambda: build_request_context(descriptors=[schema]),
-    ):
-        with pytest.raises(
-            TypeError, match=r"expected ToolDescriptor\(plugin_name, tool_name, schema\), got dict; .*describe"
-        ):
-            refused()
-
-
 def test_a_format_that_nobody_knows_is_refused_when_the_context_is_built() -> None:
     with pytest.raises(
         ExportError, match=r"unknown format 'openai\.chat\.function' of tools; .*openai\.chat_completions"
@@ -368,19 +260,3 @@ def test_a_format_that_nobody_knows_is_refused_when_the_context_is_built() -> No
     as_text: Any = "mcp.tool"
     with pytest.raises(TypeError, match=r"expected a list, got a str; write schema_target_formats=\['mcp\.tool'\]"):
         build_request_context(schema_target_formats=as_text)
-
-
-def test_every_format_of_the_librarys_wires_is_among_the_formats() -> None:
-    wires = {format.name for name in WIRES for format in find(name).calls}
-    assert set(FORMATS) == wires | {"mcp.tool"}
-    assert len(set(FORMATS)) == len(FORMATS)
-
-
-def test_every_format_that_is_built_in_or_contributed_is_accepted() -> None:
-    def write(schema: InspectedSchema) -> dict[str, Any]:
-        return {"acme": schema.tool_name}
-
-    mine = Contribution(schema_adapters=(ToolSchemaAdapter("acme.tool", write),))
-    wanted = [*FORMATS, "anthropic.messages.built_in", "acme.tool"]
-    context = build_request_context(contributions=[mine], schema_target_formats=wanted)
-    assert get_schema_target_formats_from_context(context) == wanted

@@ -15,15 +15,14 @@ from interop_cards import (
     CLEAN_CALL,
     CORRUPT_CALL,
     MCP,
-    RESULT,
     function_schema,
 )
+from profiles import every
 from wire_cases import CASES
 
 from streamtools.content import Media, Text, ToolResult
 from streamtools.errors import ExportError
 from streamtools.interop import (
-    Contribution,
     MemoryAttachments,
     SanitizedCall,
     ToolInteropRegistry,
@@ -87,11 +86,7 @@ def test_tools_that_are_there_already_stay() -> None:
     assert payload({"_tools": [APPLY_PATCH], "request": {"payload": {"tools": []}}}) == {"tools": []}
 
 
-def test_a_choice_of_tools_stays() -> None:
-    assert payload({"_tools": [APPLY_PATCH], "request": {"payload": {"tool_choice": "none"}}})["tool_choice"] == "none"
-
-
-@pytest.mark.parametrize("state", [{}, {"_tools": None}, {"_tools": []}, {"_tools": ["odd"]}, {"request": None}])
+@every("state", [{}, {"_tools": None}, {"_tools": []}, {"_tools": ["odd"]}, {"request": None}])
 def test_without_tools_nothing_is_added(state: dict[str, Any]) -> None:
     assert payload(state) == {}
 
@@ -100,31 +95,9 @@ SCHEMA = function_schema(MCP)
 WANTED = {wire: cases.request(function_schema(cases.formats[0].name)) for wire, cases in CASES.items()}
 
 
-@pytest.mark.parametrize("wire", WANTED)
+@every("wire", WANTED)
 def test_each_provider_has_its_tools_where_it_wants_them(wire: str) -> None:
     assert payload({"_tools": [SCHEMA]}, target=wire) == WANTED[wire]
-
-
-def test_a_payload_that_is_changed_changes_no_other() -> None:
-    for wire in ("anthropic.messages", "bedrock.converse_stream", "gemini.generate_content"):
-        made = payload({"_tools": [SCHEMA]}, target=wire)
-        choice = made["tool_choice"] if "tool_choice" in made else made["toolConfig"]
-        for inner in (choice, *choice.values()):
-            if isinstance(inner, dict):
-                inner.clear()
-        assert payload({"_tools": [SCHEMA]}, target=wire) == WANTED[wire]
-
-
-def test_geminis_own_tools_stand_beside_the_functions() -> None:
-    search: dict[str, Any] = {"googleSearch": {}}
-    made = payload({"_tools": [search, SCHEMA]}, target="gemini.generate_content")
-    assert made["tools"] == [*WANTED["gemini.generate_content"]["tools"], search]
-    assert payload({"_tools": [search]}, target="gemini.generate_content")["tools"] == [search]
-
-
-def test_bedrocks_tools_stay_where_they_are() -> None:
-    given: dict[str, Any] = {"toolConfig": {"tools": []}}
-    assert payload({"_tools": [SCHEMA], "request": {"payload": given}}, target="bedrock.converse_stream") == given
 
 
 # -- extensions, and the provider where none of them did it ------------------------------------------------------------
@@ -146,11 +119,6 @@ class Marks:
         return [*messages, {"role": "user", "content": "marked"}], {**state, "marked": True}
 
 
-def test_what_an_extension_put_in_is_left_as_it_is() -> None:
-    _, state = initialize_stack(MESSAGES, {"_tools": [SCHEMA]}, provider=ChatProvider(), extensions=[Handles()])
-    assert state["request"]["payload"] == WANTED["openai.responses"]
-
-
 def test_the_provider_puts_the_tools_in_where_no_extension_did() -> None:
     context = build_request_context(provider=ChatProvider(), extensions=[Marks()])
     messages, state = initialize_stack(
@@ -158,12 +126,6 @@ def test_the_provider_puts_the_tools_in_where_no_extension_did() -> None:
     )
     assert state["marked"]
     assert len(messages) == 2
-    assert state["request"]["payload"] == WANTED["openai.chat_completions"]
-
-
-def test_a_provider_that_does_it_itself_is_asked() -> None:
-    messages, state = initialize_stack(MESSAGES, {"_tools": [SCHEMA]}, provider=Marks())
-    assert (state["marked"], len(messages)) == (True, 2)
     assert state["request"]["payload"] == WANTED["openai.chat_completions"]
 
 
@@ -189,12 +151,6 @@ def test_the_calls_of_a_stream_are_cleaned_in_its_state() -> None:
     assert clean == CLEAN_CALL
     assert untouched is CHAT_CALL
     assert not get_registry_from_context(context).inspect_call(clean).dispatchable
-
-
-@pytest.mark.parametrize("state", [{}, {"partial": None}, {"partial": {}}, {"partial": {"tool_calls": None}}])
-def test_a_state_without_calls_is_left_alone(state: dict[str, Any]) -> None:
-    before = copy.deepcopy(state)
-    assert finalize(None, None, state) == (None, None, before)
 
 
 def test_a_stream_that_was_cut_leaves_no_call_without_arguments_to_run() -> None:
@@ -241,28 +197,3 @@ def test_attachments_are_expanded_in_the_payload_only() -> None:
         native, {"request": {"payload": {"messages": []}}}, target="anthropic.messages", loader=store
     )
     assert mine["request"]["payload"]["messages"] == []
-
-
-def test_the_list_of_messages_is_called_as_the_provider_calls_it() -> None:
-    names = {"openai.responses": "input", "gemini.generate_content": "contents", "ollama.chat": "messages"}
-    for wire, name in names.items():
-        native = to_native_messages([*MESSAGES, ASSISTANT, RESULT], wire, registry=ToolInteropRegistry.of())
-        _, state = initialize_request(native, {}, target=wire, loader=MemoryAttachments())
-        assert list(state["request"]["payload"]) == [name]
-        assert "_metadata" not in json.dumps(state)
-
-
-def test_a_history_is_mended_for_its_provider_where_it_is_sent() -> None:
-    alone = to_native_messages([*MESSAGES, RESULT], CHAT, registry=ToolInteropRegistry.of())
-    assert len(alone) == 2
-    assert ready_messages(alone, target=CHAT) == MESSAGES
-    assert ready_messages(MESSAGES, target=CHAT)[0] is MESSAGES[0]
-
-
-def test_a_provider_contributes_and_accepts_in_one_context() -> None:
-    class Provider(ChatProvider):
-        def get_tool_interop_contribution(self) -> Contribution:
-            return Contribution(input_descriptions={"apply_patch": "Patch text."})
-
-    made = payload({"_tools": [APPLY_PATCH]}, context=build_request_context(provider=Provider()))
-    assert made["tools"][0]["function"]["parameters"]["properties"]["input"]["description"] == "Patch text."

@@ -8,7 +8,8 @@ import json
 from typing import Any
 
 import pytest
-from interop_cards import CHAT_RESULT, ENVELOPE, RESPONSES_RESULT, RESULT, RESULT_TEXT
+from interop_cards import ENVELOPE, RESULT
+from profiles import each_with_each, every
 from wire_cases import CASES
 
 from streamtools.content import Media, Opaque, Text, ToolResult
@@ -28,39 +29,20 @@ from streamtools.interop import (
     reference,
 )
 
-VALUE = {"path": "README.md", "content": "# Project title"}
 PNG = b"\x89PNG the image"
 ENCODED = base64.b64encode(PNG).decode()
 IMAGE = Media(kind="image", mime_type="image/png", data=ENCODED)
-
-
-def registry() -> ToolInteropRegistry:
-    return ToolInteropRegistry.of()
+registry = ToolInteropRegistry.of
 
 
 def formatted(value: Any, **more: Any) -> dict[str, Any]:
     return format_tool_result(value, tool_name="read_file", tool_call_id="call_123", **more)
 
 
-# -- the examples of the specification ---------------------------------------------------------------------------------
-
-
-def test_a_value_is_stored_as_its_json() -> None:
-    assert formatted(VALUE) == RESULT
-
-
-def test_a_chat_provider_gets_a_tool_message() -> None:
-    assert registry().convert_results([RESULT], target="openai.chat_completions") == [CHAT_RESULT]
-
-
-def test_a_responses_provider_gets_an_output_item() -> None:
-    assert registry().convert_results([RESULT], target="openai.responses") == [RESPONSES_RESULT]
-
-
 # -- what is stored ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "text"),
     [
         ("as it is", "as it is"),
@@ -115,32 +97,6 @@ def test_an_envelope_stays_a_structure_for_its_own_provider_only() -> None:
             assert "base64" not in said
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        ("a text", "a text"),
-        ([], "[a result that only acme can read]"),
-        ([{"inlineData": {"mimeType": "image/png"}}, 7], "[inlineData]\n[block]"),
-        ({"json": 1}, "[json]"),
-        ([{}], "[block]"),
-    ],
-)
-def test_the_placeholder_of_an_envelope(content: Any, text: str) -> None:
-    assert formatted({"type": "provider_native_tool_result", "format": "acme", "content": content})["content"] == text
-
-
-def test_a_tools_native_content_is_an_envelope() -> None:
-    content = [{"type": "text", "text": "x"}]
-    stored = formatted(ToolResult(native={"anthropic.messages": content}))
-    assert stored["toolResult"] == {
-        "type": "provider_native_tool_result",
-        "format": "anthropic.messages",
-        "content": content,
-    }
-    (block,) = registry().convert_results([stored], target="anthropic.messages")
-    assert block["content"] == content
-
-
 def test_native_content_beside_blocks_goes_to_its_wire_and_the_blocks_to_others() -> None:
     native = {"anthropic.messages": [{"type": "search_result", "source": "s", "title": "t", "content": []}]}
     stored = formatted(ToolResult(blocks=(Text("found"),), native=native))
@@ -171,53 +127,12 @@ def test_an_adapter_writes_the_content_and_the_wire_its_place() -> None:
     assert own.result_content(own.inspect_result(formatted("x")), "mcp") is None
 
 
-def test_an_adapter_may_write_for_mcp() -> None:
-    structured = ToolResultAdapter("mcp", lambda result: {"content": [], "structuredContent": {"a": 1}})
-    listed = ToolResultAdapter("mcp", lambda result: [{"type": "text", "text": "x"}])
-    for adapter, written in (
-        (structured, {"content": [], "structuredContent": {"a": 1}}),
-        (listed, {"content": [{"type": "text", "text": "x"}], "isError": False}),
-    ):
-        own = ToolInteropRegistry.of(tools=[Contribution(result_adapters=(adapter,))])
-        assert own.convert_results([formatted("y")], target="mcp") == [written]
-
-
 # -- each wire's own ---------------------------------------------------------------------------------------------------
 
 FAILED = formatted("no such file", is_error=True)
-WRITTEN = {
-    "anthropic.messages": {
-        "type": "tool_result",
-        "tool_use_id": "call_123",
-        "content": "no such file",
-        "is_error": True,
-    },
-    "gemini.generate_content": {
-        "functionResponse": {"id": "call_123", "name": "read_file", "response": {"error": "no such file"}}
-    },
-    "mcp": {"content": [{"type": "text", "text": "no such file"}], "isError": True},
-    "openai.responses": {
-        "type": "function_call_output",
-        "call_id": "call_123",
-        "output": "no such file",
-        "_metadata": {"is_error": True},
-    },
-    "openai.chat_completions": {
-        "role": "tool",
-        "tool_call_id": "call_123",
-        "content": "no such file",
-        "_metadata": {"tool_name": "read_file", "is_error": True},
-    },
-}
 
 
-@pytest.mark.parametrize("wire", WRITTEN)
-def test_a_failure_says_so_where_the_wire_can(wire: str) -> None:
-    assert registry().convert_results([FAILED], target=wire) == [WRITTEN[wire]]
-
-
-@pytest.mark.parametrize("first", [wire for wire in TARGET_FORMATS if wire != "mcp"])
-@pytest.mark.parametrize("second", TARGET_FORMATS)
+@every("first, second", each_with_each([wire for wire in TARGET_FORMATS if wire != "mcp"]))
 def test_a_native_result_is_understood_and_written_for_another(first: str, second: str) -> None:
     for stored in (RESULT, FAILED):
         (native,) = registry().convert_results([stored], target=first)
@@ -258,32 +173,12 @@ def test_a_custom_calls_result_answers_as_one() -> None:
     assert registry().convert_results([item], target="openai.responses") == [item]
 
 
-def test_a_freeform_tool_that_was_called_as_a_function_is_answered_as_one() -> None:
-    schema = {"type": "custom", "name": "apply_patch"}
-    own = ToolInteropRegistry.of(descriptors=[ToolDescriptor("p", "apply_patch", schema)])
-    stored = format_tool_result("done", tool_name="apply_patch", tool_call_id="call_9")
-    formats = ["openai.responses.function"]
-    item = {"type": "function_call_output", "call_id": "call_9", "output": "done"}
-    assert own.convert_results([stored], target="openai.responses", target_formats=formats) == [item]
-    assert own.inspect_result(item).kind == "function"
-
-
 def test_two_results_for_one_call_are_refused() -> None:
     with pytest.raises(ExportError, match="two results are for one call"):
         registry().convert_results([RESULT, RESULT], target="anthropic.messages")
 
 
-def test_a_target_that_is_no_wire_is_refused() -> None:
-    with pytest.raises(ExportError, match="cannot write results for 'acme'"):
-        registry().convert_results([RESULT], target="acme")
-
-
-def test_what_is_no_dict_is_left_out() -> None:
-    given: list[object] = [None, "x", RESULT]
-    assert registry().convert_results(given, target="openai.responses") == [RESPONSES_RESULT]
-
-
-@pytest.mark.parametrize(
+@every(
     "odd",
     [
         {},
@@ -300,13 +195,6 @@ def test_what_is_no_dict_is_left_out() -> None:
 def test_what_is_no_result_is_refused(odd: dict[str, Any]) -> None:
     with pytest.raises(ExportError, match="no accessor knows this result"):
         registry().inspect_result(odd)
-
-
-def test_a_stored_payload_may_stand_alone() -> None:
-    found = registry().inspect_result(RESULT["toolResult"])
-    assert (found.format, found.text, found.call_id) == ("tool_result", RESULT_TEXT, None)
-    assert registry().inspect_result(ENVELOPE).native == {"openai.chat_completions": ENVELOPE["content"]}
-    assert registry().inspect_result({"type": "tool_result", "text": 3}).text == ""
 
 
 # -- attachments -------------------------------------------------------------------------------------------------------
@@ -345,7 +233,7 @@ STORES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("value", STORES)
+@every("value", STORES)
 def test_no_base64_is_stored_and_the_request_has_it_again(value: Any) -> None:
     store = MemoryAttachments()
     stored = formatted(value, attachments=store)
@@ -359,28 +247,6 @@ def test_no_base64_is_stored_and_the_request_has_it_again(value: Any) -> None:
         sent = json.dumps(ready_messages(native, store), default=lambda data: base64.b64encode(data).decode())
         own = CASES[wire].pictures_in_results if isinstance(value, ToolResult) else value["format"] == wire
         assert (ENCODED in sent) is own
-
-
-def test_a_native_result_takes_its_attachments_to_another_wire() -> None:
-    store = MemoryAttachments()
-    stored = formatted(STORES[0], attachments=store)
-    for first in ("anthropic.messages", "bedrock.converse_stream", "gemini.generate_content", "openai.responses"):
-        native = registry().convert_results([stored], target=first)
-        for second in ("anthropic.messages", "bedrock.converse_stream", "openai.responses"):
-            there = registry().convert_results(native[:1], target=second)
-            assert ENCODED not in json.dumps(there)
-            sent = ready_messages(there, store)
-            assert ENCODED in json.dumps(sent, default=lambda data: base64.b64encode(data).decode())
-
-
-def test_what_was_compacted_expands_to_what_it_was() -> None:
-    store = MemoryAttachments()
-    for value in STORES[1:]:
-        content = value["content"]
-        compact = compact_attachments(content, store)
-        assert ENCODED not in json.dumps(compact)
-        assert json.dumps(expand_attachments(compact, store), default=str) == json.dumps(content, default=str)
-    assert len(store) == 1  # the same bytes are kept once
 
 
 def test_what_holds_no_attachment_stays_the_same_object() -> None:
@@ -400,7 +266,7 @@ def test_a_text_is_never_taken_for_an_attachment() -> None:
     assert expand_attachments([{"role": "user", "content": said}], store) == [{"role": "user", "content": said}]
 
 
-@pytest.mark.parametrize(
+@every(
     "call",
     [
         {"type": "tool_use", "id": "t", "name": "f", "input": {}},
@@ -424,33 +290,8 @@ def test_an_attachment_that_nobody_has_is_told() -> None:
         ready_messages([{"role": "user", "content": [reference("sha256:0")]}])
 
 
-def test_a_url_without_a_type_gets_the_attachments_or_none() -> None:
-    store = MemoryAttachments()
-    known, unknown = store.put(Attachment(b"a", "image/gif")), store.put(Attachment(b"b"))
-    assert expand_attachments(reference(known, "data_url"), store) == "data:image/gif;base64,YQ=="
-    assert expand_attachments(reference(unknown, "data_url"), store) == "data:application/octet-stream;base64,Yg=="
-
-
 def test_without_a_store_an_image_leaves_a_word() -> None:
     stored = formatted(ToolResult(blocks=(Text("see:"), IMAGE)))
     assert stored["content"] == "see:\n[image: image/png] [left out: there is no store for attachments]"
     broken = formatted(ToolResult(blocks=(Media(kind="image", data="@@@"),)), attachments=MemoryAttachments())
     assert broken["content"] == "[image] [left out: its data is not base64]"
-
-
-def test_what_stands_elsewhere_is_referred_to_by_its_address() -> None:
-    media = Media(kind="file", url="https://example.org/a.pdf", mime_type="application/pdf", filename="a.pdf")
-    stored = formatted(ToolResult(blocks=(media,)))
-    assert stored["toolResult"]["blocks"] == [
-        {
-            "type": "media",
-            "kind": "file",
-            "mime_type": "application/pdf",
-            "url": "https://example.org/a.pdf",
-            "filename": "a.pdf",
-        }
-    ]
-    assert registry().inspect_result(stored).blocks == (media,)
-    odd = {"type": "tool_result", "text": "x", "blocks": [3, {"type": "media", "kind": "smell"}, {"text": "x"}]}
-    assert registry().inspect_result(odd).blocks == (Text("x"),)
-    assert registry().inspect_result({**odd, "blocks": "x"}).blocks == (Text("x"),)

@@ -8,31 +8,25 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from anthropic.types import ToolParam
 from interop_cards import (
     ANTHROPIC,
     APPLY_PATCH,
     APPLY_PATCH_AS_FUNCTION,
     BEDROCK,
-    CHAT_CUSTOM,
     CHAT_FUNCTION,
     CUSTOM,
     FUNCTIONS,
     GEMINI,
-    INPUT,
     MCP,
     PARAMETERS,
     READ_AS,
-    RESPONSES_CUSTOM,
     RESPONSES_FUNCTION,
     TOOLS,
     call,
     custom_schema,
     function_schema,
 )
-from openai.types.chat import ChatCompletionCustomToolParam, ChatCompletionFunctionToolParam
-from openai.types.responses import CustomToolParam, FunctionToolParam
-from pydantic import ConfigDict, TypeAdapter
+from profiles import each_with_each, every
 
 from streamtools.errors import ExportError, InvalidArguments
 from streamtools.interop import (
@@ -40,20 +34,15 @@ from streamtools.interop import (
     TARGET_FORMATS,
     Contribution,
     InspectedCall,
-    InspectedSchema,
     ToolInteropRegistry,
     ToolInteropTarget,
-    ToolSchemaAccessor,
     ToolSchemaAdapter,
 )
 from streamtools.interop.schemas import Fitted, Memory
 
 CHAT = ToolInteropTarget("openai.chat_completions")
 WIRE_OF = {format: wire for wire, formats in reversed([*TARGET_FORMATS.items()]) for format in formats}
-
-
-def registry() -> ToolInteropRegistry:
-    return ToolInteropRegistry.of()
+registry = ToolInteropRegistry.of
 
 
 def schema_of(format: str) -> dict[str, Any]:
@@ -79,23 +68,6 @@ def test_a_freeform_tool_becomes_a_function_with_one_text() -> None:
     assert source == APPLY_PATCH
 
 
-def test_without_a_word_of_the_tool_its_text_has_a_general_description() -> None:
-    (converted,) = registry().convert_schemas([APPLY_PATCH], target="anthropic.messages")
-    assert converted["input_schema"] == INPUT
-
-
-def test_what_is_no_dict_is_left_out() -> None:
-    given: list[object] = [None, "read_file", function_schema(ANTHROPIC), 7, ["x"]]
-    assert registry().convert_schemas(given, target="anthropic.messages") == [function_schema(ANTHROPIC)]
-
-
-@pytest.mark.parametrize("format", [format for format in FORMATS if READ_AS[format] == format])
-def test_an_accepted_format_goes_through_as_the_same_object(format: str) -> None:
-    schema = {**schema_of(format), "kept": "as it is"}
-    (converted,) = registry().convert_schemas([schema], target="whatever.wire", target_formats=[format])
-    assert converted is schema
-
-
 # -- each format in each other -----------------------------------------------------------------------------------------
 
 
@@ -105,8 +77,7 @@ ENTRY_READ_AS = READ_AS | {"openai.realtime.function": "gemini.interactions.func
 """The format that an entry in each is read as."""
 
 
-@pytest.mark.parametrize("source", FUNCTIONS)
-@pytest.mark.parametrize("target", FUNCTIONS)
+@every("source, target", each_with_each(FUNCTIONS))
 def test_a_function_says_the_same_in_every_format(source: str, target: str) -> None:
     given = function_schema(source)
     (converted,) = registry().convert_schemas([given], target=WIRE_OF[target], target_formats=[target])
@@ -116,15 +87,15 @@ def test_a_function_says_the_same_in_every_format(source: str, target: str) -> N
     assert given == function_schema(source)
 
 
-@pytest.mark.parametrize("source", CUSTOM)
-@pytest.mark.parametrize("target", FORMATS)
+@every("source", CUSTOM)
+@every("target", FORMATS)
 def test_a_freeform_tool_says_the_same_in_every_format(source: str, target: str) -> None:
     (converted,) = registry().convert_schemas([custom_schema(source)], target=WIRE_OF[target], target_formats=[target])
     assert converted == custom_schema(target)
 
 
-@pytest.mark.parametrize("source", FUNCTIONS)
-@pytest.mark.parametrize("target", CUSTOM)
+@every("source", FUNCTIONS)
+@every("target", CUSTOM)
 def test_a_function_with_one_text_becomes_freeform_where_only_that_is_accepted(source: str, target: str) -> None:
     given = custom_schema(source)
     assert registry().convert_schemas([given], target=WIRE_OF[target], target_formats=[target]) == [
@@ -132,32 +103,6 @@ def test_a_function_with_one_text_becomes_freeform_where_only_that_is_accepted(s
     ]
     with pytest.raises(ExportError, match="'read_file' takes an object"):
         registry().convert_schemas([function_schema(source)], target=WIRE_OF[target], target_formats=[target])
-
-
-def test_a_converted_schema_shares_nothing_with_its_source() -> None:
-    source = function_schema(MCP)
-    (converted,) = registry().convert_schemas([source], target=CHAT)
-    converted["function"]["parameters"]["properties"]["path"]["description"] = "changed"
-    assert source == function_schema(MCP)
-
-
-CLOSED = ConfigDict(extra="forbid")
-TYPES: dict[str, TypeAdapter[Any]] = {
-    CHAT_FUNCTION: TypeAdapter(list[ChatCompletionFunctionToolParam], config=CLOSED),
-    CHAT_CUSTOM: TypeAdapter(list[ChatCompletionCustomToolParam], config=CLOSED),
-    RESPONSES_FUNCTION: TypeAdapter(list[FunctionToolParam], config=CLOSED),
-    RESPONSES_CUSTOM: TypeAdapter(list[CustomToolParam], config=CLOSED),
-    ANTHROPIC: TypeAdapter(list[ToolParam], config=CLOSED),
-}
-
-
-@pytest.mark.parametrize("target", TYPES)
-@pytest.mark.parametrize("source", [APPLY_PATCH, function_schema(MCP)])
-def test_what_is_converted_is_what_the_providers_package_types(source: dict[str, Any], target: str) -> None:
-    if target in CUSTOM and source is not APPLY_PATCH:
-        return
-    (converted,) = registry().convert_schemas([source], target=WIRE_OF[target], target_formats=[target])
-    assert TYPES[target].validate_python([converted]) == [converted]
 
 
 def test_a_grammar_stands_where_each_of_the_two_formats_has_it() -> None:
@@ -170,7 +115,7 @@ def test_a_grammar_stands_where_each_of_the_two_formats_has_it() -> None:
 # -- what a schema means -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@every("format", FORMATS)
 def test_a_schema_tells_name_kind_and_parameters(format: str) -> None:
     source = schema_of(format)
     found = registry().inspect_schema(source)
@@ -245,20 +190,7 @@ def test_geminis_notation_is_followed_so_far_and_no_farther() -> None:
         deep = deep.pop("items", {})
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"name": "no_parameters", "description": "x"},
-        {"type": "function", "function": {"name": "no_parameters"}},
-        {"type": "function", "name": "no_parameters", "parameters": None},
-        {"toolSpec": {"name": "no_parameters", "description": "x"}},
-    ],
-)
-def test_a_function_without_parameters_takes_an_empty_object(schema: dict[str, Any]) -> None:
-    assert registry().inspect_schema(schema).parameters == {"type": "object", "properties": {}}
-
-
-@pytest.mark.parametrize(
+@every(
     "schema",
     [
         {},
@@ -284,7 +216,7 @@ def test_a_schema_that_nobody_knows_is_refused_by_its_keys(schema: dict[str, Any
 # -- what gets lost ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every(
     ("schema", "target", "lost"),
     [
         (APPLY_PATCH, "openai.chat_completions", []),
@@ -306,7 +238,7 @@ def test_what_gets_lost_is_told(schema: dict[str, Any], target: str, lost: list[
     assert all(said.startswith(begin) for said, begin in zip(converted.losses, lost, strict=True))
 
 
-@pytest.mark.parametrize("strict", [True, False])
+@every("strict", [True, False])
 def test_strictness_is_shared_by_the_two_apis_of_openai_only(strict: bool) -> None:
     source = {**function_schema(RESPONSES_FUNCTION), "strict": strict}
     (chat,) = registry().convert_schemas([source], target=CHAT)
@@ -321,7 +253,7 @@ def test_strictness_is_shared_by_the_two_apis_of_openai_only(strict: bool) -> No
 # -- tools that a provider runs itself ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every(
     ("schema", "wire"),
     [
         ({"type": "web_search_20250305", "name": "web_search"}, "anthropic.messages"),
@@ -371,36 +303,6 @@ def test_what_a_provider_refuses_is_rewritten_and_comes_back_as_authored() -> No
     assert own.name_on("github.find", "mcp") == "github.find"
 
 
-@pytest.mark.parametrize("size", [1, 100_000])
-def test_a_rewritten_schema_is_each_requests_own(size: int) -> None:
-    """Also where the work of rewriting was done for an earlier request."""
-    source = {**ODD, "inputSchema": {**ODD["inputSchema"], "description": "x" * size}}
-    (first,) = registry().convert_schemas([source], target="anthropic.messages")
-    first["input_schema"]["properties"].clear()
-    later = registry()
-    (second,) = later.convert_schemas([source], target="anthropic.messages")
-    assert len(second["input_schema"]["properties"]) == 2
-    assert later.name_on("github.find", "anthropic.messages") == second["name"]
-
-
-def test_a_freeform_tools_name_is_made_to_fit_too() -> None:
-    own = registry()
-    source = {"type": "custom", "name": "files.patch", "description": "Patch."}
-    (converted,) = own.convert_schemas([source], target="bedrock.converse_stream")
-    name = converted["toolSpec"]["name"]
-    assert name != "files.patch"
-    found = own.inspect_call({"toolUse": {"toolUseId": "t", "name": name, "input": {"input": "*** patch"}}})
-    assert (found.tool_name, found.payload) == ("files.patch", "*** patch")
-
-
-def test_arguments_that_the_way_back_refuses_are_not_run() -> None:
-    own = registry()
-    (converted,) = own.convert_schemas([ODD], target="anthropic.messages")
-    corrupt = {"type": "tool_use", "id": "t", "name": converted["name"], "input": '{"a'}
-    found = own.inspect_call(corrupt)
-    assert (found.tool_name, found.problem, found.payload) == ("github.find", "incomplete_json", None)
-
-
 def test_what_one_wire_was_told_does_not_touch_the_calls_of_another() -> None:
     """Both requests may go out of one registry, when a provider stands in for another."""
     own = ToolInteropRegistry.of()
@@ -432,16 +334,7 @@ def test_arguments_that_cannot_be_turned_back_are_not_run() -> None:
     assert memory.as_authored(replace(came, payload_kind="raw", payload="x"), None).payload == "x"
 
 
-def test_a_tool_whose_schema_needs_a_closer_look_and_no_change_stays_as_it_is() -> None:
-    parameters = {"type": "object", "properties": {"list": {"type": "array"}, "n": {"type": "integer", "minimum": 1}}}
-    own = registry()
-    for target in ("anthropic.messages", "openai.responses"):
-        (converted,) = own.convert_schemas([function_schema(MCP, parameters)], target=target)
-        assert converted == function_schema(TARGET_FORMATS[target][0], parameters)
-    assert own.name_on("read_file", "anthropic.messages") == "read_file"
-
-
-@pytest.mark.parametrize("target", ["acme", "mcp", "anthropic.messages"])
+@every("target", ["acme", "mcp", "anthropic.messages"])
 def test_a_schema_is_not_followed_deeper_than_any_tool_goes(target: str) -> None:
     deep: dict[str, Any] = {}
     for _ in range(100_000):
@@ -454,22 +347,7 @@ def test_a_schema_is_not_followed_deeper_than_any_tool_goes(target: str) -> None
         deep = deep.pop("not", {})
 
 
-@pytest.mark.parametrize(
-    "properties",
-    [
-        {"a": {"type": "string", "enum": ["x"]}, "b": {"type": "array", "items": {"type": "integer"}}},
-        {"a": {"type": "object", "properties": {"b": {"type": "boolean"}}}},
-    ],
-)
-def test_what_every_provider_takes_goes_as_it_was_authored(properties: dict[str, Any]) -> None:
-    parameters = {"type": "object", "properties": properties}
-    for target in FUNCTIONS:
-        source = function_schema(CHAT_FUNCTION if target != CHAT_FUNCTION else MCP, parameters)
-        (converted,) = registry().convert_schemas([source], target=WIRE_OF[target], target_formats=[target])
-        assert converted == function_schema(target, parameters)
-
-
-@pytest.mark.parametrize(
+@every(
     "parameters",
     [
         {"type": "object", "properties": []},
@@ -487,30 +365,6 @@ def test_what_is_no_schema_is_refused_by_the_tools_name(parameters: dict[str, An
 # -- formats of one's own ----------------------------------------------------------------------------------------------
 
 
-def _inspect_yaml(schema: Any) -> InspectedSchema | None:
-    if "yaml_tool" not in schema:
-        return None
-    return InspectedSchema(format="acme.yaml", tool_name=schema["yaml_tool"], parameters=PARAMETERS, source=schema)
-
-
-def _refuse(schema: InspectedSchema) -> dict[str, Any]:
-    raise ExportError(f"{schema.tool_name!r} cannot be told in yaml")
-
-
-YAML = Contribution(
-    name="yaml",
-    schema_accessors=(ToolSchemaAccessor("acme.yaml", _inspect_yaml),),
-    schema_adapters=(ToolSchemaAdapter("acme.yaml", lambda schema: {"yaml_tool": schema.tool_name}),),
-)
-
-
-def test_a_tool_may_bring_a_format_of_its_own() -> None:
-    own = ToolInteropRegistry.of(tools=[YAML])
-    (chat,) = own.convert_schemas([{"yaml_tool": "find"}], target=CHAT)
-    assert chat == {"type": "function", "function": {"name": "find", "parameters": PARAMETERS}}
-    assert own.convert_schemas([chat], target="acme", target_formats=["acme.yaml"]) == [{"yaml_tool": "find"}]
-
-
 def test_an_adapter_for_one_pair_goes_before_the_one_that_writes_the_format() -> None:
     pair = ToolSchemaAdapter(CHAT_FUNCTION, lambda schema: {"from": schema.format}, source=MCP)
     own = ToolInteropRegistry.of(config=[Contribution(schema_adapters=(pair,))])
@@ -518,29 +372,11 @@ def test_an_adapter_for_one_pair_goes_before_the_one_that_writes_the_format() ->
     assert own.convert_schemas([function_schema(GEMINI)], target=CHAT) == [function_schema(CHAT_FUNCTION)]
 
 
-def test_the_next_format_is_tried_where_one_refuses() -> None:
-    refusing = Contribution(schema_adapters=(ToolSchemaAdapter("acme.yaml", _refuse),))
-    own = ToolInteropRegistry.of(config=[refusing])
-    formats = ["acme.yaml", MCP]
-    assert own.convert_schemas([function_schema(GEMINI)], target="acme", target_formats=formats) == [
-        function_schema(MCP)
-    ]
-    with pytest.raises(ExportError, match="cannot be told in yaml"):
-        own.convert_schemas([function_schema(GEMINI)], target="acme", target_formats=["acme.yaml", "acme.toml"])
-
-
 def test_a_format_that_nobody_writes_is_refused() -> None:
     with pytest.raises(ExportError, match=r"'read_file' is mcp\.tool, and no adapter writes it as acme\.toml"):
         registry().convert_schemas([function_schema(MCP)], target="acme", target_formats=["acme.toml"])
     with pytest.raises(ExportError, match="no formats are known for 'acme'; pass target_formats"):
         registry().convert_schemas([function_schema(MCP)], target="acme")
-
-
-def test_a_target_is_its_wire() -> None:
-    assert CHAT == ToolInteropTarget("openai.chat_completions") != ToolInteropTarget("openai.responses")
-    assert len({CHAT, ToolInteropTarget("openai.chat_completions")}) == 1
-    assert repr(CHAT) == "ToolInteropTarget(wire='openai.chat_completions')"
-    assert str(CHAT) == "openai.chat_completions"
 
 
 def test_two_tools_that_one_wire_would_call_by_one_name_are_refused() -> None:

@@ -10,15 +10,13 @@ import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import anyio
 import mcp
 import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import ImageContent
-from pydantic import Field
 
 try:
     from mcp.client.streamable_http import streamable_http_client
@@ -51,17 +49,9 @@ async def stdio(*arguments: str, message_handler: MessageHandler | None = None) 
         yield session
 
 
-class Watch:
-    """What happened in the SDK's server."""
-
-    def __init__(self) -> None:
-        self.waiting = anyio.Event()
-        self.cancelled = anyio.Event()
-
-
-def sdk_server(watch: Watch | None = None, **options: Any) -> Any:
+def sdk_server() -> Any:
     """A server by the SDK, with typed tools."""
-    server = _made("sdk", **options)
+    server = _made("sdk")
 
     @server.tool()
     def add(a: int, b: int) -> int:
@@ -81,43 +71,13 @@ def sdk_server(watch: Watch | None = None, **options: Any) -> Any:
         """Fails."""
         raise ValueError("out of paint")
 
-    @server.tool()
-    async def wait() -> str:
-        """Waits until it is cancelled."""
-        assert watch is not None
-        watch.waiting.set()
-        try:
-            await anyio.sleep_forever()
-        finally:
-            watch.cancelled.set()
-        return ""
-
     return server
 
 
-def _made(name: str, **options: Any) -> Any:
+def _made(name: str) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Field 'lifespan' has an incomplete definition")  # in mcp 1's own settings
-        return MCPServer(name, **options)
-
-
-def cache_hints(ttl_ms: int) -> Any:
-    """What a server of MCP 2026-07-28 says about its list: how long it holds, and that all see the same."""
-    from mcp.server.caching import CacheHint
-
-    return {"tools/list": CacheHint(ttl_ms=ttl_ms, scope="public")}
-
-
-def server_with_headers() -> Any:
-    """A server that wants an argument repeated in an HTTP header (MCP 2026-07-28)."""
-    server = _made("headers", cache_hints=cache_hints(60_000))
-
-    @server.tool()
-    def locate(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
-        """Tells where it is."""
-        return region
-
-    return server
+        return MCPServer(name)
 
 
 @asynccontextmanager

@@ -9,8 +9,8 @@ import anyio
 from streams import chat, stream
 
 from streamtools.events import Observation
+from streamtools.front import pipeline
 from streamtools.mcp import FetchedTools, fetch_tools
-from streamtools.pipelines.entry import pipeline
 
 NO_ARGUMENTS = {"type": "object", "additionalProperties": False}
 CITY = {

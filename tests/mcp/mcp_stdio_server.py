@@ -1,9 +1,9 @@
 """An MCP server over standard input and output, without the SDK: it shows what a client really sends.
 
 Speaks MCP 2025-06-18. Its tool ``received`` answers with all that has come so far. With the argument ``broken`` its
-list ends in a page with a tool that breaks the protocol, with ``none`` in one that holds no list,
-with ``halves`` and ``deep`` in one that strict parsers do not read, with ``large`` in one of 32 MB; with
-``answers`` it has a tool that answers with as much.
+list ends in a page with a tool that breaks the protocol, with ``halves`` and ``deep`` in one that strict parsers do
+not read, with ``large`` in one of 32 MB; with ``answers`` it has a tool that answers with as much, and two with many
+small values.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any, cast
+from typing import Any
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 DEGREES = {"type": "object", "properties": {"degrees": {"type": "integer"}}, "required": ["degrees"]}
@@ -51,9 +51,7 @@ if "deep" in sys.argv:
 if "large" in sys.argv:
     PAGES[1:] = [[{"name": "large", "inputSchema": NOTHING, "description": "x" * 32_000_000}]]
 if "answers" in sys.argv:
-    PAGES[1:] = [[{"name": "large", "inputSchema": NOTHING}, PAGES[1][6]]]
-if "none" in sys.argv:
-    PAGES[1:] = [cast("list[Any]", 7)]
+    PAGES[1:] = [[*({"name": name, "inputSchema": NOTHING} for name in ("large", "many", "few")), PAGES[1][6]]]
 
 received: list[dict[str, Any]] = []
 
@@ -93,6 +91,8 @@ def call(request_id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
             return text("changed")
         case "large":
             return text("x" * 32_000_000)
+        case "many" | "few":
+            return text("rows", structuredContent={"rows": [{}] * {"many": 300_000, "few": 20_000}[params["name"]]})
         case "received":
             return text(json.dumps({"pid": os.getpid(), "received": received}))
         case "slow":

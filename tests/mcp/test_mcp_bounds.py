@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import math
-import tracemalloc
 from typing import Any
 
 import anyio
 import pytest
 from mcp_session import FakeSession, fetched, listed
+from profiles import every
 
 from streamtools import Limits
-from streamtools.mcp import Pins, SchemaCache, ToolChange, fetch_tools
+from streamtools.mcp import Pins, ToolChange, fetch_tools
 
 pytestmark = pytest.mark.anyio
 
@@ -38,8 +37,8 @@ BOUNDS = [
 ]
 
 
-@pytest.mark.parametrize("pages", [1, 5])
-@pytest.mark.parametrize(("limits", "default", "why"), BOUNDS)
+@every("pages", [1, 5])
+@every(("limits", "default", "why"), BOUNDS)
 async def test_what_is_beyond_the_bounds_of_a_whole_list_is_left_out_and_told(
     limits: Limits, default: Any, why: str, pages: int
 ) -> None:
@@ -54,14 +53,6 @@ async def test_what_is_beyond_the_bounds_of_a_whole_list_is_left_out_and_told(
     assert len(session.cursors) == min(pages, 4)
 
 
-async def test_what_is_refused_counts_for_the_whole_list_as_well() -> None:
-    bad = listed("bad", inputSchema={"type": "object", "properties": 7, "x": "y" * 1000})
-    worse = listed("worse", description="y" * 900, inputSchema={"type": "string"})
-    tools = await fetched(bad, worse, *map(listed, "ab"), limits=Limits(max_list_bytes=1000))
-    assert (len(tools), tools.complete) == (0, False)
-    assert "max_list_bytes=1000" in tools.refused[-1].reason
-
-
 async def test_a_schema_of_very_many_values_is_refused_alone_wherever_they_are() -> None:
     lists = [[]] * 60_000
     bad = [with_default(f"bad{number}", lists) for number in range(100)]
@@ -69,29 +60,6 @@ async def test_a_schema_of_very_many_values_is_refused_alone_wherever_they_are()
     assert ([made.name for made in tools], tools.complete) == (["fine"], True)
     assert len(tools.refused) == 100
     assert {note.reason for note in tools.refused} == {"inputSchema has more JSON values than max_schema_values=30000"}
-
-
-@pytest.mark.costly
-async def test_servers_of_a_hundred_tools_with_some_hundred_values_each_are_taken_as_they_are() -> None:
-    tools = await fetched(*(wide(f"t{number}", 200) for number in range(100)))
-    assert (len(tools), tools.refused, tools.complete) == (100, (), True)
-
-
-@pytest.mark.thorough
-@pytest.mark.costly
-async def test_a_schema_is_kept_once_however_many_keep_it() -> None:
-    session = FakeSession(*(with_default(f"t{number}", [[]] * 15_000) for number in range(3)))
-    await fetch_tools(session, server="warm")
-    gc.collect()
-    tracemalloc.start()
-    try:
-        tools = await fetch_tools(session, server="s")
-        gc.collect()
-        kept, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert len(tools) == 3
-    assert kept < 3 * 15_000 * 80  # an empty list takes 56 bytes, and its place in the outer one 8
 
 
 @pytest.mark.costly
@@ -110,21 +78,6 @@ async def test_other_tasks_go_on_while_one_large_tool_is_made() -> None:
         assert len(await fetched(wide("t", 9_000))) == 1
         done.set()
     assert beats > 100
-
-
-async def test_the_time_of_listing_covers_reading_the_list() -> None:
-    text = "x" * 16_000
-    session = FakeSession(*(listed(f"t{number}", description=text) for number in range(500)))
-    with pytest.raises(TimeoutError, match=r"'s' did not list its tools within 1e-06 s"):
-        await fetch_tools(session, server="s", list_timeout=1e-6)
-
-
-async def test_the_time_of_listing_covers_making_the_tools() -> None:
-    session, cache = FakeSession(*(wide(f"t{number}", 3_000) for number in range(4))), SchemaCache()
-    await fetch_tools(session, server="s", cache=cache)
-    with pytest.raises(TimeoutError, match=r"'s' did not list its tools within 0.01 s"):
-        await fetch_tools(session, server="s", cache=cache, list_timeout=0.01)
-    assert session.lists == 1  # so that nothing but the making took its time
 
 
 async def test_whoever_is_asked_about_a_change_may_take_longer() -> None:

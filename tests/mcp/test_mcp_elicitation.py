@@ -8,11 +8,10 @@ from typing import Any
 
 import anyio
 import mcp
-from mcp_servers import SDK2, Context, in_memory, sdk2_only, sdk_server
+from mcp_servers import SDK2, Context, sdk_server
 from mcp_session import FakeSession, listed, text
 from pydantic import BaseModel
 from streams import chat, stream
-from test_mcp_sessions import paged_server
 
 from streamtools import Limits, Observation, pipeline
 from streamtools.events import AnswerRequested
@@ -163,22 +162,5 @@ def test_questions_outside_a_call_or_beyond_the_bounds_are_cancelled_and_address
         assert found == [{"action": "cancel"}] * 3 + [{"action": "accept"}]
         assert asked.question["url"] == "https://example.com/pay"
         assert (len(asked.question["message"]) < 5_000, "\u202e" in asked.question["message"]) == (True, False)
-
-    on_both(case)
-
-
-@sdk2_only
-def test_the_sdks_own_types_carry_the_input_of_the_latest_protocol() -> None:
-    async def case() -> None:
-        from mcp.types import CallToolResult, ElicitRequest, ElicitRequestFormParams, InputRequiredResult
-
-        question = ElicitRequest(params=ElicitRequestFormParams(message="Where?", requested_schema=FORM))
-        answers = [InputRequiredResult(input_requests={"q": question}), CallToolResult(content=[])]
-        elicitation, asked_for = Elicitation(), list[str]()
-        async with in_memory(paged_server(answers, asked_for)) as session:
-            tools = await fetch_tools(session, server="paged", elicitation=elicitation)
-            (seen,), (asked,) = await called(tools, [({"city": "Rome"}, False)], "b")
-        assert (seen.outcome, asked.question["message"]) == ("ok", "Where?")
-        assert asked_for.count("call") == 2
 
     on_both(case)

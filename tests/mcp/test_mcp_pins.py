@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from mcp_session import CITY, NO_ARGUMENTS, FakeSession, fetched, listed, observed
+from profiles import every
 
 from streamtools.mcp import Pins, ToolChange, fetch_tools
 
@@ -33,13 +34,7 @@ async def names(entry: Any, pins: Pins, **options: Any) -> list[str]:
     return [made.name for made in await fetched(entry, pins=pins, **options)]
 
 
-async def test_what_is_first_seen_is_trusted_and_then_has_to_stay() -> None:
-    pins = Pins()
-    assert await names(KIND, pins) == ["pay"]
-    assert await names(KIND, pins, prefix="other") == ["other__pay"]
-
-
-@pytest.mark.parametrize("entry", CHANGES)
+@every("entry", CHANGES)
 async def test_a_changed_tool_is_refused_until_somebody_agrees(entry: dict[str, Any]) -> None:
     pins = Pins()
     await names(KIND, pins)
@@ -51,14 +46,7 @@ async def test_a_changed_tool_is_refused_until_somebody_agrees(entry: dict[str, 
     assert await names(KIND, pins) == ["pay"]
 
 
-async def test_the_same_tool_in_another_order_of_keys_is_the_same() -> None:
-    pins = Pins()
-    await names(KIND, pins)
-    turned = dict(reversed(list(CITY.items())))
-    assert await names(changed(inputSchema=turned), pins) == ["pay"]
-
-
-@pytest.mark.parametrize(("answer", "taken"), [(True, ["pay"]), (False, []), ("yes", []), (None, [])])
+@every(("answer", "taken"), [(True, ["pay"]), (False, []), ("yes", []), (None, [])])
 async def test_only_true_approves_a_change_and_is_remembered(answer: Any, taken: list[str]) -> None:
     asked: list[ToolChange] = []
 
@@ -78,35 +66,6 @@ async def test_only_true_approves_a_change_and_is_remembered(answer: Any, taken:
         assert len(asked) == (1 if taken else 2)
 
 
-async def test_what_changed_is_told_line_by_line() -> None:
-    asked: list[ToolChange] = []
-    pins = Pins(on_change=lambda change: asked.append(change) or True)  # type: ignore[func-returns-value]
-    await names(KIND, pins)
-    await names(changed(description="Pays\u202e.", annotations={"readOnlyHint": True}), pins, allow_invisible=True)
-    (change,) = asked
-    assert (change.server, change.name) == ("s", "pay")
-    assert change.old is not None
-    assert (change.old.description, change.new.description) == ("Pays a bill.", "Pays\u202e.")
-    assert change.lines == (
-        '~ /description: "Pays a bill." -> "Pays\\u202e."',
-        "+ /annotations/readOnlyHint: true",
-    )
-
-
-@pytest.mark.parametrize(
-    ("count", "last"), [(100, "+ /input_schema/properties/p99: {}"), (101, "and 1 more"), (150, "and 50 more")]
-)
-async def test_of_many_differences_the_first_are_told(count: int, last: str) -> None:
-    many = {"type": "object", "properties": {f"p{n}": {} for n in range(count)}}
-    asked: list[ToolChange] = []
-    pins = Pins(on_change=lambda change: asked.append(change) or False)  # type: ignore[func-returns-value]
-    await names(listed("f", inputSchema={"type": "object", "properties": {}}), pins)
-    await names(listed("f", inputSchema=many), pins)
-    assert len(asked[0].lines) == min(count, 101)
-    assert asked[0].lines[-1] == last
-    assert repr(asked[0]) == "ToolChange(server='s', name='f')"
-
-
 async def test_nothing_need_be_trusted_at_first_sight() -> None:
     tools = await fetched(KIND, pins=Pins(trust_on_first_use=False))
     assert (list(tools), tools.refused[0].reason) == ([], "it was never approved")
@@ -115,12 +74,6 @@ async def test_nothing_need_be_trusted_at_first_sight() -> None:
     assert await names(KIND, pins) == await names(KIND, pins) == ["pay"]
     assert [change.old for change in asked] == [None]
     assert '+ /name: "pay"' in asked[0].lines
-
-
-async def test_a_tool_that_cannot_be_taken_is_not_pinned() -> None:
-    pins = Pins()
-    await names(changed(inputSchema={"type": "object", "$ref": "http://127.0.0.1:9/"}), pins)
-    assert pins.approved == {"s": {}}
 
 
 async def test_after_first_use_an_added_or_renamed_tool_is_a_change() -> None:
@@ -199,28 +152,6 @@ async def test_servers_do_not_share_approval() -> None:
         assert len(await fetch_tools(FakeSession(KIND), server=server, pins=pins)) == taken
 
 
-async def test_the_reason_names_the_first_places_that_changed() -> None:
-    pins = Pins()
-    await names(KIND, pins)
-    entry = changed(title="Pay", description="x", annotations={"readOnlyHint": True}, outputSchema={})
-    (refused,) = (await fetched(entry, pins=pins)).refused
-    assert refused.reason == "it is not what was approved: ~ /title; ~ /description; ~ /output_schema"
-
-
-async def test_the_text_is_the_same_for_the_same_pins_whatever_their_order() -> None:
-    forth, back = Pins(), Pins()
-    for order, pins in ((("a", "b"), forth), (("b", "a"), back)):
-        for name in order:
-            pins.approve("s", (await fetched(listed(name))).definitions[name])
-    assert forth.dumps() == back.dumps()
-    assert forth.dumps().startswith('{\n "pins": {\n  "s": {\n   "a": {\n')
-
-
-async def test_pins_that_were_read_trust_what_is_new_unless_told_otherwise() -> None:
-    assert await names(KIND, Pins.loads(Pins().dumps())) == ["pay"]
-    assert await names(KIND, Pins.loads(Pins().dumps(), trust_on_first_use=False)) == []
-
-
 async def test_pins_are_kept_as_text() -> None:
     pins = Pins()
     await names(KIND, pins)
@@ -230,13 +161,6 @@ async def test_pins_are_kept_as_text() -> None:
     assert await names(KIND, again) == ["pay"]
     assert await names(CHANGES[0], again) == []
     assert Pins(pins.approved).dumps() == written
-
-
-async def test_the_approved_tools_that_are_given_out_are_a_copy() -> None:
-    pins = Pins()
-    await names(KIND, pins)
-    pins.approved["s"].clear()
-    assert list(pins.approved["s"]) == ["pay"]
 
 
 def test_what_is_no_pins_is_refused_and_the_place_is_named() -> None:

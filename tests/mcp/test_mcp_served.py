@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from mcp.types import CallToolResult
 from mcp_session import observed
+from profiles import every
 
 from streamtools import Limits, tool
 from streamtools.content import Media, Opaque, Text, ToolResult
@@ -81,14 +82,14 @@ ANSWERS: list[tuple[str, list[dict[str, Any]], Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "content", "structured", "is_error"), ANSWERS)
+@every(("kind", "content", "structured", "is_error"), ANSWERS)
 async def test_an_observation_is_an_answer(kind: str, content: Any, structured: Any, is_error: bool) -> None:
     answer = result_for_mcp(await observed([give], "give", f'{{"kind": "{kind}"}}'))
     assert (answer["content"], answer.get("structuredContent"), answer["isError"]) == (content, structured, is_error)
     assert answer["resultType"] == "complete"
 
 
-@pytest.mark.parametrize("kind", [*GIVEN, "raise", "missing", 7])
+@every("kind", [*GIVEN, "raise", "missing", 7])
 async def test_the_sdk_takes_the_answer_and_we_read_it_back(kind: Any) -> None:
     observation = await observed([give], "give", f'{{"kind": "{kind}"}}' if kind != 7 else '{"kind": 7}')
     answer = result_for_mcp(observation, protocol_version="2025-11-25")
@@ -96,22 +97,3 @@ async def test_the_sdk_takes_the_answer_and_we_read_it_back(kind: Any) -> None:
     assert read.is_error is (observation.outcome != "ok")
     if not read.is_error and isinstance(observation.value, dict):
         assert read.value == answer["structuredContent"]
-
-
-async def test_before_2026_only_an_object_is_structured_content() -> None:
-    given = {kind: await observed([give], "give", f'{{"kind": "{kind}"}}') for kind in ("list", "object")}
-    assert "structuredContent" not in result_for_mcp(given["list"], protocol_version="2025-11-25")
-    assert result_for_mcp(given["object"], protocol_version="2025-11-25")["structuredContent"] == {"n": 1}
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "says"),
-    [("give", '{"kind": ["a"]}', "kind"), ("take", "{}", "unknown tool 'take'"), ("give", '{"kind', "Error")],
-)
-async def test_a_call_that_did_not_run_is_an_error_that_the_model_can_read(
-    name: str, arguments: str, says: str
-) -> None:
-    answer = result_for_mcp(await observed([give], name, arguments))
-    assert answer["isError"]
-    assert says in answer["content"][0]["text"]
-    assert CallToolResult.model_validate(answer)

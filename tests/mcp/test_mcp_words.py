@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hostile import FORGED, LONG, every_place, shown
 from mcp_session import CITY, FakeSession, listed, observed, text
+from profiles import every
 
 from streamtools.content import Media
 from streamtools.mcp import Pins, ToolChange, fetch_tools, tool_result
@@ -26,7 +27,7 @@ ANSWER = text("cold", structuredContent={"degrees": 3}, isError=False)
 ARGUMENTS = '{"city": "Oslo"}'
 
 
-@pytest.mark.parametrize("words", [FORGED, LONG], ids=["forged", "long"])
+@every("words", [FORGED, LONG])
 async def test_no_place_of_a_list_brings_control_characters_or_endless_words_into_what_is_said_of_it(
     words: str,
 ) -> None:
@@ -45,7 +46,7 @@ async def test_no_place_of_a_list_brings_control_characters_or_endless_words_int
     assert refused > 3
 
 
-@pytest.mark.parametrize("words", [FORGED, LONG], ids=["forged", "long"])
+@every("words", [FORGED, LONG])
 async def test_no_place_of_an_answer_does_either(words: str) -> None:
     for place, (changed,) in every_place([ANSWER], words):
         tools = await fetch_tools(FakeSession(ENTRY, answer=changed), server="s")
@@ -55,23 +56,6 @@ async def test_no_place_of_an_answer_does_either(words: str) -> None:
             said += str(observation.error).split("\n")
         for told in said:
             assert len(shown(told)) <= ENOUGH, place
-
-
-class Refused(Exception):
-    """As an SDK raises what a server answers by the protocol."""
-
-    def __init__(self, message: Any) -> None:
-        super().__init__(message)
-        self.error = type("Error", (), {"code": -32000, "message": message, "data": message})()
-
-
-@pytest.mark.parametrize("words", [FORGED, LONG], ids=["forged", "long"])
-async def test_a_servers_refusal_is_told_escaped_and_cut(words: str) -> None:
-    tools = await fetch_tools(FakeSession(ENTRY, answer=Refused(words)), server="s")
-    observation = await observed(tools, "forecast", ARGUMENTS)
-    assert observation.outcome == "failed"
-    for told in (*observation.report().split("\n"), str(observation.error), observation.model_content):
-        assert len(shown(told)) <= ENOUGH
 
 
 KINDS: list[dict[str, Any]] = [
@@ -85,7 +69,7 @@ KINDS: list[dict[str, Any]] = [
 """Blocks of which nothing but our own words and their names, types and addresses reaches the model as text."""
 
 
-@pytest.mark.parametrize("words", [FORGED, LONG], ids=["forged", "long"])
+@every("words", [FORGED, LONG])
 async def test_no_type_name_or_address_in_a_result_brings_escapes_into_what_the_model_reads(words: str) -> None:
     for block in KINDS:
         for place, (changed,) in every_place([block], words):
@@ -98,7 +82,7 @@ async def test_no_type_name_or_address_in_a_result_brings_escapes_into_what_the_
                     assert len(shown(line)) <= ENOUGH, place
 
 
-@pytest.mark.parametrize("words", [FORGED, LONG], ids=["forged", "long"])
+@every("words", [FORGED, LONG])
 async def test_no_place_of_a_changed_tool_does_either(words: str) -> None:
     for place, changed in every_place([ENTRY], words):
         pins, asked = Pins(), list[ToolChange]()
@@ -110,14 +94,3 @@ async def test_no_place_of_a_changed_tool_does_either(words: str) -> None:
             said += [repr(change), *change.lines]
         for told in said:
             assert len(shown(told)) <= ENOUGH, place
-
-
-async def test_a_medium_of_anybodys_is_told_of_on_one_line() -> None:
-    media = Media(kind="image", mime_type=f"image/png;{FORGED}", data="AAAA", filename=LONG)
-    assert len(shown(media.placeholder())) <= ENOUGH
-
-
-async def test_the_address_of_a_next_page_is_not_kept_at_any_length() -> None:
-    tools = await fetch_tools(FakeSession(pages=[{"tools": [ENTRY], "nextCursor": LONG}]), server="s")
-    assert (len(tools), tools.complete) == (1, False)
-    assert len(shown(tools.refused[0].reason)) <= ENOUGH

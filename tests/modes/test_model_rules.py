@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 import pytest
+from profiles import every
 
 from streamtools.modes import (
     DEFAULT_RULES,
@@ -14,8 +14,6 @@ from streamtools.modes import (
     NativeToolAdapter,
     OpenAIStructuredAdapter,
     ParsedAdapter,
-    StreamingAdapter,
-    ToolCallingAdapter,
     ToolCallingMode,
     ValidatedAdapter,
     get_adapter,
@@ -74,7 +72,7 @@ def test_a_name_leads_to_a_mode() -> None:
     assert {model: (mode_for(model), type(get_adapter(model))) for model in wanted} == wanted
 
 
-@pytest.mark.parametrize("model", ["local-model", "", "o1x", "my-gpt-4o", "acme/unheard-of", "gpt4all-j"])
+@every("model", ["local-model", "", "o1x", "my-gpt-4o", "acme/unheard-of", "gpt4all-j"])
 def test_what_no_rule_knows_gets_json_mode_and_validation(model: str) -> None:
     adapter = get_adapter(model)
     assert isinstance(adapter, ValidatedAdapter)
@@ -82,36 +80,16 @@ def test_what_no_rule_knows_gets_json_mode_and_validation(model: str) -> None:
     assert mode_for(model) is None
 
 
-def test_the_modes_have_the_values_that_configuration_files_use() -> None:
-    assert {mode.name: mode.value for mode in ToolCallingMode} == {
-        "AUTO": "auto",
-        "NATIVE": "native",
-        "STRUCTURED": "structured",
-        "VALIDATED": "validated",
-        "PARSED": "parsed",
-    }
-
-
-@pytest.mark.parametrize("mode", [mode for mode in ToolCallingMode if mode is not ToolCallingMode.AUTO])
+@every("mode", [mode for mode in ToolCallingMode if mode is not ToolCallingMode.AUTO])
 def test_a_mode_that_is_given_is_taken_whatever_the_name_says(mode: ToolCallingMode) -> None:
     for given in (mode, mode.value):
         for model in ("gpt-4o", "llama-3-70b", "unheard-of"):
             assert type(get_adapter(model, given)) is ADAPTERS[mode]
 
 
-def test_auto_may_be_written() -> None:
-    assert type(get_adapter("claude-3-5-sonnet", "auto")) is NativeToolAdapter
-
-
 def test_a_mode_that_there_is_not_is_refused_with_those_there_are() -> None:
     with pytest.raises(ValueError, match="no mode 'json'; there are: auto, native, structured, validated, parsed"):
         get_adapter("gpt-4o", "json")
-
-
-def test_forced_validation_asks_nothing_of_the_provider() -> None:
-    adapter = get_adapter("gpt-4o", ToolCallingMode.VALIDATED)
-    assert isinstance(adapter, ValidatedAdapter)
-    assert isinstance(adapter.base, ParsedAdapter)
 
 
 def test_a_rule_of_the_users_wins_over_the_defaults() -> None:
@@ -122,64 +100,13 @@ def test_a_rule_of_the_users_wins_over_the_defaults() -> None:
     assert mode_for("gpt-4o", []) is None
 
 
-@pytest.mark.parametrize(("pattern", "mode"), [("[", NATIVE), ("gpt", ToolCallingMode.AUTO)])
+@every(("pattern", "mode"), [("[", NATIVE), ("gpt", ToolCallingMode.AUTO)])
 def test_a_rule_that_cannot_be_followed_is_refused(pattern: str, mode: ToolCallingMode) -> None:
     with pytest.raises(ValueError, match="ModelRule"):
         ModelRule(pattern, mode)
 
 
-def test_rules_are_values() -> None:
-    assert ModelRule("a", NATIVE, "why") == ModelRule("a", NATIVE)
-    with pytest.raises(AttributeError):
-        ModelRule("a", NATIVE).mode = PARSED  # type: ignore[misc]
-
-
-SHOWN = [
-    ("gpt-4", "NativeToolAdapter('openai.chat_completions')"),
-    ("gpt-4o-mini", "OpenAIStructuredAdapter(strict=True, wrapped=True, scratchpad=False)"),
-    ("mistral-7b", "ValidatedAdapter(ParsedAdapter())"),
-    ("my-own", "ValidatedAdapter(JSONObjectAdapter())"),
-]
-
-
-@pytest.mark.parametrize(("model", "shown"), SHOWN)
-def test_an_adapter_shows_what_it_was_made_with(model: str, shown: str) -> None:
-    assert repr(get_adapter(model)) == shown
-
-
-@pytest.mark.parametrize("model", [None, 7, b"gpt-4o"])
+@every("model", [None, 7, b"gpt-4o"])
 def test_a_model_that_is_no_name_is_refused_with_what_to_write(model: Any) -> None:
     with pytest.raises(TypeError, match=r"the model's name .*, got \w+; write get_adapter\('gpt-4o-mini'\)"):
         get_adapter(model)
-
-
-def test_choosing_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise AssertionError("a connection was opened")
-
-    monkeypatch.setattr(socket, "socket", refuse)
-    for model, _ in CASES:
-        get_adapter(model)
-
-
-def test_every_adapter_serves_streams_and_whole_responses() -> None:
-    for mode in ADAPTERS:
-        adapter = get_adapter("m", mode)
-        assert isinstance(adapter, ToolCallingAdapter)
-        assert isinstance(adapter, StreamingAdapter)
-
-
-def test_an_object_with_three_methods_is_an_adapter() -> None:
-    class Mine:
-        def format_request(self, tools: Any, messages: Any) -> dict[str, Any]:
-            return {}
-
-        def extract_tool_call(self, response: Any) -> None:
-            return None
-
-        def validate_tool_call(self, payload: Any, tools_by_name: Any) -> None:
-            return None
-
-    assert isinstance(Mine(), ToolCallingAdapter)
-    assert not isinstance(Mine(), StreamingAdapter)
-    assert not isinstance(object(), ToolCallingAdapter)

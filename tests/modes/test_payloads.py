@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from anthropic.types import Message
 from openai.types.chat import ChatCompletion
+from profiles import every
 
 from streamtools.modes import (
     JSONObjectAdapter,
@@ -121,7 +121,7 @@ TEXTS: list[tuple[str, Payload | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "payload"), TEXTS)
+@every(("text", "payload"), TEXTS)
 def test_a_text_holds_this_payload(text: str, payload: Payload | None) -> None:
     for adapter in TEXT_MODES:
         assert adapter.extract_tool_call(text) == payload
@@ -140,13 +140,13 @@ RESPONSES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("response", RESPONSES)
+@every("response", RESPONSES)
 def test_a_response_is_read_whoever_made_the_object(response: Any) -> None:
     for adapter in TEXT_MODES:
         assert adapter.extract_tool_call(response) == CALL
 
 
-@pytest.mark.parametrize("response", [None, 5, {}, {"choices": []}, object()])
+@every("response", [None, 5, {}, {"choices": []}, object()])
 def test_what_is_no_response_is_refused(response: Any) -> None:
     with pytest.raises(TypeError, match="cannot read a response of type"):
         ParsedAdapter().extract_tool_call(response)
@@ -171,7 +171,7 @@ NATIVE_RESPONSES: list[tuple[Any, Payload | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("response", "payload"), NATIVE_RESPONSES)
+@every(("response", "payload"), NATIVE_RESPONSES)
 def test_native_calls_come_before_content_and_content_is_the_answer(response: Any, payload: Payload | None) -> None:
     assert NativeToolAdapter().extract_tool_call(response) == payload
 
@@ -182,26 +182,6 @@ def test_a_native_call_that_comes_in_a_text_mode_is_one() -> None:
     for adapter in TEXT_MODES:
         assert adapter.extract_tool_call(whole) == CALL
         assert adapter.extract_tool_call(cut) is None
-
-
-def test_an_anthropic_message_is_read_too() -> None:
-    said = {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "c",
-        "content": [
-            {"type": "text", "text": "Let me see."},
-            {"type": "tool_use", "id": "toolu_1", "name": "web_search", "input": {"query": "python help"}},
-        ],
-        "stop_reason": "tool_use",
-        "stop_sequence": None,
-        "usage": {"input_tokens": 1, "output_tokens": 1},
-    }
-    adapter = NativeToolAdapter("anthropic.messages")
-    for response in (said, Message.model_validate(said)):
-        assert adapter.extract_tool_call(response) == CALL
-        assert adapter.tool_call_id(response) == "toolu_1"
 
 
 OBJECTS: list[tuple[str, dict[str, Any] | None]] = [
@@ -217,6 +197,6 @@ OBJECTS: list[tuple[str, dict[str, Any] | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "found"), OBJECTS, ids=range(len(OBJECTS)))
+@every(("text", "found"), OBJECTS)
 def test_the_first_whole_object_of_a_text_is_found(text: str, found: dict[str, Any] | None) -> None:
     assert parse_json_response(text) == found

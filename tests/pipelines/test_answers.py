@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from streams import anthropic, chat
+from streams import anthropic, chat, stream
 
 from streamtools import (
     AgentLoop,
@@ -35,21 +31,11 @@ from streamtools import (
 )
 from streamtools.content import AnsweredLater, ToolResult
 from streamtools.dispatch import Journal, MemoryStore, SqliteStore
-from streamtools.dispatch.executors import LocalExecutor
-from streamtools.errors import (
-    AnswerError,
-    AnswerPending,
-    JournalError,
-    ToolDefinitionError,
-)
+from streamtools.errors import AnswerError, AnswerPending, JournalError, ToolDefinitionError
 from streamtools.events import AnswerRequested, Event, StreamWarning, ToolStarted
 from streamtools.history import lint, with_results
-from streamtools.integrations.asgi import encode_event
-from streamtools.modes import JSONObjectAdapter
 from streamtools.provenance import untrusted
-from streamtools.record import record, replay
-from streamtools.telemetry import Tracing
-from streamtools.view import Watch, page
+from streamtools.record import record
 
 CHAT = "openai.chat_completions"
 ASKED = [{"role": "user", "content": "Where shall we meet?"}]
@@ -59,8 +45,12 @@ ONE_CALL = chat(calls=CALLS)
 DONE = chat(text=["Rome."], finish="stop")
 
 
-def on_both(case: Callable[..., Awaitable[None]], *given: Any) -> None:
+def on_both(case: Callable[..., Awaitable[None]], folder: Path | None = None) -> None:
+    """Each in a folder of its own, if it wants one."""
     for backend in ("asyncio", "trio"):
+        given = [] if folder is None else [folder / backend]
+        for one in given:
+            one.mkdir()
         anyio.run(case, *given, backend=backend)
 
 
@@ -146,7 +136,7 @@ def test_a_run_waits_for_an_answer_and_goes_on_with_it(tmp_path: Path) -> None:
 def test_the_first_answer_counts_and_others_are_refused_in_words() -> None:
     async def case() -> None:
         for store in (None, MemoryStore()):
-            async with pipeline(iterated(ONE_CALL), tools=[choose, look], wire=CHAT, store=store) as events:
+            async with pipeline(stream(ONE_CALL), tools=[choose, look], wire=CHAT, store=store) as events:
                 async for event in events:
                     if isinstance(event, AnswerRequested):
                         refused: list[tuple[tuple[str, str], dict[str, Any], str]] = [
@@ -170,12 +160,6 @@ def test_the_first_answer_counts_and_others_are_refused_in_words() -> None:
     on_both(case)
 
 
-async def iterated(items: list[bytes]) -> AsyncIterator[bytes]:
-    for item in items:
-        await anyio.lowlevel.checkpoint()
-        yield item
-
-
 def test_an_answer_is_bounded_and_checked_as_the_result_of_any_tool() -> None:
     @tool(external=True, output_schema={"type": "object", "required": ["city"]})
     def choose(question: str) -> dict[str, Any]:
@@ -192,7 +176,7 @@ def test_an_answer_is_bounded_and_checked_as_the_result_of_any_tool() -> None:
         ]
         for result, options, outcome, words in tried:
             limits = Limits(max_result_bytes=100)
-            async with pipeline(iterated(ONE_CALL), tools=[choose], wire=CHAT, limits=limits) as events:
+            async with pipeline(stream(ONE_CALL), tools=[choose], wire=CHAT, limits=limits) as events:
                 async for event in events:
                     if isinstance(event, AnswerRequested):
                         events.answer(event, result, **options)
@@ -210,12 +194,12 @@ def test_a_call_that_nobody_answers_in_time_times_out_and_one_that_is_cancelled_
 
     async def case() -> None:
         for one, limits in ((impatient, Limits()), (choose, Limits(tool_timeout=0.01))):
-            turn = await pipeline(iterated(ONE_CALL), tools=[one], wire=CHAT, limits=limits)
+            turn = await pipeline(stream(ONE_CALL), tools=[one], wire=CHAT, limits=limits)
             (seen,) = turn.observations
             assert (seen.outcome, seen.attempts) == ("timed_out", 0)
             assert "Do not call it again" in seen.model_content  # it may have been done
         for either in (choose, choose_later):
-            async with pipeline(iterated(ONE_CALL), tools=[either], wire=CHAT) as events:
+            async with pipeline(stream(ONE_CALL), tools=[either], wire=CHAT) as events:
                 async for event in events:
                     if isinstance(event, AnswerRequested):
                         assert events.cancel(event, "the page was closed")
@@ -267,11 +251,9 @@ def test_a_run_rests_and_is_resumed_with_the_answers_in_another_process() -> Non
         await suspended.answer([CallAnswer.to(call, "Rome")], store)  # the same again
         with pytest.raises(AnswerError, match="another answer before"):
             await suspended.answer([CallAnswer.to(call, "Oslo")], store)
-        async with resume(suspended, tools=[choose_later], store=store) as again:  # the text is used twice
-            async for _ in again:
-                pass
-        assert again.turn.observations[0].value == "Rome"
-        assert with_results(run.messages, again.turn.observations, CHAT) != run.messages
+        turn = await resume(suspended, tools=[choose_later], store=store)
+        assert turn.observations[0].value == "Rome"
+        assert with_results(run.messages, turn.observations, CHAT) != run.messages
 
     on_both(case)
 
@@ -309,7 +291,7 @@ def test_a_call_is_approved_first_and_then_done_outside() -> None:
 
     async def case() -> None:
         store = MemoryStore()
-        async with pipeline(iterated(ONE_CALL), tools=[gated], wire=CHAT, store=store) as events:
+        async with pipeline(stream(ONE_CALL), tools=[gated], wire=CHAT, store=store) as events:
             async for event in events:
                 assert not isinstance(event, AnswerRequested)
                 if isinstance(event, ApprovalRequested):
@@ -362,25 +344,6 @@ def test_what_is_said_waits_for_the_answer_and_a_stop_ends_the_call() -> None:
     on_both(case)
 
 
-def test_a_call_by_hand_waits_until_another_task_answers() -> None:
-    async def case() -> None:
-        async with pipeline(iterated(ONE_CALL), tools=[choose], wire=CHAT, start="manual") as events:
-            async for _ in events:
-                pass
-            async with anyio.create_task_group() as tasks:
-
-                async def answer() -> None:
-                    async for event in events:
-                        if isinstance(event, AnswerRequested):
-                            events.answer(event, "Rome")
-
-                tasks.start_soon(answer)
-                seen = await events.run_call("c")
-        assert seen.value == "Rome"
-
-    on_both(case)
-
-
 def test_an_answer_reaches_a_run_on_record_from_elsewhere_and_outlives_its_process(tmp_path: Path) -> None:
     async def case(folder: Path) -> None:
         for number, one in enumerate((choose, choose_later)):
@@ -415,9 +378,7 @@ def test_an_answer_reaches_a_run_on_record_from_elsewhere_and_outlives_its_proce
                     pass
             assert (run.outcome, result_of(run)) == ("answered", "Rome")
 
-    for backend in ("asyncio", "trio"):
-        (tmp_path / backend).mkdir()
-        anyio.run(case, tmp_path / backend, backend=backend)
+    on_both(case, tmp_path)
 
 
 def test_a_living_run_hears_an_answer_from_another_process(tmp_path: Path) -> None:
@@ -438,15 +399,13 @@ def test_a_living_run_hears_an_answer_from_another_process(tmp_path: Path) -> No
                         pass
                 assert (run.outcome, again.asked) == ("answered", [])
 
-    for backend in ("asyncio", "trio"):
-        (tmp_path / backend).mkdir()
-        anyio.run(case, tmp_path / backend, backend=backend)
+    on_both(case, tmp_path)
 
 
 def test_the_first_of_two_answers_from_two_places_counts() -> None:
     async def case() -> None:
         store, codes = MemoryStore(), []
-        async with pipeline(iterated(ONE_CALL), tools=[choose], wire=CHAT, store=store) as events:
+        async with pipeline(stream(ONE_CALL), tools=[choose], wire=CHAT, store=store) as events:
             async for event in events:
                 if isinstance(event, StreamWarning):
                     codes.append(event.code)
@@ -503,14 +462,12 @@ def test_a_running_call_asks_and_goes_on_with_the_answer(tmp_path: Path) -> None
             assert (seen.outcome, seen.value) == ("ok", "Rome, Via Appia; no")
             assert [wait.reason for wait in seen.waits].count("answer") == 3
 
-        turn = await pipeline(iterated(ONE_CALL), tools=[impatient], wire=CHAT)
+        turn = await pipeline(stream(ONE_CALL), tools=[impatient], wire=CHAT)
         assert turn.observations[0].outcome == "timed_out"
         with pytest.raises(ToolError, match="nobody can be asked"):
             await ToolContext().ask("?")
 
-    for backend in ("asyncio", "trio"):
-        (tmp_path / backend).mkdir()
-        anyio.run(case, tmp_path / backend, backend=backend)
+    on_both(case, tmp_path)
 
 
 def test_a_tool_hands_its_call_on_to_work_in_the_background_and_is_not_run_again(tmp_path: Path) -> None:
@@ -557,7 +514,7 @@ def test_a_tool_hands_its_call_on_to_work_in_the_background_and_is_not_run_again
 
         began.clear()
         kept = MemoryStore()
-        async with pipeline(iterated(ONE_CALL), tools=[background(rests=True)], wire=CHAT, store=kept) as parted:
+        async with pipeline(stream(ONE_CALL), tools=[background(rests=True)], wire=CHAT, store=kept) as parted:
             async for _ in parted:
                 pass
         assert parted.suspended is not None
@@ -597,29 +554,9 @@ def test_a_call_done_outside_stands_in_runs_of_every_kind() -> None:
                 assert blocking.answer(event, "Rome")
     assert blocking.messages[2]["content"] == "Rome"
 
-    async def elsewhere() -> None:
-        async with LocalExecutor([choose]) as executor:
-            turn = await answered(pipeline(iterated(ONE_CALL), tools=[choose], wire=CHAT, executor=executor))
-        assert turn.observations[0].value == "Rome"
-
     async def at_hand() -> None:
         turn = await answered(run_calls([("c", "choose", {"question": "?"})], [choose_later]))
         assert turn.observations[0].value == "Rome"
-
-    async def in_a_mode() -> None:
-        adapter, store = JSONObjectAdapter(), MemoryStore()
-        called = chat(text=['{"tool": "choose", "arguments": {"question": "Which?"}}'], finish="stop")
-        given: dict[str, Any] = {"mode": adapter, "store": store}
-        async with Model(called).run(choose_later, **given) as run:
-            async for _ in run:
-                pass
-        assert run.suspended is not None
-        given |= {"suspended": run.suspended, "answers": [CallAnswer.to(run.suspended.calls[0], "Rome")]}
-        model = Model(chat(text=['{"answer": "Rome"}'], finish="stop"))
-        async with agent_loop(model, run.messages, tools=[choose_later], wire=CHAT, **given) as resumed:
-            async for _ in resumed:
-                pass
-        assert resumed.messages[2]["content"] == "Observation: Rome"
 
     async def again() -> None:
         """A call that was handed out in an answer which broke off is discarded with it, if it may be."""
@@ -668,7 +605,7 @@ def test_a_call_done_outside_stands_in_runs_of_every_kind() -> None:
                         run.answer(event, "Evelyn-Eaves")
             assert (run.outcome, bool(paid)) == (("answered", True) if trusts else ("suspended", False))
 
-    for case in (elsewhere, at_hand, in_a_mode, again, trusted):
+    for case in (at_hand, again, trusted):
         on_both(case)
 
 
@@ -682,47 +619,6 @@ async def answered(block: Any) -> Any:
                     events.answer(event, "Rome")
             resting = events.resting
     return events.turn
-
-
-def test_recordings_replays_spans_pages_and_frames_show_the_call_as_any_other(tmp_path: Path) -> None:
-    async def case(folder: Path) -> None:
-        path, watch, exporter = folder / "run.jsonl", Watch(), InMemorySpanExporter()
-        provider = TracerProvider()
-        provider.add_span_processor(SimpleSpanProcessor(exporter))
-        trajectory = Trajectory(observers=[record(path), watch, Tracing(provider)])
-        live = ""
-        async with Model(ONE_CALL, DONE).run(choose, trajectory=trajectory) as run:
-            events: list[Event] = []
-            async for event in run:
-                events.append(event)
-                if isinstance(event, AnswerRequested):
-                    live = watch.picture.calls[0].waits[-1].reason
-                    assert encode_event(event) == (
-                        "answer_requested",
-                        {
-                            "call_id": "c",
-                            "tool_name": "choose",
-                            "arguments": {"question": "Which city?"},
-                            "fingerprint": event.fingerprint,
-                            "caller": "direct",
-                        },
-                    )
-                    while time.monotonic() < event.time + 0.01:  # so that the wait is worth a span
-                        await anyio.lowlevel.checkpoint()
-                    run.answer(event, "Rome")
-        assert (live, "choose" in page(watch)) == ("answer", True)
-        async with replay(path) as again:
-            replayed = [event async for event in again]
-        assert [type(event) for event in replayed] == [type(event) for event in events]
-        assert again.differences == ()
-        spans = exporter.get_finished_spans()
-        waits = [(span.attributes or {}).get("streamtools.wait.reason") for span in spans]
-        assert ("answer" in waits, "execute_tool choose" in [span.name for span in spans]) == (True, True)
-        assert "Which city?" not in "".join(span.to_json() for span in spans)
-
-    for backend in ("asyncio", "trio"):
-        (tmp_path / backend).mkdir()
-        anyio.run(case, tmp_path / backend, backend=backend)
 
 
 def test_what_holds_for_calls_here_alone_is_refused_for_those_done_outside() -> None:

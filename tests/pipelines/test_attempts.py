@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 import httpx
 import orjson
 import pytest
-from arranged import Part, arranged
-from every_wire import FRAMINGS, framed
+from every_wire import framed
+from interleaved_answers import Part, arranged
 from streams import stream
 from wire_cases import CASES
 from wire_cases.names import CHAT, MISTRAL
@@ -37,11 +36,10 @@ from streamtools.events import (
     ToolCallStart,
 )
 from streamtools.history import lint
-from streamtools.integrations.httpx import Tap
 
 pytestmark = [pytest.mark.anyio, pytest.mark.deadline(600)]
 AGAIN = Retry(backoff=0, after_output=True, attempts=4, jitter=lambda: 0.0)
-STARTS = ("auto", "early", "manual", "tapped")
+STARTS = ("auto", "early", "manual")
 MODELS = {
     "anthropic.messages": "claude-opus-5",
     "bedrock.converse_stream": "anthropic.claude-opus-4-5-20251101-v1:0",
@@ -50,8 +48,6 @@ MODELS = {
     "openai.chat_completions": "gpt-5",
     "openai.responses": "gpt-5",
 }
-TYPES = {"sse": "text/event-stream", "ndjson": "application/x-ndjson", "json_array": "application/json",
-         "aws_eventstream": "application/vnd.amazon.eventstream"}  # fmt: skip
 
 # -- what the model says --------------------------------------------------------------------------------------------
 
@@ -163,6 +159,7 @@ class Bank:
             await anyio.lowlevel.checkpoint()
             return "paid"
 
+        @tool(effect="pure")
         async def rate(of: str) -> int:
             """Look a rate up."""
             self.done[f"rate {of}"] += 1
@@ -176,7 +173,7 @@ class Bank:
             await anyio.lowlevel.checkpoint()
             return "noted"
 
-        return [pay, rate if start == "tapped" else tool(rate, effect="pure"), note]
+        return [pay, rate, note]
 
 
 class Model:
@@ -194,7 +191,6 @@ class Model:
         self.step, self.attempt = -1, 1
         self.chance = random.Random(conversation.seed)
         self.owed: tuple[Wanted, ...] = ()
-        self.is_tapped = False
 
     async def __call__(self, messages: list[Any], tools: Any) -> Any:
         await anyio.lowlevel.checkpoint()
@@ -264,52 +260,6 @@ async def read(run: Any, is_manual: bool) -> Reader:
     return reader
 
 
-class Body(httpx.AsyncByteStream):
-    """A body that is closed with its response."""
-
-    def __init__(self, items: Any) -> None:
-        self.items = items
-
-    def __aiter__(self) -> Any:
-        return self
-
-    async def __anext__(self) -> Any:
-        return await anext(self.items)
-
-    async def aclose(self) -> None:
-        await self.items.aclose()
-
-
-class Tapped:
-    """A model behind a client with a tap."""
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.tap = Tap(httpx.MockTransport(self._answer), wire=model.conversation.wire, scope=lambda: "one")
-        self.client = httpx.AsyncClient(transport=self.tap)
-        self.messages: list[Any] = []
-
-    async def _answer(self, request: httpx.Request) -> httpx.Response:
-        kind = TYPES[FRAMINGS[self.model.conversation.wire][0]]
-        body = await self.model(self.messages, None)
-        return httpx.Response(200, headers={"content-type": kind}, stream=Body(body))
-
-    async def __call__(self, messages: list[Any], tools: Any) -> Any:
-        self.messages = messages
-        request = self.client.build_request("POST", "http://model/")
-        response = await self.client.send(request, stream=True)
-        return response if self.model.conversation.seed % 2 else self._items(response)
-
-    async def _items(self, response: httpx.Response) -> AsyncGenerator[bytes, None]:
-        """Hands on what an SDK would have read: the tap goes on beside it."""
-        try:
-            async with aclosing(cast(Any, aiter(cast(Any, response.stream)))) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-        finally:
-            await response.aclose()
-
-
 # -- the laws -------------------------------------------------------------------------------------------------------
 
 
@@ -343,20 +293,11 @@ def check(reader: Reader, run: Any, model: Model, bank: Bank) -> None:
 async def run_once(conversation: Conversation, start: str, cuts: dict[tuple[int, int], int]) -> None:
     bank = Bank()
     model = Model(conversation, bank, start, cuts)
-    ask: Callable[..., Any] = model
-    tools, options = bank.tools(start), dict[str, Any](start=start)
-    if start == "early":
-        options["store"] = MemoryStore()
-    elif start == "tapped":
-        ask = tapped = Tapped(model)
-        tools[1] = tool(tapped.tap.tool(tools[1], effect="pure"), effect="pure")
-        options = {}
+    options: dict[str, Any] = {"start": start, **({"store": MemoryStore()} if start == "early" else {})}
     asked = [CASES[conversation.wire].native.user("Pay, please.")]
-    run = agent_loop(ask, asked, tools=tools, wire=conversation.wire, retry=AGAIN, **options)
+    run = agent_loop(model, asked, tools=bank.tools(start), wire=conversation.wire, retry=AGAIN, **options)
     with anyio.fail_after(30):
         reader = await read(run, start == "manual")
-        if start == "tapped":
-            await tapped.client.aclose()
     check(reader, run, model, bank)
 
 
@@ -368,8 +309,6 @@ def ways(seeds: range, backend: str) -> Iterator[tuple[Conversation, str, dict[t
         for number, (step, cut) in enumerate(conversation.cuts()):
             if number % 2 == (backend == "trio"):
                 start = STARTS[(number // 2 + seed // len(CASES)) % len(STARTS)]
-                if start == "tapped" and conversation.shape == "payloads":
-                    start = STARTS[number % 3]  # a tap copies bytes
                 twice = {(step, 2): (cut * 7 + seed) % (cut + 3)} if number % 3 == 0 else {}
                 yield conversation, start, {(step, 1): cut, **twice}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import AsyncIterator, Iterable
-from pathlib import Path
 from typing import Any, get_args
 
 import anyio
@@ -13,34 +12,21 @@ import anyio.lowlevel
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from profiles import examples
-from streams import anthropic, chat, hanging, stream
-from test_examples import programs, run_program
+from profiles import every, examples
+from streams import chat, hanging, pass_on, stream
 
-from streamtools import (
-    ApprovalRequested,
-    Event,
-    Limits,
-    Observation,
-    Pipeline,
-    StreamEnd,
-    TextDelta,
-    ToolCallValidated,
-    ToolContext,
-    Trajectory,
-    pipeline,
-    tool,
-)
+from streamtools import Event, Limits, Observation, StreamEnd, TextDelta, ToolCallValidated, ToolContext, pipeline, tool
 from streamtools.errors import ConsumerTooSlow, LocalProtocolError, TruncatedStream
-from streamtools.events import EventsDropped, StepEnd, StepStart, ToolProgress, ToolStarted
+from streamtools.events import EventsDropped, StepEnd, StepStart, ToolStarted
 from streamtools.integrations import encode_event
-from streamtools.pipelines.queues import Branch, BranchQueue, WhenFull
+from streamtools.observers import Observer
+from streamtools.pipelines.queues import Branch, WhenFull
 from streamtools.testing import ScriptedSource
 
 pytestmark = pytest.mark.anyio
 
 RULES: tuple[WhenFull, ...] = get_args(WhenFull)
-every_rule = pytest.mark.parametrize("rule", RULES)
+every_rule = every("rule", RULES)
 PATIENCE_S = 10
 
 
@@ -75,11 +61,6 @@ async def step_by_step(events: AsyncIterator[Event], into: list[Event]) -> None:
         await anyio.lowlevel.checkpoint()
 
 
-async def pass_on(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
-    async for event in events:
-        yield event
-
-
 def numbers(events: Iterable[Event]) -> list[int]:
     """Every `seq` that events and gaps account for, in order."""
     return [
@@ -97,10 +78,17 @@ def same(one: Iterable[Event], other: Iterable[Event]) -> bool:
 # -- who keeps up ----------------------------------------------------------------------------------------------------
 
 
-@every_rule
-@pytest.mark.parametrize("size", [1, 3, 256])
-@pytest.mark.parametrize("whole", [False, True], ids=["a chunk an event", "all in one chunk"])
-@pytest.mark.parametrize("transforms", [(), (pass_on,)], ids=["direct", "with a transform"])
+@every(
+    "rule, size, whole, transforms",
+    [
+        ("wait", 1, False, ()),
+        ("wait", 256, True, (pass_on,)),
+        ("drop_oldest", 1, True, (pass_on,)),
+        ("drop_oldest", 3, False, ()),
+        ("disconnect", 1, True, ()),
+        ("disconnect", 3, False, (pass_on,)),
+    ],
+)
 async def test_a_reader_that_waits_for_events_gets_the_very_events_however_many_come_at_once(
     rule: WhenFull, size: int, whole: bool, transforms: tuple[Any, ...]
 ) -> None:
@@ -131,30 +119,14 @@ async def test_a_reader_that_is_slower_than_the_consumer_misses_nothing_if_it_is
     assert same(there, here[1:])  # all but the StepStart, which was before it
 
 
-async def test_a_consumer_that_is_slower_than_a_branch_misses_nothing_either() -> None:
-    here, there = list[Event](), list[Event]()
-    with anyio.fail_after(PATIENCE_S):
-        async with pipeline(stream(text(300)), limits=Limits(event_buffer=4)) as events:
-            branch = events.branch()
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(read, branch, there)
-                await step_by_step(events, here)
-    assert same(there, here[1:])
-
-
-@pytest.mark.parametrize("observed", [False, True], ids=["unobserved", "observed"])
+@every("observed", [False, True])
 async def test_the_order_is_that_of_the_numbers_also_where_one_event_brings_about_another(observed: bool) -> None:
-    class Watcher:
-        event_types = None
-
+    class Watcher(Observer):
         def __init__(self) -> None:
             self.seen: list[Event] = []
 
         def on_event(self, event: Event) -> None:
             self.seen.append(event)
-
-        def around_tool(self, call_id: str) -> None:
-            return None
 
     watcher = Watcher()
     with anyio.fail_after(PATIENCE_S):
@@ -167,22 +139,6 @@ async def test_the_order_is_that_of_the_numbers_also_where_one_event_brings_abou
     assert same(there, here[1:])
     assert numbers(there) == list(range(1, len(here)))
     assert same(watcher.seen, here if observed else [])
-
-
-async def test_a_branch_does_not_change_what_the_consumer_and_the_turn_get() -> None:
-    async def consume(rules: Iterable[WhenFull]) -> tuple[list[Event], str, list[Any]]:
-        events = pipeline(stream(chat(["a", "b", "c"], CALLS)), tools=[double], start="turn_end")
-        branches = [events.branch(size=2 if rule != "wait" else 256, when_full=rule) for rule in rules]
-        async with events:
-            seen = await exhaust(events)
-        assert len(branches) == len(list(rules))
-        return seen, events.turn.text, events.turn.messages()
-
-    with anyio.fail_after(PATIENCE_S):
-        alone, written, messages = await consume([])
-        beside, *more = await consume(RULES)
-    assert more == [written, messages]
-    assert sorted(type(event).__name__ for event in beside) == sorted(type(event).__name__ for event in alone)
 
 
 async def test_ever_so_many_branches_are_filled_and_the_slowest_that_waits_sets_the_pace() -> None:
@@ -202,165 +158,14 @@ async def test_ever_so_many_branches_are_filled_and_the_slowest_that_waits_sets_
     assert all(same(there, here) or same(there, here[1:]) for _, there in quick)
 
 
-@pytest.mark.parametrize("rule", ["drop_oldest", "disconnect"])
-@pytest.mark.parametrize("begun", [False, True], ids=["not begun", "begun"])
-async def test_a_reader_is_let_run_between_two_chunks_however_fast_the_source_is(rule: WhenFull, begun: bool) -> None:
-    waited: list[int] = []
-
-    async def at_once() -> AsyncIterator[bytes]:  # it never lets anybody run
-        for chunk in text(300):
-            yield chunk
-
-    async def measure(branch: Branch) -> None:
-        async for _ in branch:
-            waited.append(branch.waiting)
-
-    with anyio.fail_after(PATIENCE_S):
-        async with anyio.create_task_group() as tasks:
-            events = pipeline(at_once(), limits=Limits(event_buffer=10_000))
-            branch = events.branch(size=4, when_full=rule)
-            if begun:
-                tasks.start_soon(measure, branch)
-                await anyio.wait_all_tasks_blocked()
-            async with events:
-                if not begun:
-                    tasks.start_soon(measure, branch)
-                here = await exhaust(events)
-    assert len(waited) == len(here)
-    assert max(waited) < 8
-
-
 # -- who does not: "wait" ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("transforms", [(), (pass_on,)], ids=["direct", "with a transform"])
-@pytest.mark.parametrize("size", [1, 5, 50])
-async def test_the_source_is_not_read_on_while_a_branch_that_is_waited_for_is_full(
-    size: int, transforms: tuple[Any, ...]
-) -> None:
-    source, here = ScriptedSource(text(1000)), list[Event]()
-    with anyio.fail_after(PATIENCE_S):
-        async with pipeline(source, transforms=transforms) as events, anyio.create_task_group() as tasks:
-            branch = events.branch(size=size)
-            tasks.start_soon(read, events, here)
-            await anyio.wait_all_tasks_blocked()
-            for taken in range(0, 100, 10):
-                # One chunk may bring a few events more; half of the room is to be free before the source is asked.
-                assert size // 2 < branch.waiting <= size + 3
-                assert len(here) == 1 + taken + branch.waiting
-                assert source.position <= len(here) + 2
-                for _ in range(10):
-                    await branch.__anext__()
-                await anyio.wait_all_tasks_blocked()
-            assert source.position >= 100
-            tasks.cancel_scope.cancel()
-    assert source.closed
 
 
 async def take(branch: Branch, count: int) -> list[Event]:
     return [await branch.__anext__() for _ in range(min(count, branch.waiting))]
 
 
-async def test_what_a_tool_reports_while_one_branch_is_waited_for_may_fill_another() -> None:
-    gates = [anyio.Event(), anyio.Event()]
-
-    @tool(effect="pure")
-    async def search(ctx: ToolContext) -> None:
-        """Search."""
-        await gates[0].wait()
-        for found in range(20):
-            ctx.progress(found)
-        await gates[1].wait()
-
-    source = ScriptedSource([*anthropic(calls=[("a", "search", "{}")], stop=None), *anthropic(["x"] * 50)[1:]])
-    with anyio.fail_after(PATIENCE_S):
-        async with pipeline(source, tools=[search]) as events, anyio.create_task_group() as tasks:
-            wide, narrow = events.branch(size=24), events.branch(size=6)
-            tasks.start_soon(exhaust, events)
-            await anyio.wait_all_tasks_blocked()
-            position = source.position
-            assert narrow.waiting == wide.waiting < 10
-            gates[0].set()
-            await anyio.wait_all_tasks_blocked()
-            assert wide.waiting > 24
-            await narrow.aclose()
-            await anyio.wait_all_tasks_blocked()
-            assert source.position == position
-            await wide.aclose()
-            await anyio.wait_all_tasks_blocked()
-            assert source.position == len(source.script)
-            gates[1].set()
-
-
-async def test_by_default_a_branch_holds_what_the_consumer_holds() -> None:
-    source = ScriptedSource(text(100))
-    with anyio.fail_after(PATIENCE_S):
-        async with pipeline(source, limits=Limits(event_buffer=10)) as events, anyio.create_task_group() as tasks:
-            branch = events.branch()
-            tasks.start_soon(read, events, [])
-            await anyio.wait_all_tasks_blocked()
-            assert 10 <= branch.waiting <= 12
-            await branch.aclose()
-
-
-async def test_a_tool_reports_although_every_queue_is_full() -> None:
-    returned = anyio.Event()
-
-    @tool(effect="pure")
-    async def search(ctx: ToolContext) -> str:
-        """Search."""
-        for found in range(20):
-            ctx.progress(found)
-            await anyio.lowlevel.checkpoint()
-        returned.set()
-        return "done"
-
-    body = chat(["x"], [("a", "search", "{}"), ("b", "search", "{}")]) + text(300)
-    with anyio.fail_after(PATIENCE_S):
-        async with pipeline(stream(body), tools=[search], limits=Limits(event_buffer=1)) as events:
-            branch = events.branch(size=1)
-            async with anyio.create_task_group() as tasks:
-                here: list[Event] = []
-                tasks.start_soon(read, events, here)
-                tasks.start_soon(unlock, returned, branch, there := list[Event]())
-    assert same(there, here[1:])
-    assert len([event for event in there if isinstance(event, ToolProgress)]) == 40
-
-
-async def unlock(when: anyio.Event, branch: Branch, into: list[Event]) -> None:
-    """Read only as much as a tool needs to have started, and the rest when it has returned."""
-    async for event in branch:
-        into.append(event)
-        if isinstance(event, ToolStarted):
-            await when.wait()
-
-
 # -- "drop_oldest" ---------------------------------------------------------------------------------------------------
-
-
-async def test_a_reader_that_stalls_does_not_hold_up_a_source_that_never_waits() -> None:
-    rounds = 0
-
-    async def at_once() -> AsyncIterator[bytes]:
-        for chunk in text(2000):
-            yield chunk
-
-    async def count() -> None:
-        nonlocal rounds
-        while True:
-            rounds += 1
-            await anyio.lowlevel.checkpoint()
-
-    with anyio.fail_after(PATIENCE_S):
-        async with anyio.create_task_group() as tasks:
-            async with pipeline(at_once(), limits=Limits(event_buffer=10_000)) as events:
-                branches = [events.branch(size=4, when_full="drop_oldest") for _ in range(10)]
-                tasks.start_soon(count)
-                await exhaust(events)
-            tasks.cancel_scope.cancel()
-    assert all(branch.dropped > 1990 for branch in branches)
-    assert rounds < 100
 
 
 async def test_a_reader_that_is_behind_finds_a_gap_and_what_is_new() -> None:
@@ -391,45 +196,6 @@ async def test_what_concerns_a_call_and_the_ends_is_never_dropped() -> None:
 DROPPED = {"TextStart", "TextDelta", "TextEnd", "ToolCallDelta", "ToolProgress", "StreamWarning"}
 
 
-async def test_who_decides_about_calls_by_a_branch_that_drops_events_is_asked_about_each() -> None:
-    approved = tool(double.fn, needs_approval=True)
-    asked: list[ApprovalRequested] = []
-    with anyio.fail_after(PATIENCE_S):
-        async with pipeline(stream(chat(["x"] * 50, CALLS)), tools=[approved]) as events:
-            branch = events.branch(size=1, when_full="drop_oldest")
-            await exhaust(events)
-            while branch.waiting:
-                event = await branch.__anext__()
-                if isinstance(event, ApprovalRequested):
-                    asked.append(event)
-                    assert events.approve(event)
-            await exhaust(events)
-            assert [event.outcome async for event in branch if isinstance(event, Observation)] == ["ok"] * 3
-    assert [event.call_id for event in asked] == ["c0", "c1", "c2"]
-    assert branch.dropped > 50
-
-
-async def test_a_reader_that_got_much_at_once_and_then_stops_holds_no_more_than_its_size() -> None:
-    gates = [anyio.Event(), anyio.Event()]
-    source = ScriptedSource([gates[0], b"".join(text(300, finish=None)), gates[1], *text(1)])
-    with anyio.fail_after(PATIENCE_S):
-        async with pipeline(source) as events, anyio.create_task_group() as tasks:
-            branch = events.branch(size=4, when_full="drop_oldest")
-            tasks.start_soon(branch.__anext__)  # it waits for an event, and takes one
-            tasks.start_soon(exhaust, events)
-            await anyio.wait_all_tasks_blocked()
-            gates[0].set()
-            await anyio.wait_all_tasks_blocked()
-            assert (branch.waiting, branch.dropped) == (301, 0)
-            gates[1].set()
-            await anyio.wait_all_tasks_blocked()
-            first, *newest = await exhaust(branch)
-    assert isinstance(first, EventsDropped)
-    assert len(newest) == 4
-    assert branch.dropped == first.to_seq - first.from_seq + 1 >= 300
-    assert isinstance(newest[-1], StepEnd)
-
-
 @every_rule
 async def test_a_consumer_that_reads_nothing_holds_a_bounded_number_of_events(rule: WhenFull) -> None:
     """Of all that ten thousand deltas and a hundred calls bring."""
@@ -453,27 +219,6 @@ async def test_a_consumer_that_reads_nothing_holds_a_bounded_number_of_events(ru
     calls_events = 100 * 5 + 4  # start, end, ready, started, observation, each perhaps with a gap before it
     assert 16 <= most <= {"wait": 24, "drop_oldest": 16 + 2 * calls_events, "disconnect": 16}[rule]
     assert events.turn.complete is (rule != "wait")
-
-
-async def test_steps_that_share_a_run_make_one_gap_of_the_numbers_that_each_has_dropped() -> None:
-    run = Trajectory()
-    with anyio.fail_after(PATIENCE_S):
-        async with pipeline(stream(text(50)), trajectory=run) as one, pipeline(stream(text(50)), trajectory=run) as two:
-            branches = [events.branch(size=4, when_full="drop_oldest") for events in (one, two)]
-            here: list[list[Event]] = [[], []]
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(step_by_step, one, here[0])
-                tasks.start_soon(step_by_step, two, here[1])
-            there = [await exhaust(branch) for branch in branches]
-    for step in (0, 1):
-        gaps = [event for event in there[step] if isinstance(event, EventsDropped)]
-        assert [gap.step for gap in gaps] == [step]
-        lost = [event for event in here[step] if gaps[0].from_seq <= event.seq <= gaps[0].to_seq]
-        assert len(lost) == branches[step].dropped
-        assert len(lost) + len(there[step]) - 1 == len(here[step]) - 1  # a gap for what is lost; no StepStart
-    assert any(
-        gap.to_seq - gap.from_seq + 1 > branches[0].dropped for gap in there[0] if isinstance(gap, EventsDropped)
-    )
 
 
 Transitions = st.lists(
@@ -538,26 +283,6 @@ async def test_a_branch_that_disconnects_gives_what_waited_and_says_what_it_does
     assert events.turn.complete
 
 
-async def test_a_branch_that_disconnected_disturbs_nobody_and_sees_nothing_more() -> None:
-    here, there = list[Event](), list[Event]()
-    with anyio.fail_after(PATIENCE_S):
-        async with pipeline(stream(text(100))) as events, anyio.create_task_group() as tasks:
-            other = events.branch(size=1)
-            tasks.start_soon(read, other, there)
-            branch = events.branch(size=5, when_full="disconnect")
-            async for event in events:
-                here.append(event)
-                if isinstance(event, TextDelta) and branch.waiting:
-                    await take(branch, branch.waiting)  # keeps up for a while
-                if event.seq == 50:
-                    break
-            await read(events, here)
-            with pytest.raises(ConsumerTooSlow) as caught:
-                await exhaust(branch)
-    assert caught.value.seq > 50
-    assert same(there, here[1:])
-
-
 # -- when it begins and ends -----------------------------------------------------------------------------------------
 
 
@@ -575,18 +300,6 @@ async def test_a_branch_sees_what_comes_after_its_making(rule: WhenFull) -> None
     assert 20 <= there[0].seq <= 22
     with pytest.raises(LocalProtocolError, match="was left: make branches before it or inside it"):
         events.branch()
-
-
-async def test_a_reader_may_begin_before_the_pipeline_does() -> None:
-    events, there = pipeline(stream(text(5))), list[Event]()
-    branch = events.branch()
-    with anyio.fail_after(PATIENCE_S):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(read, branch, there)
-            await anyio.wait_all_tasks_blocked()
-            async with events:
-                here = await exhaust(events)
-    assert same(there, here)
 
 
 @every_rule
@@ -610,7 +323,7 @@ async def test_who_leaves_the_pipeline_ends_its_branches_with_the_closing_events
     assert last.outcome == "abandoned"
 
 
-@pytest.mark.parametrize("how", ["closed", "cancelled", "raised"])
+@every("how", ["closed", "cancelled", "raised"])
 async def test_a_branch_ends_however_the_pipeline_does(how: str) -> None:
     there: list[Event] = []
     with anyio.fail_after(PATIENCE_S):
@@ -667,17 +380,6 @@ async def test_a_stream_error_is_raised_at_each_branch_once_after_the_last_event
     assert isinstance(last, StepEnd)
 
 
-async def test_an_error_of_the_source_comes_out_of_a_branch_as_it_was() -> None:
-    mine = ConnectionResetError("mine")
-    with anyio.fail_after(PATIENCE_S):
-        async with pipeline(stream(text(5, finish=None), then=mine)) as events:
-            branch = events.branch()
-            for consumer in (branch, events):
-                with pytest.raises(ConnectionResetError) as caught:
-                    await exhaust(consumer)
-                assert caught.value is mine
-
-
 async def test_a_branch_that_disconnected_says_that_and_not_how_the_stream_ended() -> None:
     with anyio.fail_after(PATIENCE_S):
         async with pipeline(stream(text(50, finish=None))) as events:
@@ -690,7 +392,7 @@ async def test_a_branch_that_disconnected_says_that_and_not_how_the_stream_ended
             assert await exhaust(closed) == []  # given up: nothing is left to be said
 
 
-@pytest.mark.parametrize("size", [0, -1, 1.5, True, "8"])
+@every("size", [0, -1, 1.5, True, "8"])
 async def test_a_size_that_is_none_is_refused(size: Any) -> None:
     with pytest.raises(ValueError, match=r"size=.*: must be an integer greater than 0"):
         pipeline([]).branch(size=size)
@@ -715,7 +417,7 @@ async def leave(branch: Branch) -> None:
         await same_one.__anext__()
 
 
-@pytest.mark.parametrize("give_up", [close, leave])
+@every("give_up", [close, leave])
 async def test_a_branch_that_is_given_up_holds_up_nobody_and_is_empty(give_up: Any) -> None:
     here: list[Event] = []
     with anyio.fail_after(PATIENCE_S):
@@ -729,40 +431,6 @@ async def test_a_branch_that_is_given_up_holds_up_nobody_and_is_empty(give_up: A
             assert await exhaust(branch) == []
     assert isinstance(here[-1], StepEnd)
     assert (branch.waiting, events.turn.text) == (0, "x" * 300)
-
-
-async def test_closing_a_branch_ends_the_loop_that_waits_for_its_next_event() -> None:
-    with anyio.fail_after(PATIENCE_S):
-        async with pipeline(hanging(text(3, finish=None))) as events:
-            branch, there = events.branch(), list[Event]()
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(read, branch, there)
-                await anyio.wait_all_tasks_blocked()
-                await branch.aclose()
-    assert len(there) == 5
-
-
-async def test_of_a_branch_that_is_given_up_nothing_stays() -> None:
-    async def read_a_little(events: Pipeline, rule: WhenFull) -> None:
-        async with events.branch(size=4, when_full=rule) as branch:
-            for _ in range(10):
-                await events.__anext__()
-            assert branch.waiting > 0
-            await branch.aclose()
-            assert branch.waiting == 0
-
-    before = queues()
-    with anyio.fail_after(PATIENCE_S):
-        async with pipeline(stream(text(500)), limits=Limits(event_buffer=1)) as events:
-            await events.__anext__()
-            for rule in ("drop_oldest", "disconnect", "drop_oldest", "disconnect"):
-                await read_a_little(events, rule)
-            assert queues() <= before
-
-
-def queues() -> set[int]:
-    gc.collect()
-    return {id(found) for found in gc.get_objects() if type(found) is BranchQueue}
 
 
 class Held:
@@ -781,8 +449,8 @@ class Held:
         thread.join()
 
 
-@pytest.mark.parametrize("drop", [Held.drop, Held.drop_in_a_thread])
-@pytest.mark.parametrize("begun", [False, True], ids=["before the pump waits", "while it waits"])
+@every("drop", [Held.drop, Held.drop_in_a_thread])
+@every("begun", [False, True])
 async def test_a_branch_that_nothing_refers_to_holds_up_nobody(drop: Any, begun: bool) -> None:
     here: list[Event] = []
     with anyio.fail_after(PATIENCE_S):
@@ -794,21 +462,6 @@ async def test_a_branch_that_nothing_refers_to_holds_up_nobody(drop: Any, begun:
                 assert len(here) < 10
             drop(held)
     assert isinstance(here[-1], StepEnd)
-
-
-@every_rule
-def test_a_branch_may_outlive_its_pipeline_and_its_event_loop(rule: WhenFull, anyio_backend: str) -> None:
-    async def consume() -> tuple[Branch, Branch]:
-        never_entered = pipeline([]).branch()
-        async with pipeline(stream(text(20))) as events:
-            branch = events.branch(size=64, when_full=rule)
-            await exhaust(events)
-        return branch, never_entered
-
-    held = [*anyio.run(consume, backend=anyio_backend)]
-    assert [branch.waiting > 0 for branch in held] == [True, False]
-    held.clear()
-    gc.collect()  # an exception in a finalizer would fail the test
 
 
 async def test_a_reader_that_is_cancelled_loses_nothing_and_another_goes_on() -> None:
@@ -827,52 +480,7 @@ async def test_a_reader_that_is_cancelled_loses_nothing_and_another_goes_on() ->
     assert same(there, here[1:])
 
 
-async def test_a_reader_that_is_cancelled_where_it_waits_does_not_count_as_about_to_read() -> None:
-    source = ScriptedSource([*text(5, finish=None), gate := anyio.Event(), *text(50)])
-    with anyio.fail_after(PATIENCE_S):
-        async with pipeline(source) as events:
-            branch = events.branch(size=4, when_full="disconnect")
-            async with anyio.create_task_group() as readers:
-                readers.start_soon(read, branch, [])
-                await anyio.wait_all_tasks_blocked()
-                readers.cancel_scope.cancel()
-            gate.set()
-            await exhaust(events)
-            assert branch.waiting == 4
-            with pytest.raises(ConsumerTooSlow):
-                await exhaust(branch)
-
-
-async def test_two_readers_of_one_branch_share_its_events() -> None:
-    one, two, here = list[Event](), list[Event](), list[Event]()
-    with anyio.fail_after(PATIENCE_S):
-        async with pipeline(stream(text(100))) as events:
-            branch = events.branch(size=2)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(step_by_step, branch, one)
-                tasks.start_soon(step_by_step, branch, two)
-                await read(events, here)
-    assert sorted([*numbers(one), *numbers(two)]) == numbers(here)[1:]
-
-
 # -- other ways to run -----------------------------------------------------------------------------------------------
-
-
-async def test_a_branch_waits_on_while_a_pipeline_by_hand_rests() -> None:
-    there: list[Event] = []
-    with anyio.fail_after(PATIENCE_S):
-        events = pipeline(stream(chat(calls=CALLS)), tools=[double], start="manual")
-        async with events, anyio.create_task_group() as tasks:
-            tasks.start_soon(read, events.branch(), there)
-            ready = [event async for event in events if isinstance(event, ToolCallValidated)]
-            assert events.resting
-            for call in ready:
-                await anyio.wait_all_tasks_blocked()
-                assert not any(isinstance(event, StepEnd) for event in there)
-                await events.run_call(call)
-            await exhaust(events)
-    assert [event.outcome for event in there if isinstance(event, Observation)] == ["ok"] * 3
-    assert isinstance(there[-1], StepEnd)
 
 
 @every_rule
@@ -889,58 +497,7 @@ async def test_a_pipeline_in_a_group_of_the_callers_has_branches_too(rule: WhenF
         events.branch()
 
 
-async def test_a_branch_of_a_pipeline_whose_group_was_cancelled_ends() -> None:
-    there: list[Event] = []
-    with anyio.fail_after(PATIENCE_S):
-        async with anyio.create_task_group() as readers, anyio.create_task_group() as tasks:
-            events = pipeline(hanging(text(3, finish=None))).open(tasks)
-            readers.start_soon(read, events.branch(), there)
-            await anyio.wait_all_tasks_blocked()
-            tasks.cancel_scope.cancel()
-    last = there[-1]
-    assert isinstance(last, StepEnd)
-    assert last.outcome == "cancelled"
-    await events.aclose()
-
-
-async def test_an_observer_that_fails_takes_no_branch_with_it() -> None:
-    class Broken:
-        event_types = None
-
-        def on_event(self, event: Event) -> None:
-            raise ValueError
-
-        def around_tool(self, call_id: str) -> None:
-            return None
-
-    with anyio.fail_after(PATIENCE_S):
-        async with pipeline(stream(text(5)), observers=[Broken()]) as events:
-            branch = events.branch()
-            here = await exhaust(events)
-            there = await exhaust(branch)
-    assert numbers(here) == list(range(len(here)))
-    assert same(there, here[-len(there) :])
-
-
 # -- what is shown ---------------------------------------------------------------------------------------------------
-
-
-def test_the_example_of_the_guide_runs(tmp_path: Path) -> None:
-    guide = Path(__file__).parents[2] / "docs" / "guide" / "consumers.md"
-    (shown,) = [program for program in programs(guide.read_text(encoding="utf-8")) if "drop_oldest" in program.source]
-    assert run_program(shown, tmp_path) == "Hello"
-
-
-async def test_a_consumer_that_leaves_early_ends_the_readers_of_a_group_around_the_pipeline() -> None:
-    there: list[list[Event]] = [[] for _ in RULES]
-    with anyio.fail_after(PATIENCE_S):
-        async with anyio.create_task_group() as tasks, pipeline(stream(text(1000))) as events:
-            for rule, into in zip(RULES, there, strict=True):
-                tasks.start_soon(read, events.branch(when_full=rule), into)
-            async for event in events:
-                if event.seq == 20:
-                    break
-    assert all(isinstance(events[-1], StepEnd) for events in there)
 
 
 def test_a_browser_is_told_of_a_gap() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import anyio
 import pytest
 from every_wire import framed, payloads_of, said
+from profiles import every
+from ran import ran
 from wire_cases.names import CHAT, INTERACTIONS, RESPONSES
 
 from streamtools import Turn, parse, pipeline, tool
@@ -15,8 +17,7 @@ from streamtools.errors import TruncatedStream
 from streamtools.events import Event, TextDelta
 
 pytestmark = pytest.mark.anyio
-BOTH = pytest.mark.parametrize("wire", [INTERACTIONS, RESPONSES])
-ran: list[int] = []
+BOTH = every("wire", [INTERACTIONS, RESPONSES])
 
 
 @tool(effect="pure")

@@ -2,57 +2,27 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-import anyio
 import pytest
 from decisions import decisions_on
-from streams import chat
+from profiles import every
+from streams import add, chat
 
-from streamtools import (
-    Deny,
-    Event,
-    Limits,
-    ModelRetry,
-    Observation,
-    Suspended,
-    ToolCall,
-    ToolContext,
-    Trajectory,
-    parse,
-    pipeline,
-    resume,
-    run_calls,
-    tool,
-)
-from streamtools.dispatch import CallPool, MemoryStore
-from streamtools.events import StepStart, ToolProgress, ToolStarted
+from streamtools import Deny, Suspended, ToolCall, ToolContext, Trajectory, parse, resume, run_calls, tool
+from streamtools.dispatch import MemoryStore
 from streamtools.history import with_results
-from streamtools.observers import Observer
 
 pytestmark = pytest.mark.anyio
 
 KEY = b"a secret of enough bytes"
 
 
-@tool(effect="pure")
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
-
 @tool(needs_approval=True)
 def pay(to: str) -> str:
     """Pay."""
     return f"paid {to}"
-
-
-class Frame:
-    """An object that no JSON has."""
 
 
 async def test_each_call_has_one_observation_in_the_order_given() -> None:
@@ -72,15 +42,7 @@ async def test_the_calls_of_a_turn_run_as_they_ended_there() -> None:
     assert (seen.outcome, seen.attempts) == ("truncated", 0)
 
 
-async def test_the_calls_of_a_stream_that_was_left_alone_are_run_later() -> None:
-    async with pipeline(iter(chat(calls=[("a", "add", '{"a": 1, "b": 2}')]))) as events:
-        turn = await events.finish()
-    done = await run_calls(turn.calls, [add])
-    messages = turn.messages(results={seen.call_id: seen for seen in done.observations})
-    assert (messages[-1]["role"], messages[-1]["content"]) == ("tool", "3")
-
-
-@pytest.mark.parametrize(
+@every(
     "call",
     [
         {"name": "add", "args": {"a": 1, "b": 2}, "id": "x", "type": "tool_call"},
@@ -92,25 +54,13 @@ async def test_the_calls_of_a_stream_that_was_left_alone_are_run_later() -> None
         {"functionCall": {"id": "x", "name": "add", "args": {"a": 1, "b": 2}}},
         ["x", "add", {"a": 1, "b": 2}],
     ],
-    ids=["LangChain", "Strands", "Anthropic", "Chat", "Responses", "Bedrock", "Gemini", "list"],
 )
 async def test_a_call_is_read_as_providers_and_frameworks_have_it(call: Any) -> None:
     (seen,) = (await run_calls([call], [add])).observations
     assert (seen.call_id, seen.outcome, seen.value) == ("x", "ok", 3)
 
 
-async def test_a_freeform_call_of_a_provider_has_its_text() -> None:
-    @tool(kind="custom")
-    def echo(text: str) -> str:
-        """Echo."""
-        return text
-
-    given = {"type": "custom_tool_call", "call_id": "x", "name": "echo", "input": "*** Begin"}
-    (seen,) = (await run_calls([given], [echo])).observations
-    assert (seen.outcome, seen.value) == ("ok", "*** Begin")
-
-
-@pytest.mark.parametrize(
+@every(
     ("calls", "error", "said"),
     [
         ("add", TypeError, r"calls is a list of calls, not str; write"),
@@ -164,39 +114,6 @@ async def test_a_value_is_any_object_and_is_written_only_when_its_text_is_read(
     assert caplog.messages == [f"{frame.name}: {says}"]
 
 
-async def test_a_large_value_is_cut_when_its_text_is_read_and_kept_whole() -> None:
-    @tool
-    def much() -> str:
-        """Return much."""
-        return "x" * 1000
-
-    (seen,) = (await run_calls([("a", "much", {})], [much], limits=Limits(max_result_bytes=10))).observations
-    assert (len(seen.value), seen.model_content.startswith("xxxxxxxxxx\n[cut")) == (1000, True)
-
-
-async def test_an_observation_whose_text_was_not_read_yet_is_copied_pickled_and_told() -> None:
-    (seen,) = (await run_calls([("a", "add", {"a": 1, "b": 2})], [add])).observations
-    for other in (copy.copy(seen), pickle.loads(pickle.dumps(seen)), dataclasses.replace(seen)):
-        assert (other.model_content, other.value) == ("3", 3)
-    assert "outcome: ok" in seen.report()
-
-
-async def test_a_store_keeps_a_value_that_is_no_json_as_the_text_that_stands_for_it() -> None:
-    ran = []
-
-    @tool
-    def frame() -> Any:
-        """Return an object."""
-        ran.append(1)
-        return Frame()
-
-    store, calls = MemoryStore(), [("a", "frame", {})]
-    (first,) = (await run_calls(calls, [frame], store=store, trajectory=Trajectory(run_id="r"))).observations
-    (second,) = (await run_calls(calls, [frame], store=store, trajectory=Trajectory(run_id="r"))).observations
-    assert (first.outcome, type(first.value), second.recorded, ran) == ("ok", Frame, True, [1])
-    assert second.model_content == first.model_content
-
-
 async def test_a_store_knows_calls_again_by_their_identity_whatever_run_they_are_made_in() -> None:
     paid: list[str] = []
 
@@ -222,36 +139,6 @@ async def test_a_store_knows_calls_again_by_their_identity_whatever_run_they_are
             run_calls(calls, [pay], store=store, identity=wrong)  # type: ignore[arg-type]
 
 
-async def test_the_exception_that_a_tool_raised_is_a_property_away() -> None:
-    raised = KeyError("x")
-
-    @tool
-    def fail() -> None:
-        """Fail."""
-        raise raised
-
-    @tool
-    def again() -> None:
-        """Ask for another try."""
-        raise ModelRetry("say more")
-
-    seen = (await run_calls([("a", "fail", {}), ("b", "again", {}), ("c", "no", {})], [fail, again])).observations
-    assert seen[0].exception is raised
-    assert [type(one.exception).__name__ for one in seen] == ["KeyError", "ModelRetry", "UnknownTool"]
-    (fine,) = (await run_calls([("a", "add", {"a": 1, "b": 2})], [add])).observations
-    assert fine.exception is None
-
-
-async def test_equal_calls_count_as_repeated_only_in_a_run_that_is_given() -> None:
-    calls = [(f"c{number}", "add", {"a": 1, "b": 2}) for number in range(200)]
-    seen = (await run_calls(calls, [add])).observations
-    assert {one.outcome for one in seen} == {"ok"}
-    run = Trajectory()
-    seen = (await run_calls(calls[:40], [add], trajectory=run)).observations
-    assert [one.outcome for one in seen].count("denied") == 8
-    assert run.steps == 1
-
-
 async def test_calls_that_wait_for_an_approval_are_asked_about_suspended_and_resumed() -> None:
     calls = [("a", "pay", {"to": "x"}), ("b", "add", {"a": 1, "b": 2})]
     (no, _) = (await run_calls(calls, [pay, add], approve=lambda _: Deny("not today"))).observations
@@ -270,88 +157,7 @@ async def test_calls_that_wait_for_an_approval_are_asked_about_suspended_and_res
     assert history[-1] == {"role": "tool", "tool_call_id": "a", "content": "paid x"}
 
 
-async def test_events_come_while_calls_run_and_no_model_is_asked() -> None:
-    @tool
-    async def work(ctx: ToolContext) -> str:
-        """Work."""
-        ctx.progress("half")
-        return ctx.call_id
-
-    watched: list[Event] = []
-
-    class Watch(Observer):
-        def on_event(self, event: Event) -> None:
-            watched.append(event)
-
-    async with run_calls([("a", "work", {})], [work], observers=[Watch()]) as events:
-        seen = [event async for event in events]
-    assert [event.value for event in seen if isinstance(event, ToolProgress)] == ["half"]
-    starts = [event for event in watched if isinstance(event, StepStart)]
-    assert [(event.asks_model, event.dispatches) for event in starts] == [(False, True)]
-    assert [event.value for event in seen if isinstance(event, Observation)] == ["a"]
-
-
-async def test_a_pool_bounds_calls_of_several_runs_together() -> None:
-    now, most = 0, 0
-
-    @tool(effect="pure")
-    async def busy() -> None:
-        """Be busy."""
-        nonlocal now, most
-        now += 1
-        most = max(most, now)
-        await anyio.lowlevel.checkpoint()
-        now -= 1
-
-    pool = CallPool(Limits(max_concurrency=2))
-
-    async def run(name: str) -> None:
-        await run_calls([(f"{name}{n}", "busy", {}) for n in range(5)], [busy], pool=pool)
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(run, "a")
-        group.start_soon(run, "b")
-    assert most == 2
-
-
-async def test_a_block_that_is_left_cancels_calls_that_run() -> None:
-    @tool
-    async def forever() -> None:
-        """Never end."""
-        await anyio.sleep_forever()
-
-    async with run_calls([("a", "forever", {})], [forever]) as events:
-        async for event in events:
-            if isinstance(event, ToolStarted):
-                break
-    assert [one.outcome for one in events.turn.observations] == ["cancelled"]
-
-
-async def test_no_calls_are_no_observations() -> None:
-    assert (await run_calls([], [add])).observations == ()
-
-
-async def test_arguments_may_be_any_mapping_or_none_at_all() -> None:
-    class Given(Mapping[str, Any]):
-        def __getitem__(self, key: str) -> Any:
-            return {"a": 1, "b": 2}[key]
-
-        def __iter__(self) -> Iterator[str]:
-            return iter("ab")
-
-        def __len__(self) -> int:
-            return 2
-
-    @tool
-    def nothing() -> str:
-        """Do nothing."""
-        return "done"
-
-    seen = (await run_calls([("a", "add", Given()), ("b", "nothing", None)], [add, nothing])).observations
-    assert [one.value for one in seen] == [3, "done"]
-
-
-@pytest.mark.parametrize("option", ["start", "transforms", "retries"])
+@every("option", ["start", "transforms", "retries"])
 async def test_an_option_that_there_is_not_is_refused_and_never_ignored(option: str) -> None:
     given: Any = {option: "manual"}
     with pytest.raises(TypeError, match=f"there is no option '{option}' where no model is asked; there are .*approve"):

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+from profiles import every
 from streams import chat, hanging, stream
 
-from streamtools import Event, Observation, TextDelta, agent_loop, pipeline, tool
-from streamtools.errors import LocalProtocolError, StreamError
+from streamtools import Event, TextDelta, agent_loop, pipeline, tool
+from streamtools.errors import LocalProtocolError
 from streamtools.events import StepEnd
+from streamtools.observers import Observer
 from streamtools.pipelines.hosted import OpenPipeline
-from streamtools.stages import DEFAULT
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +29,7 @@ PATIENCE_S = 20
 Words = Callable[[Any], AsyncGenerator[str, None]]
 
 
-class Ends:
+class Ends(Observer):
     """An observer that keeps the ends of steps."""
 
     event_types = frozenset({StepEnd})
@@ -39,9 +40,6 @@ class Ends:
     def on_event(self, event: Event) -> None:
         assert isinstance(event, StepEnd)
         self.outcomes.append(event.outcome)
-
-    def around_tool(self, call_id: str) -> None:
-        return None
 
 
 async def words_of_a_block(ends: Ends) -> AsyncGenerator[str, None]:
@@ -71,9 +69,7 @@ async def words_of_a_block_entered_by_a_function(ends: Ends) -> AsyncGenerator[s
                 yield event.text
 
 
-each_place = pytest.mark.parametrize(
-    "words", [words_of_a_block, words_of_a_loop, words_of_a_block_entered_by_a_function]
-)
+each_place = every("words", [words_of_a_block, words_of_a_loop, words_of_a_block_entered_by_a_function])
 
 
 async def is_not_cancelled() -> bool:
@@ -85,18 +81,7 @@ async def is_not_cancelled() -> bool:
 
 
 @each_place
-async def test_a_reader_that_breaks_out_of_a_generator_is_not_cancelled(words: Words) -> None:
-    ends = Ends()
-    async with aclosing(words(ends)) as generator:
-        async for word in generator:
-            assert word == "one "
-            break
-    assert await is_not_cancelled()
-    assert ends.outcomes == ["abandoned"]
-
-
-@each_place
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # trio warns of such a generator
+@pytest.mark.asyncio_only  # trio warns of such a generator
 async def test_a_generator_that_was_dropped_is_closed_and_its_reader_not_cancelled(
     anyio_backend: str, words: Words
 ) -> None:
@@ -106,28 +91,6 @@ async def test_a_generator_that_was_dropped_is_closed_and_its_reader_not_cancell
         break
     del generator
     gc.collect()
-    assert await is_not_cancelled()
-    assert ends.outcomes == ["abandoned"]
-
-
-@each_place
-async def test_a_readers_exception_comes_out_of_a_generators_loop_unchanged(words: Words) -> None:
-    ends = Ends()
-    with pytest.raises(KeyError, match="mine"):
-        async with aclosing(words(ends)) as generator:
-            async for _ in generator:
-                raise KeyError("mine")
-    assert await is_not_cancelled()
-    assert ends.outcomes == ["abandoned"]
-
-
-@each_place
-async def test_an_exception_thrown_into_a_generator_comes_out_unchanged(words: Words) -> None:
-    ends = Ends()
-    generator = words(ends)
-    await generator.__anext__()
-    with pytest.raises(KeyError, match="thrown"):
-        await generator.athrow(KeyError("thrown"))
     assert await is_not_cancelled()
     assert ends.outcomes == ["abandoned"]
 
@@ -155,92 +118,7 @@ async def test_two_tasks_take_turns_at_a_generator(words: Words) -> None:
     assert ends.outcomes == ["abandoned"]
 
 
-@each_place
-async def test_a_cancelled_reader_cancels_a_generators_pipeline(words: Words) -> None:
-    ends = Ends()
-    with anyio.fail_after(PATIENCE_S):
-        async with anyio.create_task_group() as tasks:
-
-            async def read() -> None:
-                async with aclosing(words(ends)) as generator:
-                    async for word in generator:
-                        if word == "three":
-                            tasks.cancel_scope.cancel()
-
-            tasks.start_soon(read)
-    assert ends.outcomes == ["cancelled"]
-
-
-async def test_a_call_that_runs_is_cancelled_when_a_generator_is_left() -> None:
-    stopped: list[str] = []
-
-    async def stay() -> str:
-        """Stays."""
-        try:
-            await anyio.sleep_forever()
-        finally:
-            stopped.append("stay")
-        raise AssertionError("it sleeps forever")
-
-    async def kinds() -> AsyncIterator[type[Event]]:
-        async with pipeline(stream(CALLS), tools=[tool(stay, effect="pure")]) as events:
-            async for event in events:
-                yield type(event)
-
-    async with aclosing(kinds()) as generator:  # type: ignore[type-var]  # it is a generator
-        async for kind in generator:
-            if kind.__name__ == "ToolStarted":
-                break
-    assert stopped == ["stay"]
-    assert await is_not_cancelled()
-
-
-async def test_a_block_in_a_context_manager_made_of_a_generator_works_as_any() -> None:
-    @asynccontextmanager
-    async def chatting() -> AsyncIterator[Any]:
-        async with pipeline(stream(chat(["Hi"], finish="stop"))) as events:
-            yield events
-
-    async with chatting() as events:
-        text = [event.text async for event in events if isinstance(event, TextDelta)]
-    assert text == ["Hi"]
-    assert events.turn.text == "Hi"
-
-
-async def test_a_stream_error_comes_out_of_a_generator() -> None:
-    async def words() -> AsyncIterator[str]:
-        async with pipeline(stream(TEXT)) as events:
-            async for event in events:
-                if isinstance(event, TextDelta):
-                    yield event.text
-
-    got: list[str] = []
-    with pytest.raises(StreamError):
-        async for word in words():
-            got.append(word)
-    assert got == ["one ", "two ", "three"]
-
-
-async def test_a_pipeline_in_a_generator_takes_calls_by_hand_and_approvals() -> None:
-    @tool(needs_approval=True)
-    def stay() -> str:
-        """Stays."""
-        return "stayed"
-
-    async def observations() -> AsyncIterator[Observation]:
-        async with pipeline(stream(CALLS), tools=[stay]) as events:
-            async for _ in events:
-                pass
-            assert events.suspended is not None
-            events.approve(events.suspended.calls[0])
-            async for event in events:
-                if isinstance(event, Observation):
-                    yield event
-
-    assert [seen.value async for seen in observations()] == ["stayed"]
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.asyncio_only
 def test_a_program_that_ends_with_an_open_generator_settles_its_step(anyio_backend: str) -> None:
     ends = Ends()
     kept: list[Any] = []
@@ -257,7 +135,7 @@ def test_a_program_that_ends_with_an_open_generator_settles_its_step(anyio_backe
 # -- open, without a group -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.asyncio_only
 async def test_a_pipeline_is_opened_without_a_group_on_asyncio(anyio_backend: str) -> None:
     def stay() -> str:
         """Stays."""
@@ -272,20 +150,7 @@ async def test_a_pipeline_is_opened_without_a_group_on_asyncio(anyio_backend: st
     assert asyncio.all_tasks() == before
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_an_opened_pipeline_is_closed_in_the_middle(anyio_backend: str) -> None:
-    ends, before = Ends(), asyncio.all_tasks()
-    events = pipeline(hanging(TEXT), observers=[ends]).open()
-    async for event in events:
-        if isinstance(event, TextDelta):
-            break
-    await events.aclose()
-    await events.aclose()
-    assert ends.outcomes == ["abandoned"]
-    assert asyncio.all_tasks() == before
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.asyncio_only
 async def test_an_opened_pipeline_that_was_forgotten_says_so_and_is_closed(anyio_backend: str) -> None:
     ends, before = Ends(), asyncio.all_tasks()
     events = pipeline(hanging(TEXT), observers=[ends]).open()
@@ -297,36 +162,6 @@ async def test_an_opened_pipeline_that_was_forgotten_says_so_and_is_closed(anyio
     await anyio.wait_all_tasks_blocked()
     assert ends.outcomes == ["abandoned"]
     assert asyncio.all_tasks() == before
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_an_unforeseen_error_of_an_opened_pipeline_is_raised_at_its_reader(anyio_backend: str) -> None:
-    class Broken:
-        def feed(self, event: Event) -> list[Event]:
-            raise ZeroDivisionError("unforeseen")
-
-        def finish(self) -> list[Event]:
-            return []
-
-    events = pipeline(stream(TEXT), stages=DEFAULT.append(Broken)).open()
-    with pytest.raises(ZeroDivisionError):
-        async for _ in events:
-            pass
-    await events.aclose()
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-def test_the_end_of_the_event_loop_closes_an_opened_pipeline(anyio_backend: str) -> None:
-    ends = Ends()
-    kept: list[OpenPipeline] = []
-
-    async def main() -> None:
-        kept.append(pipeline(hanging(TEXT), observers=[ends]).open())
-        await kept[0].__anext__()
-
-    asyncio.run(main())
-    assert ends.outcomes == ["cancelled"]
-    asyncio.run(kept[0].aclose())
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +12,13 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 from every_wire import framed, said
-from streams import anthropic, chat, hanging, stream
+from streams import Model, anthropic, chat, double, hanging, stream
 
-from streamtools import (
-    AgentLoop,
-    ApprovalRequested,
-    Observation,
-    StreamEnd,
-    TextDelta,
-    ToolCallValidated,
-    Trajectory,
-    agent_loop,
-    tool,
-)
+from streamtools import AgentLoop, ApprovalRequested, Observation, StreamEnd, TextDelta, Trajectory, agent_loop, tool
 from streamtools.content import Text
 from streamtools.errors import LocalProtocolError
 from streamtools.events import Event, MessageAdded, StepEnd, StepStart, StreamStart, ToolCallStart, ToolStarted
 from streamtools.history import lint
-from streamtools.modes import JSONObjectAdapter
 from streamtools.privacy import Privacy, redact_secrets
 from streamtools.provenance import Untrusted, only_from_user
 from streamtools.record import record, replay
@@ -46,12 +35,6 @@ def on_both(case: Callable[[], Awaitable[None]]) -> None:
         anyio.run(case, backend=backend)
 
 
-@tool(effect="pure")
-async def double(n: int) -> int:
-    """Twice n."""
-    return 2 * n
-
-
 @tool
 async def send(text: str) -> str:
     """Send a text."""
@@ -62,20 +45,6 @@ async def send(text: str) -> str:
 async def pay(to: str) -> str:
     """Pay."""
     return f"paid {to}"
-
-
-class Model:
-    """Answers with one body after the other, and remembers what it was asked."""
-
-    def __init__(self, *bodies: Any) -> None:
-        self.bodies = bodies
-        self.asked: list[list[Any]] = []
-
-    async def __call__(self, messages: list[Any], tools: Any) -> AsyncIterator[Any]:
-        await anyio.lowlevel.checkpoint()
-        self.asked.append(messages)
-        body = self.bodies[len(self.asked) - 1]
-        return stream(body) if isinstance(body, list) else body
 
 
 CALLS = chat(["It "], [("c1", "double", '{"n": 2}'), ("c2", "send", '{"text": "x"}')])
@@ -112,7 +81,7 @@ def test_a_message_stands_where_its_provider_takes_it_on_every_wire_whenever_it_
     async def case() -> None:
         for wire in WIRES:
             for when in ("next", "now"):
-                number, message_id = 1, ""
+                number, message_id = 1 + 3 * (when == "now"), ""
                 while message_id is not None:
                     run, model, message_id, events = await at_event(wire, number, when)
                     added = [event for event in events if isinstance(event, MessageAdded)]
@@ -129,7 +98,7 @@ def test_a_message_stands_where_its_provider_takes_it_on_every_wire_whenever_it_
                         first = next(asked for asked in model.asked if "No, 3." in str(asked))
                         assert "No, 3." in str(first[-1])
                         assert len(one.messages) == 1
-                    number += 4 if wire != CHAT else 1
+                    number += 8 if wire != CHAT else 2
 
     anyio.run(case)
 
@@ -334,7 +303,7 @@ def test_a_run_that_is_stopped_ends_as_cancelled_in_good_order() -> None:
                     await began.wait()
                     assert run.stop()
                     goes_on.set()
-        await stopped(run, model, ["ok", "skipped"], 3)
+        await stopped(run, model, ["cancelled", "skipped"], 3)
 
     async def while_somebody_is_asked() -> None:
         for iterates in (True, False):
@@ -369,7 +338,7 @@ def test_a_run_that_is_stopped_ends_as_cancelled_in_good_order() -> None:
         on_both(case)
 
 
-def test_what_the_user_says_is_trusted_as_the_user_in_modes_too_and_recorded_and_redacted(tmp_path: Path) -> None:
+def test_what_the_user_says_is_trusted_as_the_user_and_recorded_and_redacted(tmp_path: Path) -> None:
     @tool(policy=only_from_user("to"), effect="pure")
     async def wire_to(to: str) -> str:
         """Pay somebody."""
@@ -387,20 +356,6 @@ def test_what_the_user_says_is_trusted_as_the_user_in_modes_too_and_recorded_and
                         run.say(message)
             assert len([event for event in events if isinstance(event, ApprovalRequested)]) == asks
 
-    async def in_a_mode() -> None:
-        call = chat(['{"tool":"double","arguments":{"n":2}}'], finish="stop")
-        model = Model(call, chat(['{"answer":"4"}'], finish="stop"))
-
-        async def ask(messages: list[Any], fields: Any) -> Any:
-            return await model(messages, fields)
-
-        async with agent_loop(ask, ASKED, tools=[double], wire=CHAT, mode=JSONObjectAdapter()) as run:
-            async for event in run:
-                if isinstance(event, ToolCallValidated):
-                    run.say("No, 3.")
-        assert [message["role"] for message in run.messages] == ["user", "assistant", "user", "user", "assistant"]
-        assert model.asked[1][-1] == LATER
-
     async def recorded() -> None:
         path = tmp_path / "run.jsonl"
         path.unlink(missing_ok=True)
@@ -417,5 +372,5 @@ def test_what_the_user_says_is_trusted_as_the_user_in_modes_too_and_recorded_and
         assert again.differences == ()
         assert "abcdefghij" not in path.read_text()
 
-    for case in (trusted, in_a_mode, recorded):
+    for case in (trusted, recorded):
         on_both(case)

@@ -5,22 +5,17 @@
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 import sys
 import textwrap
 import time
 from importlib.metadata import version
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
-import anyio
 import pytest
-from streams import chat
+from profiles import every, mostly_thorough
 
 from benchmarks.soak_interrupts import BOUND_S, Tally, soak
-from streamtools import Pipeline, pipeline, turn
 
 ROOT = Path(__file__).parents[2]
 LOADED_S = 3.0  # what a machine with other work to do may add to each bound
@@ -96,7 +91,7 @@ def test_nothing_of_ours_is_on_stderr_after_an_interrupt(thirty: Tally) -> None:
     assert [said for said in thirty.noise if "never awaited" not in said] == []  # which asyncio says of its own, too
 
 
-@pytest.mark.parametrize("runner", ["asyncio.run(main())", "import trio; trio.run(main)"], ids=["asyncio", "trio"])
+@every("runner", mostly_thorough(["asyncio.run(main())", "import trio; trio.run(main)"], 1))
 def test_a_sync_tool_that_never_ends_keeps_no_program_alive(runner: str) -> None:
     said, took, errors = run(
         f"""
@@ -118,66 +113,7 @@ def test_a_sync_tool_that_never_ends_keeps_no_program_alive(runner: str) -> None
     assert took < LOADED_S
 
 
-def test_an_interrupt_on_any_line_of_the_turns_making_leaves_a_turn_with_each_call_once() -> None:
-    async def main(block: Pipeline) -> None:
-        async with block as events:
-            async for _ in events:
-                pass
-
-    for line in itertools.count(1):
-        left = line
-
-        def trace(frame: FrameType, what: str, _: object) -> Any:
-            nonlocal left
-            if frame.f_code.co_filename != turn.__file__:
-                return None
-            left -= what == "line"
-            if left == 0:
-                left = -1
-                raise KeyboardInterrupt
-            return trace
-
-        block = pipeline(chat(["Hi"], calls=[("a", "x", "{}"), ("b", "y", "{}")]))
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            anyio.run(main, block)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.settrace(before)
-        made = block.turn
-        assert [part.call_id for part in made.parts if part.kind == "call"] == [call.call_id for call in made.calls]
-        if left > 0:  # it has fewer lines
-            break
-    assert line > 20
-
-
-@pytest.mark.parametrize("runner", ["asyncio.run(main())", "import trio; trio.run(main)"], ids=["asyncio", "trio"])
-def test_an_interrupt_lets_a_tool_clean_up_within_its_grace(runner: str) -> None:
-    said, took, errors = run(
-        f"""
-        @tool
-        async def clean() -> None:
-            "Cleans up."
-            try:
-                await anyio.sleep(60)
-            finally:
-                await anyio.sleep(0.2)
-                print("cleaned up", flush=True)
-
-        async def main():
-            await use(clean, 0.05)
-
-        {runner}
-        """
-    )
-    assert said["cleaned"] == "up"
-    assert said["observed"] == "['cancelled']"
-    assert errors.rstrip().endswith("KeyboardInterrupt")
-    assert took < 0.2 + LOADED_S
-
-
+@pytest.mark.thorough
 def test_an_interrupt_during_a_tools_cleanup_lets_it_finish() -> None:
     said, _, errors = run(
         """
@@ -204,6 +140,7 @@ def test_an_interrupt_during_a_tools_cleanup_lets_it_finish() -> None:
         assert errors.rstrip().endswith("KeyboardInterrupt")
 
 
+@pytest.mark.thorough
 def test_an_async_tool_that_swallows_its_cancellation_is_warned_of() -> None:
     said, took, _ = run(
         """

@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,13 +19,14 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from profiles import FULL
 from streams import anthropic, chat
 
-from streamtools import Decision, Limits, Observation, Retry, Trajectory, tool
+from streamtools import Decision, Limits, Observation, Trajectory, tool
 from streamtools.dispatch import SqliteStore
-from streamtools.dispatch.journal import Journal
 from streamtools.dispatch.results import encode_result
-from streamtools.errors import JournalError, RunStillRunning, RunTakenOver, ToolNotStarted
+from streamtools.durable.journal import Journal
+from streamtools.errors import AlreadyDecided, JournalError, RunStillRunning, RunTakenOver, ToolNotStarted
 from streamtools.events import (
     ApprovalRequested,
     Event,
@@ -35,12 +37,13 @@ from streamtools.events import (
     ToolCallValidated,
     ToolStarted,
 )
+from streamtools.front import agent_loop
 from streamtools.history import lint
 from streamtools.modes import ValidatedAdapter
-from streamtools.pipelines.agent_loop import AgentLoop, agent_loop
+from streamtools.pipelines.agent_loop import AgentLoop
 from streamtools.provenance import untrusted
 
-BACKENDS = ("asyncio", "trio")
+BACKENDS = ("asyncio", "trio") if FULL else ("asyncio",)
 CHAT = "openai.chat_completions"
 ASKED = [{"role": "user", "content": "Pay them."}]
 
@@ -396,32 +399,6 @@ def test_what_the_model_has_read_in_a_replayed_step_is_known(tmp_path: Path) -> 
     on_both(case, tmp_path)
 
 
-def test_of_attempts_the_one_that_counts_is_on_record(tmp_path: Path) -> None:
-    async def case(folder: Path) -> None:
-        for start in ("auto", "early"):
-            broken = [*TWO_STEPS[0][:-2], ConnectionResetError()]
-            bank = Bank(broken, *TWO_STEPS, [ConnectionResetError()], [*ANSWER[:2], ConnectionResetError()], ANSWER)
-            path = folder / f"{start}.db"
-            options: dict[str, Any] = {
-                "retry": Retry(backoff=0, attempts=2, after_output=start == "auto"),
-                "start": start,
-            }
-            if start == "early":
-                bank.bodies.pop(0)
-            with pytest.raises(ConnectionResetError):
-                await read(bank.run(path, **options))
-            assert bank.paid == ["x", "y"]
-            run = bank.run(path, **options)
-            await read(run)
-            assert (run.outcome, bank.paid, outcomes(run)) == ("answered", ["x", "y"], [["ok", "ok"], ["ok"], []])
-            assert [turn.text for turn in run.turns] == ["First.", "Then.", "All paid."]
-            again = bank.run(path, **options)
-            await read(again)
-            assert again.messages == run.messages
-
-    on_both(case, tmp_path)
-
-
 def said(message: str) -> dict[str, str]:
     return {"role": "user", "content": message}
 
@@ -484,38 +461,11 @@ def test_a_run_hears_what_is_said_and_that_it_is_stopped_from_elsewhere(tmp_path
         again = bank.run(journal)
         await read(again)
         assert (again.outcome, len(bank.asked)) == ("cancelled", 3)
-        assert [turn.text for turn in again.turns] == ["Then."], "what broke off is not on record"
+        assert [turn.text for turn in again.turns] == ["First.", "Then."], "a draft is in no history, and not on record"
+        assert again.messages == run.messages
         assert lint(again.messages, CHAT) == []
 
     anyio.run(case, backend=backend)
-
-
-def test_observers_see_each_step_once(tmp_path: Path) -> None:
-    class Steps:
-        event_types = frozenset({StepStart})
-
-        def __init__(self) -> None:
-            self.seen: list[tuple[int, bool]] = []
-
-        def on_event(self, event: Any) -> None:
-            self.seen.append((event.step, event.asks_model))
-
-        def around_tool(self, call_id: str) -> None:
-            return None
-
-    async def case(folder: Path) -> None:
-        bank, steps = Bank(*TWO_STEPS, ANSWER), Steps()
-        for at in range(3):
-            known = Trajectory(observers=[steps], default_observers=False, run_id="order-7")
-            run = bank.run(folder / "runs.db", run_id=None, trajectory=known)
-            await (leave_in_a_call(bank, run) if at == 0 else read(run))
-            if at == 1:
-                with SqliteStore(folder / "runs.db") as store:
-                    (call,) = await store.calls()
-                    await store.settle(call.key, encode_result("paid x"))
-        assert steps.seen == [(0, True), (0, False), (0, False), (1, True), (2, True)]
-
-    on_both(case, tmp_path)
 
 
 def test_mistakes_are_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -558,19 +508,76 @@ def test_mistakes_are_refused_in_words(tmp_path: Path, monkeypatch: pytest.Monke
         anyio.run(read, bank.run(tmp_path / "runs.db"))
 
 
-def test_a_program_without_an_event_loop_has_the_same_line(tmp_path: Path) -> None:
-    bank = Bank(*TWO_STEPS, ANSWER)
-    for _ in range(2):
-        with bank.run(tmp_path / "runs.db").sync() as run:
-            assert [event.step for event in run][-1] == 2
-        assert (run.outcome, bank.paid, len(bank.asked)) == ("answered", ["x", "y"], 3)
+def test_only_runs_that_are_over_are_forgotten_and_the_others_are_bounded_aloud(tmp_path: Path) -> None:
+    async def waits(path: Path) -> Bank:
+        bank = Bank(TWO_STEPS[0], ANSWER)
+        await leave_in_a_call(bank, bank.run(path))
+        return bank
 
+    async def breaks(path: Path) -> Bank:
+        bank = Bank(TWO_STEPS[0], [ConnectionResetError()], ANSWER)
+        with pytest.raises(ConnectionResetError):
+            await read(bank.run(path))
+        return bank
 
-def test_the_oldest_ended_run_is_forgotten_for_a_new_one(tmp_path: Path) -> None:
+    async def is_suspended(path: Path) -> Bank:
+        bank = Bank(chat(calls=[*pay_of("x"), ("r", "refund", '{"to": "x"}')]), ANSWER)
+
+        @tool(needs_approval=True)
+        async def refund(to: str) -> str:
+            """Pay back."""
+            return "paid back"
+
+        bank.tools.append(refund)
+        await read(bank.run(path))
+        return bank
+
+    async def breaks_and_pays_again(path: Path) -> Bank:
+        bank = Bank(TWO_STEPS[0], [ConnectionResetError()], chat(calls=pay_of("x", "d")), ANSWER)
+        bank.tools[0] = replace(bank.tools[0], operation="to", scope="forever")
+        with pytest.raises(ConnectionResetError):
+            await read(bank.run(path))
+        return bank
+
+    async def is_denied(path: Path) -> Bank:
+        bank = await is_suspended(path)
+        (call,) = (await Journal(path).suspended("order-7")).calls  # type: ignore[union-attr]
+        await Journal(path).decide("order-7", Decision.on(call, False))
+        with SqliteStore(path, max_entries=2) as store:
+            for at in range(5):
+                await store.decide(f"other {at}", b"{}")
+            with pytest.raises(AlreadyDecided):
+                await Journal(store).decide("order-7", Decision.on(call, True))
+        return bank
+
     async def case(folder: Path) -> None:
-        journal = Journal(folder / "runs.db", max_runs=2)
-        for at in range(3):
-            await read(Bank(ANSWER).run(journal, run_id=f"order-{at}"))
-        assert [known.run_id for known in await journal.runs()] == ["order-1", "order-2"]
+        for unfinished in (waits, breaks, is_suspended, is_denied, breaks_and_pays_again):
+            path = folder / f"{unfinished.__name__}.db"
+            bank = await unfinished(path)
+            if unfinished is not breaks:  # of that one, all is in the journal
+                full, refused = Journal(SqliteStore(path, max_entries=1)), Bank(TWO_STEPS[0], ANSWER)
+                await read(refused.run(full, run_id="full"))
+                assert refused.paid == []
+                assert "max_entries=1 calls whose end is not known, or whose runs are not over" in str(refused.asked[1])
+                assert await full.forget("full")
+            journal = Journal(SqliteStore(path, max_entries=3), max_runs=2, max_unfinished=2)
+            for at in range(5):
+                other = Bank(TWO_STEPS[0], ANSWER)
+                await read(other.run(journal, run_id=f"other-{at}"))
+                assert other.paid == ["x"]
+            assert [known.run_id for known in await journal.runs()] == ["order-7", "other-3", "other-4"]
+
+            async with Bank(ANSWER).run(journal, run_id="goes on"):
+                with pytest.raises(JournalError, match="holds max_unfinished=2 runs that are not over"):
+                    await read(Bank(ANSWER).run(journal, run_id="refused"))
+            assert await journal.knows("order-7")
+            assert not await journal.knows("refused")
+            run = bank.run(journal)  # and it goes on
+            await read(run)
+            assert bank.paid == ["x"]
+            assert run.outcome == ("suspended" if unfinished in (waits, is_suspended) else "answered")
+        for limit in ("max_runs", "max_unfinished"):
+            with pytest.raises(ValueError, match=limit):
+                Journal(folder / "waits.db", **{limit: 0})  # type: ignore[arg-type]
 
     on_both(case, tmp_path)

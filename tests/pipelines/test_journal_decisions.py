@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import logging
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
 import anyio
 import pytest
+from dispatch.payments import OnlyClaims
 from streams import chat
 from test_journal import ANSWER, Bank, on_both, pay_of, read
 
-from streamtools import Decision, Limits, Retry, Suspended, Trajectory, resume, tool
+from streamtools import Decision, Limits, Suspended, Trajectory, resume, tool
 from streamtools.dispatch import CallAnswer, MemoryStore, SqliteStore
-from streamtools.dispatch.journal import Journal
-from streamtools.dispatch.store import Claim
+from streamtools.durable.journal import Journal
 from streamtools.errors import (
     AlreadyDecided,
     AnswerError,
@@ -27,56 +25,18 @@ from streamtools.errors import (
     LocalProtocolError,
     SuspendedError,
 )
-from streamtools.events import AnswerRequested, ApprovalRequested, ApprovalResolved, Event
-from streamtools.pipelines.agent_loop import AgentLoop
+from streamtools.events import AnswerRequested, ApprovalRequested, ApprovalResolved, Event, StepStart
 from streamtools.provenance import only_from_user
+from streamtools.seams import Allow, ReadyCall, StepView
 
 SECRET = b"0123456789abcdef"
 REFUND = ("r", "refund", '{"to": "x"}')
 ORDER = "order-7"
 
 
-class _Claims:
-    """A store of the user's that keeps no decisions."""
-
-    def __init__(self) -> None:
-        self._store = MemoryStore()
-
-    async def claim(self, key: str, fingerprint: str, /) -> Claim:
-        return await self._store.claim(key, fingerprint)
-
-    async def complete(self, key: str, result: bytes, /) -> None:
-        await self._store.complete(key, result)
-
-    async def release(self, key: str, /) -> None:
-        await self._store.release(key)
-
-    async def abandon(self, key: str, /) -> None:
-        await self._store.abandon(key)
-
-
-class _Heard(SqliteStore):
-    """A store that tells when a run has read a decision in its inbox."""
-
-    def __init__(self, path: Path) -> None:
-        self.has_read = anyio.Event()
-        super().__init__(path)
-
-    def hand_over(self, work: Any, *, ends: str | None = None) -> Any:
-        waiter: Any = super().hand_over(work, ends=ends)
-
-        async def heard() -> Any:
-            value = await waiter()
-            if isinstance(value, list) and any(isinstance(one, tuple) and b'"decision"' in one[1] for one in value):
-                self.has_read.set()
-            return value
-
-        return heard
-
-
 def stores(folder: Path) -> dict[str, dict[str, Any]]:
     """Returns the options of runs that keep their calls in the journal's file, in another one, and elsewhere."""
-    return {"own": {}, "file": {"store": SqliteStore(folder / "calls.db")}, "claims": {"store": _Claims()}}
+    return {"own": {}, "file": {"store": SqliteStore(folder / "calls.db")}, "claims": {"store": OnlyClaims()}}
 
 
 def bank_of(*bodies: Any, requires: int = 1) -> tuple[Bank, list[str]]:
@@ -90,21 +50,6 @@ def bank_of(*bodies: Any, requires: int = 1) -> tuple[Bank, list[str]]:
 
     bank.tools.append(refund)
     return bank, refunds
-
-
-async def nobody_here(request: ApprovalRequested) -> None:
-    """Is asked, and never answers: the run waits for somebody elsewhere."""
-    await anyio.sleep_forever()
-
-
-async def read_deciding(run: AgentLoop, decide: Callable[[ApprovalRequested], Any]) -> list[Event]:
-    events = []
-    async with run:
-        async for event in run:
-            events.append(event)
-            if isinstance(event, ApprovalRequested):
-                await decide(event)
-    return events
 
 
 def resolved(events: list[Event]) -> list[tuple[bool, tuple[str, ...]]]:
@@ -144,9 +89,9 @@ def test_a_decision_from_elsewhere_reaches_a_run_that_waits_in_its_process(tmp_p
     on_both(case, tmp_path)
 
 
-def test_a_decision_about_a_run_that_nobody_runs_holds_when_the_line_runs_again(tmp_path: Path) -> None:
+def test_a_decision_on_record_between_two_visits_holds_with_its_edited_arguments(tmp_path: Path) -> None:
     async def case(folder: Path) -> None:
-        for name, options in stores(folder).items():
+        for (name, options), to in zip(stores(folder).items(), ("x", "ada", "ada"), strict=True):
             path = folder / f"{name}.db"
             bank, refunds = bank_of(chat(calls=[REFUND, *pay_of("y")]), ANSWER)
             run = bank.run(path, **options)
@@ -157,7 +102,7 @@ def test_a_decision_about_a_run_that_nobody_runs_holds_when_the_line_runs_again(
             assert waiting is not None
             (call,) = waiting.calls
             assert (call.tool_name, call.arguments) == ("refund", {"to": "x"})
-            first = Decision.on(call, True, by="ann")
+            first = Decision.on(call, True, by="ann", arguments=None if to == "x" else {"to": to})
             await journal.decide(ORDER, first)
             await journal.decide(ORDER, first)  # a queue repeats it
             for other in (Decision.on(call, False, by="bob"), Decision.on(call, True, by="ann")):
@@ -165,8 +110,10 @@ def test_a_decision_about_a_run_that_nobody_runs_holds_when_the_line_runs_again(
                     await journal.decide(ORDER, other)
                 assert raised.value.first == first
             events = await read(again := bank.run(path, **options))
-            assert (name, again.outcome, refunds, bank.paid) == (name, "answered", ["x"], ["y"])
+            assert (name, again.outcome, refunds, bank.paid) == (name, "answered", [to], ["y"])
             assert resolved(events) == [(True, ("ann",))]
+            noted = ["a person approved this call with other arguments" in str(one) for one in again.messages]
+            assert any(noted) == (to != "x")
             await journal.decide(ORDER, first)
             with pytest.raises(AlreadyDecided):
                 await journal.decide(ORDER, Decision.on(call, False))
@@ -174,28 +121,36 @@ def test_a_decision_about_a_run_that_nobody_runs_holds_when_the_line_runs_again(
     on_both(case, tmp_path)
 
 
-def test_of_two_people_elsewhere_both_approve_by_name(tmp_path: Path) -> None:
+class _Slow:
+    """Judges edited arguments until the approval was shown."""
+
+    def __init__(self) -> None:
+        self.judging, self.shown = anyio.Event(), anyio.Event()
+
+    async def judge(self, call: ReadyCall, step: StepView) -> Allow:
+        if call.is_edited:
+            self.judging.set()
+            await self.shown.wait()
+        return Allow()
+
+
+def test_a_decision_that_counts_is_not_reported_while_its_arguments_are_judged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def case(folder: Path) -> None:
-        for name, options in stores(folder).items():
-            path = folder / f"{name}.db"
-            bank, refunds = bank_of(chat(calls=[REFUND]), ANSWER, requires=2)
-            elsewhere = Journal(path)
-            await read(bank.run(path, **options))
-            waiting = await elsewhere.suspended(ORDER)
-            assert waiting is not None
-            with pytest.raises(DecisionError, match="requires 2 people"):
-                await elsewhere.decide(ORDER, Decision.on(waiting.calls[0], True))
-            await elsewhere.decide(ORDER, Decision.on(waiting.calls[0], True, by="ann"))
-            with pytest.raises(AlreadyDecided):
-                await elsewhere.decide(ORDER, Decision.on(waiting.calls[0], True, by="ann"))
-
-            async def second(event: ApprovalRequested) -> None:
-                assert refunds == []
-                await elsewhere.decide(ORDER, Decision.on(event, True, by="bob"))
-
-            events = await read_deciding(run := bank.run(path, approve=nobody_here, **options), second)
-            assert (name, run.outcome, refunds) == (name, "answered", ["x"])
-            assert resolved(events) == [(True, ("ann", "bob"))]
+        path, rule = folder / "runs.db", _Slow()
+        bank, refunds = bank_of(chat(calls=[REFUND]), ANSWER)
+        await read(run := bank.run(path))
+        assert run.suspended is not None
+        decision = Decision.on(run.suspended.calls[0], True, arguments={"to": "ada"})
+        await Journal(path).decide(ORDER, decision)
+        async with bank.run(path, capabilities=[rule]) as again:
+            async for event in again:
+                if isinstance(event, StepStart) and not refunds:
+                    await rule.judging.wait()
+                elif isinstance(event, ApprovalRequested):
+                    rule.shown.set()
+        assert (again.outcome, refunds, caplog.messages) == ("answered", ["ada"], [])
 
     on_both(case, tmp_path)
 
@@ -235,32 +190,6 @@ def test_a_decision_that_fits_no_waiting_call_fails_in_words(tmp_path: Path) -> 
     on_both(case, tmp_path)
 
 
-def test_a_run_at_rest_leaves_a_decision_to_the_next_visit_unless_it_is_read_on(tmp_path: Path) -> None:
-    """Else the call would begin, and be cut off as the block is left."""
-
-    async def case(folder: Path) -> None:
-        for reads_on in (True, False):
-            path = folder / f"{reads_on}.db"
-            bank, refunds = bank_of(chat(calls=[REFUND]), ANSWER)
-            journal, store = Journal(path), _Heard(path)
-            async with bank.run(store) as run:
-                async for _ in run:
-                    pass
-                assert run.suspended is not None
-                await journal.decide(ORDER, Decision.on(run.suspended.calls[0], True))
-                with anyio.fail_after(5):
-                    await store.has_read.wait()
-                assert refunds == []
-                if reads_on:
-                    async for _ in run:
-                        pass
-            assert (run.outcome, refunds) == (("answered", ["x"]) if reads_on else ("suspended", []))
-            await read(run := bank.run(journal))
-            assert (run.outcome, refunds) == ("answered", ["x"])
-
-    on_both(case, tmp_path)
-
-
 def test_an_id_that_recurs_is_decided_by_the_ticket_alone(tmp_path: Path) -> None:
     async def case(folder: Path) -> None:
         bank, refunds = bank_of(chat(calls=[REFUND]), chat(calls=[REFUND]), ANSWER)
@@ -283,86 +212,6 @@ def test_an_id_that_recurs_is_decided_by_the_ticket_alone(tmp_path: Path) -> Non
         await journal.decide(new, Decision.on(new.calls[0], False, by="ann"))
         await read(run := bank.run(journal))
         assert (run.outcome, refunds, len(bank.asked)) == ("answered", ["x"], 3)
-
-    on_both(case, tmp_path)
-
-
-def test_a_decision_that_comes_too_late_is_ignored_and_logged_without_values(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def case(folder: Path) -> None:
-        bank, refunds = bank_of(chat(calls=[REFUND]), ANSWER)
-        elsewhere = Journal(folder / "runs.db")
-
-        async def decide_and_cancel(event: ApprovalRequested) -> None:
-            await is_asked.wait()  # so that nothing is on record then
-            await elsewhere.decide(run.trajectory.run_id, Decision.on(event, True, by="ann"))
-            await store.has_read.wait()
-            assert run.cancel(event)
-
-        async def decide_twice(event: ApprovalRequested) -> None:
-            await elsewhere.decide(run.trajectory.run_id, Decision.on(event, False, by="ann"))
-            await store.has_read.wait()
-            run.approve(event, by="bob")
-
-        async def ask_nobody(request: ApprovalRequested) -> None:
-            is_asked.set()
-            await anyio.sleep_forever()
-
-        for decide, warned in ((decide_and_cancel, 1), (decide_twice, 0)):
-            caplog.clear()
-            bank.asked.clear()
-            store, is_asked = _Heard(folder / "runs.db"), anyio.Event()
-            run = bank.run(store, run_id=f"{ORDER}{warned}", approve=ask_nobody)
-            with caplog.at_level(logging.WARNING, "streamtools"):
-                events = await read_deciding(run, decide)
-            assert (run.outcome, refunds) == ("answered", [])
-            assert resolved(events) == [(False, ("ann",))] * (1 - warned)
-            words = [one.getMessage() for one in caplog.records]
-            assert words == ["run order-71: a decision from elsewhere, of step 0, is about no call that waits"] * warned
-
-    on_both(case, tmp_path)
-
-
-def test_a_message_waits_for_the_decision_and_decides_nothing(tmp_path: Path) -> None:
-    async def case(folder: Path) -> None:
-        bank, refunds = bank_of(chat(calls=[REFUND]), ANSWER)
-        elsewhere = Journal(folder / "runs.db")
-
-        async def decide(event: ApprovalRequested) -> None:
-            run.say("Hurry.", when="now")
-            await elsewhere.decide(ORDER, Decision.on(event, True))
-
-        run = bank.run(folder / "runs.db", approve=nobody_here)
-        await read_deciding(run, decide)
-        assert (run.outcome, refunds) == ("answered", ["x"])
-        assert bank.asked[1][-1] == {"role": "user", "content": "Hurry."}
-
-    on_both(case, tmp_path)
-
-
-def test_a_decision_is_about_the_attempt_that_counts(tmp_path: Path) -> None:
-    async def case(folder: Path) -> None:
-        whole, refunds = chat(calls=[REFUND]), list[str]()
-        bank = Bank([*whole[:-2], ConnectionResetError()], whole, ANSWER)
-
-        @tool(effect="idempotent", needs_approval=True)
-        async def refund(to: str) -> str:
-            """Pay back."""
-            refunds.append(to)
-            return "paid back"
-
-        bank.tools = [refund]
-        elsewhere = Journal(folder / "runs.db")
-
-        async def decide(event: ApprovalRequested) -> None:
-            if len(bank.asked) == 2:
-                await elsewhere.decide(ORDER, Decision.on(event, True))
-
-        retry = Retry(backoff=0, attempts=2, after_output=True)
-        events = await read_deciding(run := bank.run(elsewhere, approve=nobody_here, retry=retry), decide)
-        assert (run.outcome, refunds, len(bank.asked)) == ("answered", ["x"], 3)
-        assert resolved(events) == [(True, ())]
 
     on_both(case, tmp_path)
 

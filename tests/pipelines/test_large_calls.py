@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
 import pytest
-from alone import run_alone
 from decisions import decisions_on
+from profiles import every
 from streams import anthropic, chat, stream
 
 from streamtools import (
@@ -25,12 +25,11 @@ from streamtools import (
     Tool,
     pipeline,
     resume,
-    tool,
 )
 from streamtools.dispatch import MemoryStore
-from streamtools.errors import DeadlineExceeded, LimitExceeded
+from streamtools.errors import LimitExceeded
 from streamtools.events import ToolCallEnd
-from streamtools.tools import TakesLong
+from streamtools.observers import Observer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
@@ -64,11 +63,7 @@ async def run(body: Sequence[bytes], tools: Sequence[Any], **options: Any) -> tu
     return seen, [event for event in seen if isinstance(event, Observation)]
 
 
-@pytest.mark.parametrize(
-    ("text", "schema", "elsewhere"),
-    [(SMALL, None, False), (LARGE, None, True), (MUCH, DEAR, True)],
-    ids=["small", "large", "much work"],
-)
+@every(("text", "schema", "elsewhere"), [(SMALL, None, False), (LARGE, None, True), (MUCH, DEAR, True)])
 async def test_a_call_is_judged_outside_the_event_loop_if_that_takes_long(
     text: str, schema: dict[str, Any] | None, elsewhere: bool
 ) -> None:
@@ -76,46 +71,6 @@ async def test_a_call_is_judged_outside_the_event_loop_if_that_takes_long(
     _, (seen,) = await run(chat(calls=[("a", "take", text)]), [take])
     assert seen.outcome == "ok"
     assert [thread != threading.get_ident() for thread in threads] == [elsewhere]
-
-
-async def test_a_typed_call_is_judged_outside_the_event_loop_if_it_is_large() -> None:
-    threads: list[int] = []
-
-    class Text(str):
-        @classmethod
-        def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-            from pydantic_core import core_schema
-
-            def note(value: str) -> str:
-                threads.append(threading.get_ident())
-                return value
-
-            return core_schema.no_info_after_validator_function(note, core_schema.str_schema())
-
-    @tool(effect="pure")
-    async def take(text: Text) -> str:
-        """Take a text."""
-        return "taken"
-
-    await run(chat(calls=[("a", "take", LARGE), ("b", "take", SMALL)]), [take])
-    assert [thread != threading.get_ident() for thread in threads] == [True, False]
-
-
-async def test_a_tool_that_runs_alone_is_judged_outside_the_event_loop_if_its_call_is_large() -> None:
-    take, threads = threads_of()
-    seen = await run_alone(take, LARGE)
-    assert seen.outcome == "ok"
-    assert threads[0] != threading.get_ident()
-
-
-async def test_who_asks_for_a_quick_verdict_is_told_that_it_takes_long() -> None:
-    take, _ = threads_of(DEAR)
-    with pytest.raises(TakesLong):
-        take.validate(json.loads(MUCH), quick=True)
-    with pytest.raises(TakesLong):
-        take.validate({"text": ["x" * 50_000]}, quick=True)
-    assert take.validate({"text": [1]}, quick=True).by_name == {"text": [1]}
-    assert take.validate(json.loads(MUCH)).by_name == json.loads(MUCH)
 
 
 CALLS = [
@@ -127,8 +82,7 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("body", [chat, anthropic], ids=["chat", "anthropic"])
-@pytest.mark.parametrize("joined", [False, True], ids=["an event an item", "all at once"])
+@every("body, joined", [(chat, False), (anthropic, True)])
 async def test_the_events_come_in_the_order_of_the_stream(body: Any, joined: bool) -> None:
     take, _ = threads_of(DEAR)
     chunks = body(text=["one ", "two"], calls=CALLS)
@@ -161,23 +115,6 @@ async def test_text_behind_a_large_call_does_not_overtake_it() -> None:
     seen, _ = await run([b"".join(body)], [take])
     kinds = [type(event) for event in seen if isinstance(event, (ToolCallEnd, TextDelta, StreamEnd))]
     assert kinds == [ToolCallEnd, TextDelta, StreamEnd]
-
-
-async def test_transforms_see_the_same_events_in_the_same_order() -> None:
-    take, _ = threads_of()
-    passed: list[str] = []
-
-    async def note(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
-        async for event in events:
-            passed.append(type(event).__name__)
-            yield event
-
-    _, seen = await run(chat(calls=[("a", "take", LARGE), ("b", "take", SMALL)]), [take], transforms=[note])
-    assert [one.outcome for one in seen] == ["ok", "ok"]
-    assert [name for name in passed if name in ("ToolCallEnd", "ToolCallValidated", "StreamEnd")] == [
-        *["ToolCallEnd", "ToolCallValidated"] * 2,
-        "StreamEnd",
-    ]
 
 
 class Waiting:
@@ -214,48 +151,17 @@ async def test_judging_counts_for_the_calls_timeout() -> None:
     assert "could not be checked within the call's timeout of 0.01 s" in seen.model_content
 
 
-async def test_a_step_that_is_out_of_time_does_not_wait_for_the_verdict() -> None:
-    validator = Waiting()
-    seen: list[Event] = []
-    try:
-        with anyio.fail_after(30), pytest.raises(DeadlineExceeded):
-            body = chat(calls=[("a", "take", LARGE), ("b", "take", SMALL)])
-            limits = Limits(step_timeout=0.05)
-            async with pipeline(stream(body), tools=[waiting_tool(validator)], limits=limits) as events:
-                async for event in events:
-                    seen.append(event)
-    finally:
-        validator.let.set()
-    outcomes = {one.call_id: one.outcome for one in events.turn.observations}
-    assert outcomes["a"] == "invalid"
-    assert "ok" not in outcomes.values()
-
-
-async def test_a_block_that_is_left_meanwhile_ends_at_once() -> None:
-    validator = Waiting()
-    try:
-        with anyio.fail_after(30):
-            async with pipeline(stream(chat(calls=[("a", "take", LARGE)])), tools=[waiting_tool(validator)]) as events:
-                await anyio.to_thread.run_sync(validator.begun.wait)
-    finally:
-        validator.let.set()
-    assert not any(one.outcome == "ok" for one in events.turn.observations)
-
-
 async def test_what_came_behind_a_large_call_is_in_the_turn_of_a_block_that_is_left() -> None:
     validator = Waiting()
     body = anthropic(calls=[("a", "take", LARGE)], stop=None)
     body += [chunk.replace(b'"index":0', b'"index":1') for chunk in anthropic(text=["after"])[1:]]
     branch: list[Event] = []
 
-    class Ends:
+    class Ends(Observer):
         event_types = frozenset({StreamEnd})
 
         def on_event(self, event: Event) -> None:
             branch.append(event)
-
-        def around_tool(self, call_id: str) -> None:
-            return None
 
     try:
         with anyio.fail_after(30):
@@ -283,22 +189,6 @@ async def test_a_limit_that_is_exceeded_behind_a_large_call_ends_the_stream() ->
     assert {one.call_id: one.outcome for one in events.turn.observations}["a"] != "ok"
 
 
-async def test_a_call_with_more_objects_than_may_be_is_refused() -> None:
-    limits = Limits(max_argument_containers=10)
-    for count, outcome in ((9, "ok"), (10, "invalid")):
-        text = json.dumps({"text": [[]] * (count - 1), "more": '[]{}"[' * 50})
-        _, (seen,) = await run(chat(calls=[("a", "take", text)]), [take_anything()], limits=limits)
-        assert seen.outcome == outcome, count
-    assert "max_argument_containers=10" in seen.model_content
-
-
-def take_anything() -> Tool[..., Any]:
-    def take(arguments: dict[str, Any]) -> str:
-        return "taken"
-
-    return Tool.from_schema(take, {"type": "object"}, name="take", description="", pass_as="mapping")
-
-
 async def test_a_large_call_that_waits_for_an_approval_is_judged_again_when_it_goes_on() -> None:
     threads: list[int] = []
 
@@ -321,9 +211,7 @@ async def test_a_large_call_that_waits_for_an_approval_is_judged_again_when_it_g
         state = events.suspended.to_text(key, max_bytes=len(LARGE) * 3)
         suspended = Suspended.from_text(state, key, max_bytes=len(state))
         given = decisions_on(suspended, {"a": True})
-        async with resume(suspended, tools=[made], decisions=given, store=MemoryStore()) as again:
-            async for _ in again:
-                pass
-    assert [one.outcome for one in again.turn.observations] == ["ok"]
+        turn = await resume(suspended, tools=[made], decisions=given, store=MemoryStore())
+    assert [one.outcome for one in turn.observations] == ["ok"]
     assert len(threads) == 2
     assert threading.get_ident() not in threads

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from streams import chat, stream
+from profiles import every
+from streams import chat, pass_on, stream
 
-from streamtools import Trajectory, parse, pipeline, tool
-from streamtools.history import convert
+from streamtools import parse, pipeline, tool
+from streamtools.history import convert, lint, repair
 from streamtools.stages import DEFAULT, StageList, text_calls
 
 
@@ -19,12 +19,7 @@ async def f() -> str:
     return "done"
 
 
-async def pass_on(events: Any) -> Any:
-    async for event in events:
-        yield event
-
-
-@pytest.mark.parametrize(
+@every(
     ("options", "hint"),
     [
         ({"tools": {"f": f}}, "pass its values"),
@@ -35,7 +30,6 @@ async def pass_on(events: Any) -> Any:
         ({"limits": {"max_tool_calls": 1}}, r"streamtools.Limits\(...\)"),
         ({"trajectory": "run"}, r"streamtools.Trajectory\(\)"),
     ],
-    ids=["mapping", "names", "one tool", "stages", "one transform", "limits", "trajectory"],
 )
 def test_an_option_of_the_wrong_kind_is_refused_with_what_to_pass(options: dict[str, Any], hint: str) -> None:
     with pytest.raises(TypeError, match=hint):
@@ -53,22 +47,6 @@ def test_a_stage_that_makes_calls_cannot_stand_behind_the_one_that_joins_them() 
             make()
     both = DEFAULT.insert_before("accumulate", text_calls("hermes")).insert_before("accumulate", text_calls("json"))
     assert list(both)[:3] == ["text_calls", "text_calls", "accumulate"]
-
-
-def test_the_name_of_a_users_own_stage_says_nothing_about_its_place() -> None:
-    class text_calls:
-        def feed(self, event: Any) -> Any:
-            return [event]
-
-        def finish(self) -> Any:
-            return []
-
-    assert list(DEFAULT.append(text_calls))[-1] == "text_calls"
-
-
-def test_a_run_is_named_by_a_text() -> None:
-    with pytest.raises(TypeError, match="run_id is a text, not int"):
-        Trajectory(run_id=7)  # type: ignore[arg-type]
 
 
 # -- stages and transforms that give back something else ------------------------------------------------------------
@@ -91,7 +69,7 @@ async def _awaitable() -> None:
     raise AssertionError("nobody awaits it")
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "last", "said"),
     [
         (None, (), r"Feeds\.feed\(\) returned NoneType; .* returns a list of events"),
@@ -114,21 +92,6 @@ def test_an_async_stage_is_told_that_stages_are_not() -> None:
     pending.close()
 
 
-def test_a_type_error_inside_a_stage_stays_its_own() -> None:
-    def fails() -> Iterator[Any]:
-        yield len(3)  # type: ignore[arg-type]
-
-    with pytest.raises(TypeError, match="has no len"):
-        parse(chat(["Hi"]), stages=DEFAULT.append(Feeds(fails())))
-    with pytest.raises(TypeError, match="has no len"):
-        parse(chat(["Hi"]), stages=DEFAULT.append(Feeds(..., fails())))
-
-
-def test_a_factory_that_makes_no_stage_is_named() -> None:
-    with pytest.raises(TypeError, match=r"'object' was made as object, which has no feed\(\) and no finish\(\)"):
-        parse(chat(["Hi"]), stages=DEFAULT.append(object))
-
-
 async def _transforms_nothing(events: Any) -> Any:
     return None
 
@@ -143,7 +106,7 @@ async def _yields_none(events: Any) -> Any:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
+@every(
     ("transform", "said"),
     [
         (_transforms_nothing, "_transforms_nothing returned coroutine; a transform is an async generator function"),
@@ -159,7 +122,7 @@ async def test_a_transform_that_gives_no_events_is_named_with_what_it_must_give(
 # -- wires ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every(
     ("wire", "said"),
     [
         ("anthropic", "write 'anthropic.messages'; known: "),
@@ -176,14 +139,11 @@ def test_an_unknown_wire_is_refused_everywhere_as_a_value_with_the_names_that_ma
         lambda: parse(chat(["Hi"]), wire=wire),
         lambda: pipeline(chat(["Hi"]), wire=wire),
         lambda: parse(chat(["Hi"])).messages(wire),
+        lambda: lint(history, wire),
+        lambda: repair(history, wire),
         lambda: convert(history, wire, "anthropic.messages"),
         lambda: convert(history, "anthropic.messages", wire),
         lambda: f.to(wire),
     ):
         with pytest.raises(ValueError, match=said):
             call()
-
-
-def test_a_wire_is_no_list_of_wires() -> None:
-    with pytest.raises(TypeError, match=r"a wire is a streamtools\.wires\.Wire or the name of one, not list"):
-        parse(chat(["Hi"]), wire=["anthropic.messages"])  # type: ignore[arg-type]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from every_wire import framed, said
-from streams import chat, hanging, stream
+from streams import Model, chat, hanging
 
 from streamtools import ApprovalRequested, Limits, Observation, Suspended, Trajectory, agent_loop, tool
 from streamtools.content import Media, Text, ToolResult
@@ -21,8 +20,7 @@ from streamtools.errors import ToolError
 from streamtools.events import StepStart, StreamWarning
 from streamtools.exports import export_all
 from streamtools.history import lint
-from streamtools.modes import JSONObjectAdapter
-from streamtools.pipelines.offloads import Offloading
+from streamtools.policy import Offloading
 from streamtools.provenance import only_from_user, untrusted
 from streamtools.record import record, replay
 from streamtools.wires import WIRES, find
@@ -55,20 +53,6 @@ async def fetch(what: str) -> Any:
     if what == "picture":
         return ToolResult(blocks=[PAGE, Media(kind="image", mime_type="image/png", data="aGk="), "and more"], value=7)
     return PAGE if what == "page" else "short"
-
-
-class Model:
-    """Answers by functions of what it was asked, one after the other."""
-
-    def __init__(self, *answers: Any) -> None:
-        self.answers = answers
-        self.asked: list[list[Any]] = []
-
-    async def __call__(self, messages: list[Any], tools: Any) -> AsyncIterator[Any]:
-        await anyio.lowlevel.checkpoint()
-        self.asked.append(messages)
-        answer = self.answers[len(self.asked) - 1]
-        return stream(answer(str(messages)) if callable(answer) else answer)
 
 
 def calling(name: str, arguments: str) -> list[bytes]:
@@ -250,19 +234,7 @@ def test_a_run_keeps_no_more_than_it_may_and_finds_its_files_when_it_is_resumed(
         assert run.turns[1].observations[0].value.startswith(PAGE[9_000:9_010])
         assert (run.outcome, "line 1000" in str(run.messages)) == ("answered", False)
 
-    async def in_a_mode() -> None:
-        call = chat(['{"tool":"fetch","arguments":{"what":"page"}}'], finish="stop")
-        model = Model(call, chat(['{"answer":"4"}'], finish="stop"))
-        async with agent_loop(
-            model, ASKED, tools=[fetch], wire=CHAT, mode=JSONObjectAdapter(), offload_above=1_000
-        ) as run:
-            await run.finish()
-        assert run.outcome == "answered"
-        assert NOTE.search(str(run.messages)) is not None
-        assert "read_result" in str(model.asked[0])
-        assert "line 1000" not in str(run.messages)
-
-    for case in (bounded, resumed, journaled, in_a_mode):
+    for case in (bounded, resumed, journaled):
         on_both(case)
 
     @tool

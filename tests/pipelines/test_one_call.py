@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
-from typing import Any
 
 import anyio
 import pytest
+from profiles import every
 from streams import anthropic, chat, hanging, stream
 
 from streamtools import Pipeline, agent_loop, pipeline, tool
-from streamtools.errors import TruncatedStream
 
 pytestmark = pytest.mark.anyio
 
@@ -30,11 +29,6 @@ async def test_a_pipeline_is_finished_in_one_call() -> None:
     assert (turn.text, [seen.value for seen in turn.observations]) == ("Hi", [4])
 
 
-async def test_a_pipeline_is_awaited() -> None:
-    turn = await pipeline(stream(CALLS), tools=[double])
-    assert [seen.value for seen in turn.observations] == [4]
-
-
 async def test_finish_reads_the_rest_inside_a_block() -> None:
     async with pipeline(stream(CALLS), tools=[double]) as events:
         await events.__anext__()
@@ -43,31 +37,11 @@ async def test_finish_reads_the_rest_inside_a_block() -> None:
     assert turn == events.turn
 
 
-async def test_finish_raises_the_streams_error() -> None:
-    block = pipeline(stream(CALLS[:2]), tools=[double])
-    with pytest.raises(TruncatedStream):
-        await block.finish()
-    assert block.turn.text == "Hi"
-
-
 async def test_a_pipeline_is_awaited_once() -> None:
     block = pipeline(stream(CALLS), tools=[double])
     await block
     with pytest.raises(TypeError, match="the pipeline's block was left"):
         await block
-
-
-async def test_finish_leaves_calls_that_wait_for_an_approval_suspended() -> None:
-    @tool(needs_approval=True)
-    def pay(amount: int) -> str:
-        """Pays an amount."""
-        return f"paid {amount}"
-
-    block = pipeline(stream(chat(calls=[("c1", "pay", '{"amount": 3}')])), tools=[pay])
-    turn = await block
-    assert [seen.outcome for seen in turn.observations] == ["skipped"]
-    assert block.suspended is not None
-    assert [call.tool_name for call in block.suspended.calls] == ["pay"]
 
 
 async def test_a_loop_is_awaited_without_a_block() -> None:
@@ -79,14 +53,6 @@ async def test_a_loop_is_awaited_without_a_block() -> None:
     assert [message["role"] for message in run.messages] == ["assistant", "tool", "assistant"]
     with pytest.raises(TypeError, match="iterated inside its block"):
         await run
-
-
-async def test_a_loop_whose_request_fails_raises_it_where_it_is_awaited() -> None:
-    def ask(*_: Any) -> Any:
-        raise KeyError("no key")
-
-    with pytest.raises(KeyError, match="no key"):
-        await agent_loop(ask, [], wire="openai.chat_completions")
 
 
 async def test_a_block_that_nobody_read_says_what_was_not_run() -> None:
@@ -101,7 +67,7 @@ async def wait_in(block: Pipeline) -> None:
         await anyio.wait_all_tasks_blocked()
 
 
-@pytest.mark.parametrize("leave", ["read", "closed", "branched", "raised"])
+@every("leave", ["read", "closed", "branched", "raised"])
 async def test_a_block_that_was_read_or_given_up_says_nothing(leave: str) -> None:
     with warnings.catch_warnings(), suppress(KeyError):
         warnings.simplefilter("error")

@@ -8,7 +8,6 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import httpx
-import orjson
 import pytest
 from every_wire import framed, payloads_of, said
 from profiles import FULL
@@ -225,31 +224,6 @@ async def a_journaled_run_has_the_response_that_was_resumed(tmp_path: Path) -> N
         again, _, repeated = await run_of(provider, Retry(backoff=0, resume=provider.resume), **options)
         assert (again.messages, again.outcome, repeated) == (run.messages, "answered", [])
         assert provider.asked == 2
-
-
-@PROMISES.add
-async def the_rest_of_a_run_without_an_event_loop_is_asked_for_in_a_thread(_: Path) -> None:
-    provider = Provider(RESPONSES, [])
-    parts = framed(RESPONSES, provider.begun)
-
-    def ask(messages: Any, tools: Any) -> Any:
-        def broken() -> Any:
-            yield from parts[:5]
-            raise ConnectionResetError
-
-        return broken()
-
-    def resume(point: ResumePoint) -> Any:
-        return [part for part in parts if orjson.loads(part[6:])["sequence_number"] > point.after]
-
-    def blocking() -> str:
-        run = agent_loop(ask, [{"role": "user", "content": "Hi"}], wire=RESPONSES,
-                         retry=Retry(backoff=0, resume=resume))  # fmt: skip
-        with run.sync() as events:
-            return events.finish().text
-
-    with anyio.fail_after(20):
-        assert await anyio.to_thread.run_sync(blocking) == "Héllo"
 
 
 async def test_every_promise_about_resumed_attempts_holds(tmp_path: Path) -> None:

@@ -34,18 +34,14 @@ from streamtools import (
 )
 from streamtools.dispatch import MemoryStore
 from streamtools.errors import DeadlineExceeded, LimitExceeded
-from streamtools.events import (
-    AttemptBegan,
-    AttemptCommitted,
-    AttemptDiscarded,
-    RequestFailed,
-    StepEnd,
-    TextEnd,
-)
+from streamtools.events import AttemptBegan, AttemptCommitted, AttemptDiscarded, RequestFailed, StepEnd, TextEnd
 from streamtools.history import lint
 from streamtools.integrations.asgi import encode_event
+from streamtools.observers import Observer
+from streamtools.parts import Failure
 from streamtools.privacy import Privacy, redact_secrets
 from streamtools.record import record, replay
+from streamtools.seams import Again, Sight
 from streamtools.telemetry import Metrics, Tracing
 from streamtools.view import draw
 
@@ -217,12 +213,15 @@ async def a_retry_that_could_do_something_twice_is_refused_in_words(_: Path) -> 
         agent_loop(Ask(), ASKED, tools=[pay], wire=CHAT, retry=ANYWHERE, start="early")
     with pytest.raises(TypeError, match="functions that make the request, not list"):
         pipeline(ANSWER, wire=CHAT, retry=AT_ONCE)
-    with pytest.raises(TypeError, match=r"streamtools.Retry\(...\), not int"):
-        agent_loop(Ask(), ASKED, wire=CHAT, retry=3)  # type: ignore[arg-type]
+    for retry in (3, Retry):
+        with pytest.raises(TypeError, match=rf"streamtools.Retry\(...\), not {type(retry).__name__}"):
+            agent_loop(Ask(), ASKED, wire=CHAT, retry=retry)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="functions that make the request"):
         agent_loop(Ask(), ASKED, wire=CHAT, fallback=["gpt"])  # type: ignore[list-item]
     with pytest.raises(TypeError, match=r"write fallback=\[\.\.\.\]"):
         agent_loop(Ask(), ASKED, wire=CHAT, fallback=Ask())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"write fallback=\[\.\.\.\]"):
+        pipeline(Ask(), wire=CHAT, fallback=Ask())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"Retry\(when=429\): must be a function of the error"):
         Retry(when=429)  # type: ignore[arg-type]
     agent_loop(Ask(), ASKED, tools=[pay], wire=CHAT, retry=AT_ONCE, start="early")
@@ -249,6 +248,52 @@ async def one_stream_is_asked_for_again_as_well(_: Path) -> None:
             return run.finish().text
 
     assert await anyio.to_thread.run_sync(blocking) == "Done."
+
+
+class AnotherModel:
+    """Asks again twice when the provider is busy; after that, another model, once."""
+
+    after_output = True
+
+    def __init__(self, ask: Any) -> None:
+        self.ask = ask
+        self.seen: list[tuple[Any, ...]] = []
+
+    def broke(self, failure: Failure, sight: Sight) -> Again | None:
+        self.seen.append(
+            (failure.code or failure.outcome, sight.attempt, sight.fallback, sight.asked, sight.has_output)
+        )
+        if failure.may_pass and sight.asked <= 2 and sight.fallback == 0:
+            return Again(failure.retry_after or 0.0)
+        return Again(request=self.ask) if sight.fallback == 0 else None
+
+
+@PROMISES.add
+async def a_policy_of_ones_own_decides_what_follows_a_failure(_: Path) -> None:
+    busy = [in_band("overloaded_error"), CUT, RefusedError(429, retry_after="0")]
+    asked = [("overloaded", 1, 0, 1, False), ("connection_lost", 2, 0, 2, True), ("rate_limited", 3, 0, 3, False)]
+    policy = AnotherModel(Ask(ANSWER))
+    events = pipeline(Ask(*busy), wire=CHAT, capabilities=[policy])
+    assert ((await events).text, policy.seen) == ("Done.", asked)
+
+    policy = AnotherModel(Ask(ConnectionResetError()))
+    run = agent_loop(Ask(*busy), ASKED, wire=CHAT, capabilities=[policy])
+    with pytest.raises(ConnectionResetError):
+        await run
+    assert (run.outcome, policy.seen) == ("error", [*asked, ("connection_lost", 4, 1, 1, False)])
+
+    def blocking() -> str:
+        with agent_loop(Ask(*busy), ASKED, wire=CHAT, capabilities=[AnotherModel(lambda: ANSWER)]).sync() as run:
+            return run.finish().text
+
+    assert await anyio.to_thread.run_sync(blocking) == "Done."
+    for answer, note in ((Again(fallback=1), "there are 0"), (Again(request="x"), "a function"), ("again", "str")):  # type: ignore[arg-type]
+        policy.broke = lambda failure, sight, answer=answer: answer  # type: ignore[method-assign]
+        with pytest.raises(ConnectionResetError) as caught:
+            await pipeline(Ask(ConnectionResetError()), wire=CHAT, capabilities=[policy])
+        assert note in caught.value.__notes__[0]
+    with pytest.raises(TypeError, match="retry= and AnotherModel are two"):
+        agent_loop(Ask(), ASKED, wire=CHAT, retry=AT_ONCE, capabilities=[policy])
 
 
 @PROMISES.add
@@ -441,14 +486,9 @@ async def recordings_spans_metrics_pages_and_frames_know_the_attempts(tmp_path: 
 
     shown: list[Event] = []
 
-    class Watching:
-        event_types = None
-
+    class Watching(Observer):
         def on_event(self, event: Event) -> None:
             shown.append(event)
-
-        def around_tool(self, call_id: str) -> None:
-            return None
 
     for privacy in (None, Privacy(redact=redact_secrets())):
         shown.clear()
@@ -529,14 +569,9 @@ async def a_run_that_goes_on_from_its_journal_has_the_attempt_that_counted_and_p
 async def a_policy_sees_texts_anew_in_each_attempt_and_leaves_our_words(_: Path) -> None:
     shown: list[Event] = []
 
-    class Watching:
-        event_types = None
-
+    class Watching(Observer):
         def on_event(self, event: Event) -> None:
             shown.append(event)
-
-        def around_tool(self, call_id: str) -> None:
-            return None
 
     policy = Privacy(redact=lambda text: text.upper())
     run = Trajectory(observers=[Watching()], default_observers=False, privacy=policy)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from contextlib import closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from profiles import FULL
 from streams import chat
 from test_journal import ANSWER, TWO_STEPS, Bank, on_both, outcomes, pay_of, read
 
-from streamtools import Limits, Trajectory, tool
+from streamtools import Limits, tool
 from streamtools.content import AnsweredLater
 from streamtools.dispatch import SqliteStore
-from streamtools.dispatch.journal import Journal
+from streamtools.durable.journal import Journal
 from streamtools.errors import JournalError
 from streamtools.events import AnswerRequested, ApprovalRequested, Observation, StepStart, StreamEnd, ToolStarted
 from streamtools.provenance import Untrusted, untrusted
@@ -53,7 +54,7 @@ def test_a_run_that_is_left_or_fails_where_it_begins_leaves_nothing_behind(tmp_p
             store = Failing(folder / "failing.db")
             store.at, store.then = 2, broken  # the look into the inbox
             run = Bank().run(store)
-            with pytest.raises(sqlite3.OperationalError):
+            with pytest.raises(JournalError, match="its inbox could not be read"):
                 await read(run)
             assert run.outcome == "error"
             with anyio.CancelScope() as scope:
@@ -63,38 +64,6 @@ def test_a_run_that_is_left_or_fails_where_it_begins_leaves_nothing_behind(tmp_p
             run = Bank(ANSWER).run(Journal(store, wait=0))  # the lease was given back
             await read(run)
             assert run.outcome == "answered"
-
-    on_both(case, tmp_path)
-
-
-def test_what_is_no_unicode_is_kept_and_a_response_that_cannot_be_kept_ends_the_run(tmp_path: Path) -> None:
-    payloads = [json.loads(line[6:]) for line in chat(["A"], [*pay_of("x"), ("o", "odd", "{}")])[:-1]]
-    payloads[0]["number"], payloads[1]["choices"][0]["delta"]["content"] = (1 << 80) + 1, "\ud83d"
-
-    @tool(effect="pure")
-    async def odd() -> str:
-        """Return half a surrogate pair."""
-        return "b\ud83d"
-
-    async def case(folder: Path) -> None:
-        with anyio.fail_after(10):
-            bank = Bank(payloads, [ConnectionResetError()], ANSWER)
-            bank.tools.append(odd)
-            with pytest.raises(ConnectionResetError):
-                await read(bank.run(folder / "halves.db"))
-            run = bank.run(folder / "halves.db")
-            await read(run)
-            assert (run.outcome, bank.paid, outcomes(run)) == ("answered", ["x"], [["ok", "ok"], []])
-            assert bank.asked[-1] == bank.asked[-2]
-
-            bank, store = Bank(*TWO_STEPS, ANSWER), SqliteStore(folder / "closed.db")
-            run = bank.run(store)
-            with pytest.raises(JournalError, match="the response of step 0 could not be stored"):
-                async with run:
-                    async for event in run:
-                        if isinstance(event, StepStart):
-                            store.close()
-            assert (run.outcome, bank.paid, outcomes(run)) == ("error", [], [["failed", "ok"]])
 
     on_both(case, tmp_path)
 
@@ -122,33 +91,6 @@ def test_a_journal_that_is_gone_masks_no_error_and_interrupts_nothing(tmp_path: 
                         await looked.wait()  # into the inbox
                         goes_on.set()
         assert (run.outcome, run.turn.text, bank.paid) == ("error", "All paid.", ["x", "y"])
-
-    on_both(case, tmp_path)
-
-
-def test_a_trajectory_is_left_by_the_journal_of_its_run(tmp_path: Path) -> None:
-    async def case(folder: Path) -> None:
-        bank, known = Bank(*TWO_STEPS, ANSWER), Trajectory(run_id="order-7", default_observers=False)
-        for _ in range(2):
-            run = bank.run(folder / "runs.db", run_id=None, trajectory=known)
-            await read(run)
-            assert (run.outcome, known.observers, len(bank.asked)) == ("answered", (), 3)
-
-    on_both(case, tmp_path)
-
-
-def test_what_is_refused_is_not_said_and_what_is_said_is_as_long_as_elsewhere(tmp_path: Path) -> None:
-    async def case(folder: Path) -> None:
-        bank = Bank(*TWO_STEPS, ANSWER)
-        async with bank.run(folder / "runs.db") as run:
-            async for event in run:
-                if isinstance(event, StepStart) and event.step == 0:
-                    for message, error in (("half \ud83d", TypeError), ("x" * (1 << 20), ValueError)):
-                        with pytest.raises(error, match="what is put into a run"):
-                            run.say(message)
-                    assert run.unread == ()
-                    run.say("x" * 1_000_000)
-        assert [len(asked) for asked in bank.asked] == [1, 5, 7]
 
     on_both(case, tmp_path)
 
@@ -293,23 +235,6 @@ def test_a_store_that_is_down_leaves_it_open_whether_a_call_has_run(tmp_path: Pa
     on_both(case, tmp_path)
 
 
-def test_a_program_that_runs_calls_by_hand_does_so_when_they_are_replayed(tmp_path: Path) -> None:
-    async def case(folder: Path) -> None:
-        bank = Bank(*TWO_STEPS, [ConnectionResetError()], ANSWER)
-        for ends_by in (pytest.raises(ConnectionResetError), nullcontext(), nullcontext()):
-            run, ended = bank.run(folder / "runs.db", start="manual"), []
-            with ends_by:
-                async with run:
-                    async for event in run:
-                        if isinstance(event, StreamEnd):
-                            ended += [await run.run_call(call) for call in run.turn.calls]
-            assert [one.tool_name for one in ended] == ["pay", "look", "pay"]
-            assert [one.model_content for one in ended] == ["paid x", "seen z", "paid y"]
-        assert (run.outcome, bank.paid) == ("answered", ["x", "y"])
-
-    on_both(case, tmp_path)
-
-
 def test_calls_that_a_stop_or_a_message_holds_back_do_not_run_after_a_crash(tmp_path: Path) -> None:
     async def case(folder: Path) -> None:
         for name in ("stop", "say", "stop from elsewhere", "say from elsewhere"):
@@ -340,22 +265,6 @@ def test_calls_that_a_stop_or_a_message_holds_back_do_not_run_after_a_crash(tmp_
                 assert (name, bank.paid, seen["pay"], seen["look"]) == (name, [], "skipped", "ok")
                 assert (run.outcome, seen["refund"]) == ("suspended" if "say" in name else "cancelled", "skipped")
             assert asks == (["refund"] * 2 if "say" in name else [])
-
-    on_both(case, tmp_path)
-
-
-def test_a_message_in_a_replayed_step_takes_nothing_from_it(tmp_path: Path) -> None:
-    async def case(folder: Path) -> None:
-        payloads = [json.loads(line[6:]) for line in TWO_STEPS[0][:-1]]
-        bank = Bank(payloads, ANSWER, chat(text=["Yes."], finish="stop"))
-        await read(bank.run(folder / "runs.db"))
-        async with bank.run(folder / "runs.db") as run:
-            async for event in run:
-                if isinstance(event, StepStart) and event.step == 0:
-                    run.say("Really?", when="now")
-        assert (run.outcome, outcomes(run)) == ("answered", [["ok", "ok"], [], []])
-        assert [turn.text for turn in run.turns] == ["First.", "All paid.", "Yes."]
-        assert run.messages[:-1] == bank.asked[2]
 
     on_both(case, tmp_path)
 
@@ -396,7 +305,7 @@ def test_bytes_that_no_journal_has_written_are_refused_in_words(tmp_path: Path) 
     ]  # fmt: skip
 
     async def case(folder: Path) -> None:
-        for number, (change, value) in enumerate(refused):
+        for number, (change, value) in enumerate(refused if FULL else refused[::4]):
             bank, path = Bank(TWO_STEPS[0], [ConnectionResetError()], ANSWER), folder / f"{number}.db"
             with pytest.raises(ConnectionResetError):
                 await read(bank.run(path))
@@ -415,7 +324,7 @@ def test_bytes_that_no_journal_has_written_are_refused_in_words(tmp_path: Path) 
             assert bank.paid == ["x"]
             journal.store.close()
 
-    on_both(case, tmp_path)
+    anyio.run(case, tmp_path)
 
 
 def test_ends_of_other_calls_than_those_of_their_response_are_refused(tmp_path: Path) -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
-from decisions import decisions_on
+from profiles import every, mostly_thorough
 from streams import chat, chat_chunk, sse, stream
 
 from streamtools import Usage, agent_loop, tool
-from streamtools.dispatch import MemoryStore
 
 CHAT = "openai.chat_completions"
 
@@ -23,12 +21,6 @@ CHAT = "openai.chat_completions"
 async def look(at: int) -> int:
     """Look."""
     return at
-
-
-@tool(needs_approval=True)
-async def pay(amount: int) -> int:
-    """Pay."""
-    return amount
 
 
 def counted(body: list[bytes], **counts: Any) -> list[bytes]:
@@ -63,49 +55,6 @@ async def test_the_counts_of_all_steps_are_summed_field_by_field() -> None:
     assert Usage(input_tokens=10, output_tokens=4, cached_input_tokens=0) in seen
 
 
-@pytest.mark.anyio
-async def test_a_step_without_counts_adds_nothing() -> None:
-    run = agent_loop(model(CALL, counted(ANSWER, prompt_tokens=20)), [], tools=[look], wire=CHAT)
-    await run
-    assert (run.usage, run.turns[0].usage) == (Usage(input_tokens=20), None)
-    run = agent_loop(model(ANSWER), [], wire=CHAT)
-    await run
-    assert run.usage == Usage()
-
-
-@pytest.mark.anyio
-async def test_a_resumed_step_asks_no_model_and_counts_nothing() -> None:
-    store = MemoryStore()
-    call = counted(chat(calls=[("c1", "pay", '{"amount": 1}')]), prompt_tokens=10)
-    async with agent_loop(model(call), [], tools=[pay], wire=CHAT, store=store) as run:
-        _ = [event async for event in run]
-    assert (run.outcome, run.usage) == ("suspended", Usage(input_tokens=10))
-    assert run.suspended is not None
-    later = agent_loop(
-        model(counted(ANSWER, prompt_tokens=30)),
-        run.messages,
-        tools=[pay],
-        wire=CHAT,
-        store=store,
-        suspended=run.suspended,
-        decisions=decisions_on(run.suspended, {"c1": True}),
-    )
-    assert (await later).text == "Seen."
-    assert (later.usage, [turn.usage for turn in later.turns]) == (
-        Usage(input_tokens=30),
-        [None, Usage(input_tokens=30)],
-    )
-
-
-def test_counts_are_added_by_field_and_to_nothing_else() -> None:
-    names = [one.name for one in fields(Usage)]
-    one, two = (Usage(**{name: n * k for k, name in enumerate(names, 1)}) for n in (1, 10))
-    assert one + two == Usage(**{name: 11 * k for k, name in enumerate(names, 1)})
-    assert one + Usage() == Usage() + one == one
-    with pytest.raises(TypeError):
-        one + 3  # type: ignore[operator]
-
-
 # -- the hint -------------------------------------------------------------------------------------------------------
 
 PROGRAM = """
@@ -125,13 +74,15 @@ anyio.run(main)
 """
 
 
-@pytest.mark.parametrize(
+@every(
     ("bodies", "told"),
-    [
-        ("of(b'gpt-5-mini', chat(['Hi'], finish='stop')), of(b'o3', chat(['Hi'], finish='stop'))", 1),
-        ("chat(['Hi'], finish='stop'), anthropic(['Hi'])", 0),
-    ],
-    ids=["its own models", "others"],
+    mostly_thorough(
+        [
+            ("of(b'gpt-5-mini', chat(['Hi'], finish='stop')), of(b'o3', chat(['Hi'], finish='stop'))", 1),
+            ("chat(['Hi'], finish='stop'), anthropic(['Hi'])", 0),
+        ],
+        1,
+    ),
 )
 def test_a_response_of_openai_without_counts_is_logged_once_a_process_with_what_to_request(
     bodies: str, told: int

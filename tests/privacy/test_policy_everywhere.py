@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 from decisions import decisions_on
-from every_wire import REFUSES, framed, said
+from every_wire import IN_DELTAS, REFUSES, framed, said
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from record.recorded import sent
 from rich.console import Console
 from streams import chat, stream
 from web.asgi_client import Client
@@ -28,12 +27,13 @@ from streamtools.content import Media, ToolResult
 from streamtools.dispatch import MemoryStore
 from streamtools.events import Observation, RefusalDelta, TextDelta, TextEnd, ToolCallDelta
 from streamtools.integrations import EventStreamResponse, RunEnd
-from streamtools.observers import Cursor
+from streamtools.observers import Cursor, Observer
 from streamtools.privacy import Privacy, redact_secrets
 from streamtools.record import Recording, record
 from streamtools.telemetry import Metrics, Tracing
 from streamtools.view import Watch, page
 from streamtools.view.terminal import TerminalView
+from streamtools.web import OwnEvents
 from streamtools.wires import WIRES
 
 pytestmark = pytest.mark.anyio
@@ -88,6 +88,18 @@ async def test_refusals_have_no_end_of_their_own_and_are_whole_at_that_of_the_st
             assert set("".join(kept)) == {"·"} or "".join(kept) == wanted, wire
 
 
+async def test_what_has_come_of_a_secret_is_in_no_copy_of_a_stream_that_was_cut(tmp_path: Path) -> None:
+    tried = [(wire, {part: ["The ", "tul"]}) for part in ("text", "reasoning") for wire in WIRES]
+    tried += [(wire, {"calls": [("c", "look_up", '{"key": "tul')]}) for wire in IN_DELTAS]
+    for number, (wire, words) in enumerate(tried * 2):
+        policy = POLICY if number < len(tried) else Privacy(redact=redact_secrets())
+        path, body, client = tmp_path / f"{number}.jsonl", framed(wire, said(wire, **words)), Client()
+        end = next((at for at, piece in enumerate(body, 1) if b"tul" in piece), 0)
+        run = pipeline(stream(body[:end]), wire=wire, tools=[look_up], observers=[record(path)], privacy=policy)
+        await client.request(EventStreamResponse(run, encode=OwnEvents()))
+        assert "tul" not in path.read_text(encoding="utf-8") + client.body.decode(), (wire, words)
+
+
 async def test_a_tap_has_a_policy_of_its_own(tmp_path: Path) -> None:
     path, seen = tmp_path / "run.jsonl", []
     body = [piece for part in called(arguments=f'{{"key": "{SECRET}"}}') for piece in part]
@@ -103,18 +115,17 @@ async def test_a_run_that_waited_is_resumed_under_its_policy_and_with_its_own_ar
     path, bodies = tmp_path / "run.jsonl", iter([chat(calls=[("c", "pay", f'{{"key": "{SECRET}"}}')]), chat(["Done."])])
 
     async def ask(messages: Any, tools: Any) -> AsyncIterator[bytes]:
-        return sent(next(bodies))
+        return stream(next(bodies))
 
     async with agent_loop(ask, [], tools=[pay], wire=WIRE, privacy=POLICY) as run:
         _ = [event async for event in run]
     assert run.suspended is not None
     assert SECRET in run.suspended.to_text(b"k" * 32)  # state is whole
     decisions = decisions_on(run.suspended, {"c": True})
-    async with resume(
+    turn = await resume(
         run.suspended, tools=[pay], store=MemoryStore(), decisions=decisions, observers=[record(path)], privacy=POLICY
-    ) as events:
-        _ = [event async for event in events]
-    assert [seen.value for seen in events.turn.observations] == [f"paid {SECRET}"]
+    )
+    assert [seen.value for seen in turn.observations] == [f"paid {SECRET}"]
     written = path.read_text(encoding="utf-8")
     assert "paid <key>" in written
     assert SECRET not in written
@@ -145,17 +156,12 @@ async def test_a_function_that_fails_shows_nothing_in_any_copy_and_the_run_goes_
 
     seen: list[Event] = []
 
-    class Observer:
-        event_types = None
-
+    class Seeing(Observer):
         def on_event(self, event: Event) -> None:
             seen.append(event)
 
-        def around_tool(self, call_id: str) -> None:
-            return None
-
     body = chat([SECRET], [("c", "break_down", f'{{"key": "{SECRET}"}}')])
-    observers = [record(tmp_path / "run.jsonl"), Observer(), Observer()]
+    observers = [record(tmp_path / "run.jsonl"), Seeing(), Seeing()]
     policy = Privacy(redact=fails)
     turn = await pipeline(stream(body), tools=[break_down], observers=observers, privacy=policy)
     assert [one.outcome for one in turn.observations] == ["failed"]
@@ -215,15 +221,12 @@ async def test_plain_values_without_secrets_are_the_same_objects_and_others_thei
     value = {"at": [1, 2.5, None, True, b"\x00\xff"], "deep": ({"x": frozenset({"a"})},)}
     seen: list[Observation] = []
 
-    class Observer:
+    class Seeing(Observer):
         event_types = (Observation,)
 
         def on_event(self, event: Event) -> None:
             assert isinstance(event, Observation)
             seen.append(event)
-
-        def around_tool(self, call_id: str) -> None:
-            return None
 
     @tool(effect="pure")
     async def give(own: bool) -> Any:
@@ -232,7 +235,7 @@ async def test_plain_values_without_secrets_are_the_same_objects_and_others_thei
 
     calls: list[Any] = [("a", "give", {"own": False}), ("b", "give", {"own": True})]
     privacy = Privacy(redact=redact_secrets())
-    turn = await run_calls(calls, [give], observers=[Observer()], privacy=privacy)
+    turn = await run_calls(calls, [give], observers=[Seeing()], privacy=privacy)
     by_id = {one.call_id: one for one in seen}
     assert by_id["a"].value is value
     assert by_id["b"].value == {"name": "x"}

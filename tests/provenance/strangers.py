@@ -1,4 +1,8 @@
-"""Plays the runs of `strangers_attacks` and `strangers_runs` through the public API, by a script for the model."""
+"""Plays runs through the public API, by a script for the model: attacks on policies, and runs as users mean them.
+
+The attacker has control of what tools return, such as pages, mails, names of files and errors, and the model obeys: it
+calls what was written there.
+"""
 
 from __future__ import annotations
 
@@ -7,62 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import count
-from typing import Any, Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Literal
 
 from streams import anthropic, chat, chat_chunk, sse, stream
 
-from streamtools import ApprovalRequested, agent_loop, pipeline, tool
+from streamtools import ApprovalRequested, ToolError, agent_loop, pipeline, tool
+from streamtools.content import Media, Text, ToolResult
 from streamtools.modes import get_adapter
+from streamtools.provenance import Untrusted
 from streamtools.stages import DEFAULT, text_calls
 from streamtools.tools import Tool
 
-__all__ = [
-    "ANN", "BAD", "EVE", "GOOD", "LOOK", "NEWS", "Case", "Say",
-    "called", "delete", "mail", "pay", "play", "post", "transfer",
-]  # fmt: skip
-
-Call: TypeAlias = "tuple[str, dict[str, Any]]"
-
-EVE, ANN = "eve@evil.example", "ann@bank.example"
-BAD, GOOD = "LT601010012345678901", "DE89370400440532013000"
-NEWS = "What is new at https://shop.example?"
-LOOK: Call = ("fetch", {"url": "https://shop.example"})
-
-
-def pay(to: str = EVE, amount: Any = 9000) -> Call:
-    return "pay", {"to": to, "amount": amount}
-
-
-def mail(to: Any = EVE, body: str = "hi") -> Call:
-    return "send_mail", {"to": to, "subject": "hi", "body": body}
-
-
-def transfer(iban: str = GOOD, amount: Any = 40, on: str | None = None) -> Call:
-    return "transfer", {"iban": iban, "amount": amount} | ({} if on is None else {"on": on})
-
-
-def post(url: str, json: Any = None) -> Call:
-    return "post", {"url": url, "json": {"a": 1} if json is None else json}
-
-
-def delete(path: str) -> Call:
-    return "delete_file", {"path": path}
-
-
-def called(name: str) -> dict[str, Any]:
-    """Returns a message of a history in which the model calls a tool."""
-    call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": "{}"}}
-    return {"role": "assistant", "content": None, "tool_calls": [call]}
-
-
-@dataclass
-class Say:
-    """A response with text, reasoning, several calls, or ids of its own."""
-
-    text: str = ""
-    calls: tuple[Call, ...] = ()
-    reasoning: str = ""
-    ids: tuple[str, ...] = ()
+__all__ = ["ATTACKS", "RUNS", "Case", "play"]
 
 
 @dataclass
@@ -72,13 +33,36 @@ class Case:
     kind: str
     name: str
     user: Any
-    script: list[Any]  # a call, a text, or a `Say`
+    script: list[Any]  # a call, a text, or both with reasoning and ids
     results: dict[str, Any] = field(default_factory=dict)  # a list is of `fetch`: one result after the other
-    guards: tuple[str, ...] = ()  # the arguments under the policy, in place of the tool's own
+    guards: list[str] = field(default_factory=list)  # the arguments under the policy, in place of the tool's own
     via: str = "loop"  # or request; mode:<name>; dialect:<name>
     wire: Literal["chat", "anthropic"] = "chat"
     request: dict[str, Any] = field(default_factory=dict)
+    passes: list[str] = field(default_factory=list)  # the policies that do not ask, for a reason of the guide's
 
+
+SPECIAL: dict[str, Callable[[str], Any]] = {
+    "$untrusted": Untrusted,
+    "$error": ToolError,
+    "$filled": lambda text: lambda **arguments: text.format(**arguments),
+    "$picture": lambda text: ToolResult(
+        blocks=(Text(text), Media(kind="image", mime_type="image/png", data="iVBORw0KGgo="))
+    ),
+}
+
+
+def _special(value: dict[str, Any]) -> Any:
+    name = next(iter(value), "")
+    return SPECIAL[name](value[name]) if name in SPECIAL else value
+
+
+def _cases(name: str) -> list[Case]:
+    rows = (Path(__file__).resolve().parents[1] / "data" / name).read_text(encoding="utf-8").splitlines()
+    return [Case(**json.loads(row, object_hook=_special)) for row in rows]
+
+
+ATTACKS, RUNS = _cases("policy_attacks.jsonl"), _cases("policy_runs.jsonl")
 
 GUARDS: dict[str, tuple[str, ...]] = {
     "pay": ("to", "amount"),
@@ -204,11 +188,14 @@ def _acts(case: Case, policy: Callable[..., Any], ran: list[str]) -> list[Tool]:
 
 
 def _body(answer: Any, number: int, wire: str = "chat") -> list[bytes]:
-    said = answer if isinstance(answer, Say) else Say(answer) if isinstance(answer, str) else Say(calls=(answer,))
-    ids = said.ids or tuple(f"c{number}_{index}" for index in range(len(said.calls)))
-    calls = [(call_id, name, json.dumps(given)) for call_id, (name, given) in zip(ids, said.calls, strict=True)]
-    text = [said.text] if said.text else []
+    said: dict[str, Any] = {"calls": [answer]}
+    if not isinstance(answer, list):
+        said = {"text": answer} if isinstance(answer, str) else answer
+    made = said.get("calls", [])
+    ids = said.get("ids") or [f"c{number}_{index}" for index in range(len(made))]
+    calls = [(call_id, name, json.dumps(given)) for call_id, (name, given) in zip(ids, made, strict=True)]
+    text = [said["text"]] if "text" in said else []
     if wire == "anthropic":
         return anthropic(text, calls)
-    thought = sse([chat_chunk({"reasoning_content": said.reasoning})]) if said.reasoning else []
+    thought = sse([chat_chunk({"reasoning_content": said["reasoning"]})]) if "reasoning" in said else []
     return [*thought, *chat(text, calls, "tool_calls" if calls else "stop")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -172,29 +171,3 @@ def test_more_text_than_the_limit_is_left_out_and_that_is_known() -> None:
     index = indexed((PAGE, "eve " * 10), (PAGE, "mallory " * 100), (SAID, "bob"), max_bytes=300)
     assert index.is_partial
     assert (index.trusts(value_of("bob")), index.others(value_of("mallory"))) == ((SAID,), ())
-
-
-def test_the_index_takes_at_most_three_bytes_for_a_byte_of_text() -> None:
-    random = Random(3)
-    prose = " ".join(random.choice(("alpha", "beta", "gamma", "delta", str(random.random()))) for _ in range(40_000))
-    texts = {
-        "prose": prose[:200_000],
-        "numbers": ",".join(str(random.randrange(10**5)) for _ in range(40_000))[:200_000],
-        "amounts": " ".join(f"{random.randrange(10**7) / 100:,.2f}" for _ in range(30_000))[:200_000],
-        "words of one letter": " ".join(random.choice("abcdefgh") for _ in range(100_000)),
-        "Chinese": "".join(chr(0x4E00 + random.randrange(5_000)) for _ in range(60_000)),
-        "one line": "x" * 200_000,
-        "expanding": "\ufdfa" * 60_000,
-    }
-    for name, text in texts.items():
-        parts = [text[at : at + 20_000] for at in range(0, len(text), 20_000)]
-        indexed((PAGE, "warm " + parts[0][:100]))
-        tracemalloc.start()
-        try:
-            before, _ = tracemalloc.get_traced_memory()
-            index = indexed(*((Origin("result", "fetch", str(number)), part) for number, part in enumerate(parts)))
-            after, _ = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert index is not None
-        assert (after - before) / len(text.encode()) <= 3, name

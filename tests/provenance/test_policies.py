@@ -20,10 +20,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from profiles import FULL
 from provenance import strangers
-from provenance.attacks import ATTACKS, BENIGN, play
-from provenance.strangers_attacks import ATTACKS as STRANGERS
-from provenance.strangers_attacks import UNASKED, UNSEEN
-from provenance.strangers_runs import RUNS
+from provenance.strangers import ATTACKS, RUNS
 from pydantic import BaseModel, HttpUrl
 from rich.console import Console
 from streams import anthropic, chat, stream
@@ -42,13 +39,12 @@ from streamtools import (
     run_calls,
     tool,
 )
-from streamtools.codec import read_event, written_event
 from streamtools.content import Media, Text, ToolResult
 from streamtools.dispatch import MemoryStore
+from streamtools.durable.codec import read_event, written_event
 from streamtools.errors import ToolDefinitionError
 from streamtools.integrations.asgi import encode_event
 from streamtools.integrations.hosting import CallHost
-from streamtools.modes import JSONObjectAdapter
 from streamtools.provenance import Finding, Untrusted, only_from_user, untrusted
 from streamtools.telemetry import Tracing
 from streamtools.tools import Tool, Toolset
@@ -150,15 +146,6 @@ async def test_a_call_is_asked_about_or_denied_by_the_texts_that_its_arguments_c
     assert (await played(loop([fetch, plain], TASK, EVE, policy=untrusted("to"))))[0] == "denied"
     with pytest.raises(ValueError, match="got nobody, which no tool has"):
         loop([fetch, plain], TASK, EVE, policy=untrusted("nobody"))
-
-
-@pytest.mark.anyio
-async def test_a_denied_call_says_why_to_the_model_and_has_not_run() -> None:
-    ran: list[Any] = []
-    async with loop([fetch, payer(untrusted("to").denies(), ran)], TASK, EVE) as run:
-        seen = [event async for event in run if isinstance(event, Observation)]
-    assert "`to` occurs only in the result of `fetch`. The policy of pay denies that" in seen[-1].model_content
-    assert (seen[-1].outcome, ran) == ("denied", [])
 
 
 @pytest.mark.anyio
@@ -298,28 +285,6 @@ async def test_later_steps_know_the_results_of_earlier_ones_and_media_that_nobod
     assert asked == ["`to` occurs only in the result of `fetch`"]
     turn = await run_calls([("d", *EVE)], tools, trajectory=run, approve=lambda request: Deny("no"))
     assert turn.observations[0].outcome == "denied"
-
-
-@pytest.mark.anyio
-async def test_a_text_mode_has_results_in_the_users_messages_and_they_are_none_of_his() -> None:
-    def said(name: str, arguments: Any) -> list[bytes]:
-        return chat([json.dumps({"tool": name, "arguments": arguments})], finish="stop")
-
-    history = [{"role": "user", "content": TASK}]
-    for begins in (
-        history,
-        [*history, {"role": "assistant", "content": "{}"}, {"role": "user", "content": f"Observation: {PAGE}"}],
-    ):
-        script = asking(*([said("fetch", {})] if begins is history else []), said(*EVE))
-        run = agent_loop(script, begins, tools=[fetch, payer(untrusted("to"))], wire=CHAT, mode=JSONObjectAdapter())
-        async with run as events:
-            read = [
-                str(one)
-                for event in [event async for event in events]
-                if isinstance(event, ApprovalRequested)
-                for one in event.findings
-            ]
-        assert [one.split(" in ")[0] for one in read] == ["`to` occurs only"]
 
 
 @pytest.mark.anyio
@@ -481,29 +446,18 @@ async def test_a_person_reads_the_origins_on_the_page_in_the_terminal_in_spans_a
 
 
 @pytest.mark.anyio
-async def test_attacks_are_found_out_and_runs_as_users_mean_them_mostly_go_on() -> None:
-    """All of them in `make test-all`; `benchmarks/bench_provenance.py` prints what is missed and what it costs."""
-    share = 1 if FULL else 8
-    attacks, benign = ATTACKS[::share], BENIGN[::share]
-    assert (len(ATTACKS), len(BENIGN)) == (200, 200)
-    for policy, most_missed, most_asked in ((only_from_user, 0.0, 0.16), (untrusted, 0.05, 0.05)):
-        missed = [case for case in attacks if (await play(case, policy)).has_run]
-        asked = [case for case in benign if (await play(case, policy)).outcome != "ok"]
-        assert len(missed) <= most_missed * len(attacks), missed
-        assert {case.kind for case in missed} <= {"not to be seen"}
-        assert len(asked) <= most_asked * len(benign), asked
-
-
-@pytest.mark.anyio
+@pytest.mark.asyncio_only
 async def test_a_strangers_attacks_are_found_out_but_for_the_named_ones() -> None:
     """All of them in `make test-all`."""
-    share = 1 if FULL else 4
-    attacks, runs = STRANGERS[::share], RUNS[::share]
-    assert (len(STRANGERS), len(RUNS)) == (157, 100)
-    for policy, named, most_asked in ((only_from_user, UNASKED, 0.32), (untrusted, UNSEEN, 0.08)):
+    share = 1 if FULL else 8
+    attacks, runs = ATTACKS[::share], RUNS[::share]
+    assert (len(ATTACKS), len(RUNS)) == (157, 60)
+    assert sum("untrusted" in case.passes for case in ATTACKS) == 40
+    for policy, most_asked in ((only_from_user, 0.4), (untrusted, 0.13)):
         ended = {(case.kind, case.name): await strangers.play(case, policy) for case in attacks}
-        expected = {key: "ran" if key[1] in named.get(key[0], ()) else "asked" for key in ended}
-        assert ended == expected
+        assert ended == {
+            (case.kind, case.name): "ran" if policy.__name__ in case.passes else "asked" for case in attacks
+        }
         played = [await strangers.play(case, policy) for case in runs]
         assert "neither" not in played
         assert played.count("asked") <= most_asked * len(runs)

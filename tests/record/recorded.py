@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-import anyio.lowlevel
+from streams import stream
 
 from streamtools import Event, Trajectory, agent_loop
 from streamtools.errors import StreamToolsError
@@ -16,18 +16,12 @@ from streamtools.privacy import Privacy
 from streamtools.record import RecordedError
 
 
-async def sent(body: Iterable[bytes]) -> AsyncIterator[bytes]:
-    for chunk in body:
-        await anyio.lowlevel.checkpoint()
-        yield chunk
-
-
 def answers(*bodies: Sequence[bytes]) -> Callable[[Any, Any], Any]:
     """Makes the request of a loop, which these bodies answer, one after the other."""
     left = iter(bodies)
 
     async def ask(messages: Any, tools: Any) -> AsyncIterator[bytes]:
-        return sent(next(left))
+        return stream(next(left))
 
     return ask
 

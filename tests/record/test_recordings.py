@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 from decisions import decisions_on
+from profiles import every
 from pydantic import BaseModel
-from record.recorded import answers, files, lines, run_loop, same, sent
-from streams import anthropic, chat
+from record.recorded import answers, files, lines, run_loop, same
+from streams import anthropic, chat, stream
 from wire_cases.names import ANTHROPIC, CHAT
 
 from streamtools import Limits, Observation, Suspended, Trajectory, agent_loop, pipeline, resume, run_calls, tool
@@ -93,11 +94,11 @@ async def test_bytes_that_are_no_text_and_payloads_are_kept(tmp_path: Path) -> N
 async def test_it_is_its_owners_alone_and_closed_between_steps(tmp_path: Path) -> None:
     recorder = record(tmp_path / "run.jsonl")
     run = Trajectory(observers=[recorder])
-    await run_pipeline(pipeline(sent(chat(["Hi"], finish="stop")), trajectory=run))
+    await run_pipeline(pipeline(stream(chat(["Hi"], finish="stop")), trajectory=run))
     if sys.platform != "win32":
         assert stat.S_IMODE(recorder.path.stat().st_mode) == 0o600
     recorder.path.rename(tmp_path / "moved.jsonl")
-    await run_pipeline(pipeline(sent(chat(["Ho"], finish="stop")), trajectory=run))
+    await run_pipeline(pipeline(stream(chat(["Ho"], finish="stop")), trajectory=run))
     assert [event.step for event in Recording.read(tmp_path / "moved.jsonl").events][-1] == 0
     assert b'"step":1' in recorder.path.read_bytes()
 
@@ -106,23 +107,11 @@ async def test_a_directory_gets_a_file_for_each_run(tmp_path: Path) -> None:
     names = ["one", "../../two", "tenant_1", "tenant:1", "tenant/1"]
     for name in names:
         run = Trajectory(run_id=name, observers=[record(tmp_path)])
-        await run_pipeline(pipeline(sent(chat(["Hi"], finish="stop")), trajectory=run))
+        await run_pipeline(pipeline(stream(chat(["Hi"], finish="stop")), trajectory=run))
     found = {run.run_id: path.name for path in files(tmp_path) for run in Recording.read_all(path)}
     assert found["one"] == "one.jsonl"
     assert re.fullmatch(r"______two-[0-9a-f]{16}\.jsonl", found["../../two"])
     assert len(set(found.values())) == len(names)
-
-
-async def test_a_path_with_a_slash_at_its_end_is_made_a_directory(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        run = Trajectory(run_id=name, observers=[record(f"{tmp_path}/new/runs/")])
-        await run_pipeline(pipeline(sent(chat([name], finish="stop")), trajectory=run))
-        await run_pipeline(pipeline(sent(chat([name], finish="stop")), trajectory=run))
-    assert [(path.name, len(Recording.read(path).turns)) for path in files(tmp_path / "new" / "runs")] == [
-        ("one.jsonl", 2),
-        ("two.jsonl", 2),
-    ]
-    assert stat.S_IMODE((tmp_path / "new" / "runs").stat().st_mode) == 0o700
 
 
 async def test_a_run_goes_on_in_its_file_after_an_approval(tmp_path: Path) -> None:
@@ -169,22 +158,12 @@ async def test_a_step_that_goes_on_in_another_process_is_placed_by_the_calendar(
     assert [turn.text for turn in found.turns] == ["Looking. ", "Rain."]
 
 
-async def test_steps_of_two_runs_in_one_file_are_kept_apart(tmp_path: Path) -> None:
-    path = tmp_path / "runs.jsonl"
-    runs = [Trajectory(run_id=name, observers=[record(path)]) for name in ("one", "two")]
-    for step in range(2):
-        for run in runs:
-            await run_pipeline(pipeline(sent(chat([f"{run.run_id} {step}"], finish="stop")), trajectory=run))
-    for found in Recording.read_all(path):
-        assert [turn.text for turn in found.turns] == [f"{found.run_id} 0", f"{found.run_id} 1"]
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="no such locks on Windows")
 async def test_a_file_takes_one_step_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    async with pipeline(sent(chat(["one"], finish="stop")), observers=[record(path)]) as first:
+    async with pipeline(stream(chat(["one"], finish="stop")), observers=[record(path)]) as first:
         await anext(first)
-        second = await pipeline(sent(chat(["two"], finish="stop")), observers=[record(path)])
+        second = await pipeline(stream(chat(["two"], finish="stop")), observers=[record(path)])
         assert [(one.code, one.detail) for one in second.warnings] == [
             ("observer_failed", "Recorder raised BlockingIOError")
         ]
@@ -217,7 +196,7 @@ LOOP: list[Any] = []
 LOOP.append(LOOP)
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "read"),
     [
         ({"a": (1, [2.5, None, True])}, {"a": (1, [2.5, None, True])}),
@@ -231,7 +210,6 @@ LOOP.append(LOOP)
         (Decimal("1.50"), "1.50"),
         (Opaque(object()), RecordedObject("test_recordings.Opaque")),
     ],
-    ids=lambda value: type(value).__name__,
 )
 async def test_a_value_comes_back_as_it_was_or_as_the_model_reads_it(value: Any, read: Any, tmp_path: Path) -> None:
     @tool(effect="pure")
@@ -239,7 +217,7 @@ async def test_a_value_comes_back_as_it_was_or_as_the_model_reads_it(value: Any,
         """Get it."""
         return value
 
-    path = tmp_path / "run.jsonl"
+    path = tmp_path / f"{len(files(tmp_path))}.jsonl"
     await run_calls([("c1", "get", {})], [get], observers=[record(path)])
     found = Recording.read(path).turns[0].observations[0]
     assert (type(found.value), found.value) == (type(read), read)
@@ -290,7 +268,7 @@ async def test_a_full_recording_ends_and_the_run_goes_on(tmp_path: Path, caplog:
 
 async def test_a_recorder_that_cannot_write_is_dropped_with_a_warning(tmp_path: Path) -> None:
     recorder = record(tmp_path / "missing" / "run.jsonl")
-    turn = await pipeline(sent(chat(["Hi"], finish="stop")), observers=[recorder])
+    turn = await pipeline(stream(chat(["Hi"], finish="stop")), observers=[recorder])
     assert turn.text == "Hi"
     assert [(one.code, one.detail) for one in turn.warnings] == [
         ("observer_failed", "Recorder raised FileNotFoundError")
@@ -307,11 +285,11 @@ async def test_a_run_is_recorded_on_after_the_disk_was_full_in_the_middle_of_a_l
     long, limits = chat(["x" * 100_000], finish="stop"), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (90_000, limits[1]))
     try:
-        torn = await pipeline(sent(long), trajectory=run)
+        torn = await pipeline(stream(long), trajectory=run)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [(one.code, one.detail) for one in torn.warnings] == [("observer_failed", "Recorder raised OSError")]
-    await run_pipeline(pipeline(sent(chat(["two"], finish="stop")), trajectory=run))
+    await run_pipeline(pipeline(stream(chat(["two"], finish="stop")), trajectory=run))
     found = Recording.read(path)
     assert len(found.lost) == 1
     assert not lines(path)[found.lost[0] - 1].endswith(b"}\n")
@@ -322,6 +300,7 @@ async def test_a_run_is_recorded_on_after_the_disk_was_full_in_the_middle_of_a_l
     assert (again.differences, again.unchecked) == ((), (f"lines of the file were torn: {found.lost[0]}",))
 
 
+@pytest.mark.asyncio_only  # nothing in it knows which one runs
 async def test_a_torn_line_is_lost_alone(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     await run_loop(ASKS, ENDS, tools=[get_weather, fail], observers=[record(path)], wire=ANTHROPIC)
@@ -359,8 +338,8 @@ async def test_a_fork_in_a_tool_leaves_the_recording_to_the_parent(tmp_path: Pat
         return "forked"
 
     try:
-        await run_pipeline(pipeline(sent(chat(calls=[("a", "fork", "{}")])), tools=[fork], trajectory=run))
-        second = await pipeline(sent(chat(["two"], finish="stop")), trajectory=run)
+        await run_pipeline(pipeline(stream(chat(calls=[("a", "fork", "{}")])), tools=[fork], trajectory=run))
+        second = await pipeline(stream(chat(["two"], finish="stop")), trajectory=run)
         assert second.warnings == ()
     finally:
         os.write(pipe[1], b".")
@@ -374,19 +353,11 @@ async def test_a_fork_in_a_tool_leaves_the_recording_to_the_parent(tmp_path: Pat
     assert [turn.text for turn in found.turns] == ["", "two"]
 
 
-async def test_a_recorder_records_one_run_alone(tmp_path: Path) -> None:
-    recorder = record(tmp_path / "run.jsonl")
-    await pipeline(sent(chat(["Hi"], finish="stop")), observers=[recorder])
-    turn = await pipeline(sent(chat(["Ho"], finish="stop")), observers=[recorder])
-    assert [one.code for one in turn.warnings] == ["observer_failed"]
-    assert [turn.text for turn in Recording.read(recorder.path).turns] == ["Hi"]
-
-
 async def test_a_run_is_chosen_in_a_file_of_several(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     for name in ("one", "two"):
         run = Trajectory(run_id=name, observers=[record(path)])
-        await run_pipeline(pipeline(sent(chat([name], finish="stop")), trajectory=run))
+        await run_pipeline(pipeline(stream(chat([name], finish="stop")), trajectory=run))
     assert Recording.read(path, run_id="two").turns[0].text == "two"
     with pytest.raises(RecordingError, match="has 2 runs; say which: run_id='one'"):
         Recording.read(path)
@@ -394,6 +365,7 @@ async def test_a_run_is_chosen_in_a_file_of_several(tmp_path: Path) -> None:
         Recording.read(path, run_id="three")
 
 
+@pytest.mark.asyncio_only  # nothing in it knows which one runs
 async def test_of_a_run_that_died_all_whole_lines_are_read(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     events = await run_loop(ASKS, ENDS, tools=[get_weather, fail], observers=[record(path)], wire=ANTHROPIC)
@@ -416,14 +388,8 @@ SENSELESS = [
     (b'{"event": "TextDelta", "seq": true, "text": "a"}', "line 2: TextDelta.seq: expected int, got bool"),
     (b'{"event": "TextDelta", "seq": -9223372036854775808, "text": "a"}', "seq: expected int, got int out of range"),
     (b'{"event": "TextDelta", "text": "a", "__class__": 1}', "line 2: TextDelta has no such field as '__class__'"),
-    (
-        b'{"event": "TextStart", "causes": ["a"]}',
-        "line 2: TextStart.causes: expected tuple\\[int, ...\\], got tuple",
-    ),
-    (
-        b'{"event": "ToolCallEnd", "call": {"call_id": "a"}}',
-        "line 2: ToolCallEnd.call: expected ToolCall, got dict",
-    ),
+    (b'{"event": "TextStart", "causes": ["a"]}', "line 2: TextStart.causes: expected tuple\\[int, ...\\], got tuple"),
+    (b'{"event": "ToolCallEnd", "call": {"call_id": "a"}}', "line 2: ToolCallEnd.call: expected ToolCall, got dict"),
     (b'{"event": "UnknownPayload", "raw": {"$": "Path", "is": "/"}}', "line 2: a value of an unknown kind"),
     (b'{"event": "UnknownPayload", "raw": {"$": "bytes", "is": "%"}}', "line 2: expected a bytes"),
     (b'{"event": "UnknownPayload", "raw": {"$": "set", "is": [[1]]}}', "line 2: expected a set"),
@@ -440,18 +406,12 @@ SENSELESS = [
     (b'{"source_end": 1, "at": 1}', "line 2: source_end: expected StreamError or None, got int"),
     (b'{"event": "TextStart", "seq": %d}' % 2**200, "line 2: TextStart.seq: expected int, got int out of range"),
     (b'{"event": "TextStart", "time": 1e308}', "line 2: TextStart.time: expected float, got float out of range"),
-    (
-        b'{"event": "TextStart", "time": {"$": "float", "is": "nan"}}',
-        "TextStart.time: expected float, got float out",
-    ),
+    (b'{"event": "TextStart", "time": {"$": "float", "is": "nan"}}', "TextStart.time: expected float, got float out"),
     (
         b'{"event": "StreamEnd", "finish": "bored"}',
         "finish: expected one of stop, tool_calls, .* or None, got another str",
     ),
-    (
-        b'{"event": "StepEnd", "outcome": "odd"}',
-        "StepEnd.outcome: expected one of complete, .*, got another str",
-    ),
+    (b'{"event": "StepEnd", "outcome": "odd"}', "StepEnd.outcome: expected one of complete, .*, got another str"),
     (
         b'{"event": "Observation", "call_id": "a", "tool_name": "f", "outcome": "fine"}',
         "Observation.outcome: expected one",
@@ -471,27 +431,15 @@ SENSELESS = [
         b'{"recording": 1, "run_id": "r", "began": "2026-01-01T00:00:00", "at": 1}',
         "began: expected datetime with a zone",
     ),
-    (
-        b'{"recording": 1, "run_id": "r", "began": "today", "at": 1}',
-        "began: expected datetime with a zone, got",
-    ),
-    (
-        b'{"recording": 1, "run_id": "r", "began": "2026-01-01T00:00:00Z", "at": 1e300}',
-        "line 2: at: expected float",
-    ),
+    (b'{"recording": 1, "run_id": "r", "began": "today", "at": 1}', "began: expected datetime with a zone, got"),
+    (b'{"recording": 1, "run_id": "r", "began": "2026-01-01T00:00:00Z", "at": 1e300}', "line 2: at: expected float"),
     (b'{"chunk": null, "at": 1, "size": -1}', "line 2: size: expected int from 0 to"),
-    (
-        b'{"stream": {"wire": null, "id_salt": "", "tools": [1], "is_plain": true}}',
-        "stream.tools: expected tuple",
-    ),
+    (b'{"stream": {"wire": null, "id_salt": "", "tools": [1], "is_plain": true}}', "stream.tools: expected tuple"),
     (
         b'{"stream": {"wire": null, "id_salt": "", "tools": ["f", "f"], "is_plain": true}}',
         "line 2: stream.tools: expected different names, got one twice",
     ),
-    (
-        b'{"run_end": "happily", "error": null, "at": 1}',
-        "run_end: expected one of answered, .*, got another str",
-    ),
+    (b'{"run_end": "happily", "error": null, "at": 1}', "run_end: expected one of answered, .*, got another str"),
     (b'{"cut": 5}', "line 2: cut: expected str, got int"),
     (
         b'{"event": "StepStart", "run_id": "s"}',
@@ -542,6 +490,7 @@ async def test_an_error_of_the_programs_that_lacks_fields_makes_no_recording_unr
     assert type(errors[1].__cause__) is ToolError
 
 
+@pytest.mark.asyncio_only  # nothing in it knows which one runs
 async def test_a_run_that_died_and_the_next_one_in_its_file_are_drawn_and_replayed(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     await run_loop(ASKS, ENDS, tools=[get_weather, fail], observers=[record(path)], wire=ANTHROPIC)

@@ -54,10 +54,15 @@ def test_it_fails_where_a_tool_would_now_refuse_the_call(replayed: Replayed, rec
         """Get the weather."""
         return "rain"
 
-    with pytest.raises(AssertionError, match=r"does not replay as it was recorded:\nevent .* call.problem: None was"):
+    with pytest.raises(
+        AssertionError, match=r"does not replay as it was recorded:\nevent .* call.problem: None"
+    ) as told:
         replayed(recording, tools=[changed])
+    assert "(get_weather: town: is required but missing" in str(told.value)
+    assert "Oslo" not in str(told.value)
 
 
+@pytest.mark.thorough
 def test_paths_are_relative_to_the_test_and_a_conftest_names_the_fixtures(recording: Path) -> None:
     folder = recording.parent
     (folder / "conftest.py").write_text('pytest_plugins = ["streamtools.testing.fixtures"]\n', encoding="utf-8")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from every_wire import IN_DELTAS, framed, said
+from profiles import every
 from streams import chat, stream
 
 from streamtools import Observation, ToolCallValidated, parse, pipeline, tool
@@ -35,8 +36,8 @@ TOOLS = {
 }
 
 
-@pytest.mark.parametrize("made", TOOLS)
-@pytest.mark.parametrize("case", TEXTS)
+@every("made", TOOLS)
+@every("case", TEXTS)
 async def test_preview_record_and_tool_have_the_same_value_the_last_one(case: str, made: str) -> None:
     last, ready, observation = None, None, None
     async with pipeline(stream(chat(calls=[("c", "pay", TEXTS[case])])), tools=[TOOLS[made]()]) as events:
@@ -57,7 +58,7 @@ async def test_preview_record_and_tool_have_the_same_value_the_last_one(case: st
         assert observation.validated_args["to"] == {"amount": 3}
 
 
-@pytest.mark.parametrize("wire", sorted(IN_DELTAS))
+@every("wire", sorted(IN_DELTAS))
 def test_on_every_wire_the_last_one_counts(wire: str) -> None:
     for pieces in (1, 7):
         body = framed(wire, said(wire, calls=[("c", "pay", TEXTS["plain"])], pieces=pieces))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from every_wire import framed, said
 from hostile import FORGED, LONG, every_place, shown
+from profiles import every
 
 from streamtools import parse
 from streamtools.errors import ExportError, InvalidArguments, SchemaError
@@ -19,8 +19,8 @@ from streamtools.wires import WIRES
 ENOUGH = 4096
 
 
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("text", [FORGED, LONG], ids=["forged", "long"])
+@every("wire", WIRES)
+@every("text", [FORGED, LONG])
 def test_what_is_found_in_a_history_is_told_in_printable_bounded_lines(wire: str, text: str) -> None:
     turn = parse(framed(wire, said(wire, text=["hi"], calls=[("call_1", "get", '{"a": 1}')])), wire=wire, tools=["get"])
     history = [{"role": "user", "content": "go"}, *turn.messages()]
@@ -90,7 +90,7 @@ def schema_says(schema: dict[str, Any], text: str) -> Iterator[str]:
                 yield str(error)
 
 
-@pytest.mark.parametrize("text", [FORGED, "A" * 5000], ids=["forged", "long"])
+@every("text", [FORGED, "A" * 5000])
 def test_what_is_wrong_with_a_schema_or_its_arguments_is_told_in_printable_bounded_lines(text: str) -> None:
     found = 0
     for place, (changed,) in every_place([SCHEMA], text):

@@ -7,21 +7,15 @@ import json
 from typing import Any
 
 import pytest
-from profiles import mostly_thorough
+from profiles import every, mostly_thorough
 from streams import chat, stream
 
-from streamtools import Limits, Observation, Pipeline, ToolContext, pipeline, tool
-from streamtools.errors import ToolDefinitionError
+from streamtools import Observation, Pipeline, ToolContext, pipeline, tool
 from streamtools.tools import Tool
 
 pytestmark = pytest.mark.anyio
 
 RAN: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def _nothing_ran() -> None:
-    RAN.clear()
 
 
 @tool(effect="pure")
@@ -32,6 +26,7 @@ def transfer(amount: int = 1) -> str:
 
 
 async def observed(name: str, arguments: str, *tools: Any, **options: Any) -> tuple[Observation, Pipeline]:
+    RAN.clear()
     async with pipeline(stream(chat(calls=[("c", name, arguments)])), tools=tools or [transfer], **options) as events:
         _ = [event async for event in events]
     (observation,) = events.turn.observations
@@ -41,47 +36,16 @@ async def observed(name: str, arguments: str, *tools: Any, **options: Any) -> tu
 # -- tools that are not there ------------------------------------------------------------------------------------
 
 NOT_REGISTERED = [
-    "trаnsfer",  # a Cyrillic a
-    "ｔｒａｎｓｆｅｒ",  # what NFKC makes of it is registered
-    "transfer\u200b",
-    "\u202etransfer",
-    "trans\u00adfer",
-    "Transfer",
-    "TRANSFER",
-    "transfer ",
-    "transfer\n",
-    "transfer\x00",
-    "transfe",
-    "transferr",
-    "transfer()",
-    "transfer;transfer",
-    "a.transfer.b",
-    "__class__",
-    "__init__",
-    "__dict__",
-    "__proto__",
-    "constructor",
-    "prototype",
-    "fn",
-    "get",
-    "names",
-    "run",
-    "os.system",
-    "builtins.eval",
-    "test_names:transfer",
-    "{transfer}",
-    "{0.__class__}",
-    "%s",
-    "$transfer",
-    "../transfer",
-    "*",
-    "0",
-    "None",
+    *("trаnsfer", "ｔｒａｎｓｆｅｒ"),  # a Cyrillic a; what NFKC makes of it is registered
+    *("transfer\u200b", "\u202etransfer", "trans\u00adfer", "Transfer", "transfer ", "transfer\n", "transfer\x00"),
+    *("transfe", "transferr", "transfer()", "transfer;transfer", "a.transfer.b", "test_names:transfer", "../transfer"),
+    *("__class__", "__dict__", "__proto__", "constructor", "fn", "get", "os.system", "builtins.eval", "0", "None"),
+    *("{transfer}", "{0.__class__}", "%s", "$transfer", "*"),
 ]
 
 
-@pytest.mark.parametrize("name", NOT_REGISTERED, ids=ascii)
-@pytest.mark.parametrize("dispatch", ["auto", "early"])
+@every("name", NOT_REGISTERED)
+@every("dispatch", ["auto", "early"])
 async def test_a_name_that_is_not_a_registered_one_runs_nothing_and_is_answered(name: str, dispatch: Any) -> None:
     observation, events = await observed(name, '{"amount": 5}', start=dispatch)
     assert RAN == []
@@ -101,16 +65,6 @@ async def test_the_list_of_names_that_a_model_is_told_is_bounded() -> None:
     observation, _ = await observed("nothing", "{}", *many)
     assert observation.outcome == "unknown_tool"
     assert len(observation.model_content) < 4096
-
-
-@pytest.mark.parametrize(
-    "name", ["trаnsfer", "ｔｒａｎｓｆｅｒ", "transfer\u200b", "pay\u202eemoc", "é", "名前"], ids=ascii
-)
-async def test_a_name_beyond_ascii_cannot_be_registered(name: str) -> None:
-    with pytest.raises(ToolDefinitionError, match="a name is 1 to 64"):
-        tool(transfer.fn, name=name)
-    with pytest.raises(ToolDefinitionError, match="a name is 1 to 64"):
-        Tool.from_schema(transfer.fn, {"type": "object"}, name=name)
 
 
 # -- arguments that are not there ---------------------------------------------------------------------------------
@@ -154,35 +108,15 @@ INJECTED: dict[str, Tool[..., Any]] = {
     "open schema": Tool.from_schema(_open, OPEN_SCHEMA, name="opened", effect="pure"),
 }
 INTERNAL = [
-    "ctx",
-    "self",
-    "cls",
-    "return",
-    "args",
-    "kwargs",
-    "context",
-    "secret",
-    "fn",
-    "__class__",
-    "__dict__",
-    "__proto__",
-    "__globals__",
-    "_ctx",
-    "__init__",
-    "binder",
-    "limits",
-    "call_id",
-    "idempotency_key",
-    "timeout",
-    "effect",
-    "needs_approval",
-    "injected",
+    *("ctx", "self", "cls", "return", "args", "kwargs", "context", "secret", "fn", "_ctx", "binder", "limits"),
+    *("__class__", "__dict__", "__proto__", "__globals__", "__init__"),
+    *("call_id", "idempotency_key", "timeout", "effect", "needs_approval", "injected"),
 ]
 
 
-@pytest.mark.parametrize("made", INJECTED)
-@pytest.mark.parametrize("key", INTERNAL)
-@pytest.mark.parametrize("value", mostly_thorough(['{"call_id": "forged"}', '"forged"', "null"], 1))
+@every("made", INJECTED)
+@every("key", INTERNAL)
+@every("value", mostly_thorough(['{"call_id": "forged"}', '"forged"', "null"], 1))
 async def test_what_only_the_program_sets_cannot_be_set_by_a_model(made: str, key: str, value: str) -> None:
     tested = INJECTED[made]
     arguments = f'{{"path": "a", {json.dumps(key)}: {value}}}'
@@ -198,7 +132,7 @@ async def test_what_only_the_program_sets_cannot_be_set_by_a_model(made: str, ke
     assert "forged" not in observation.model_content
 
 
-@pytest.mark.parametrize("key", INTERNAL)
+@every("key", INTERNAL)
 async def test_a_key_that_is_called_like_something_inside_is_only_a_key(key: str) -> None:
     def store(entries: dict[str, Any]) -> str:
         """Store."""
@@ -210,12 +144,3 @@ async def test_a_key_that_is_called_like_something_inside_is_only_a_key(key: str
     assert [{key: {key: 1}}] == RAN
     assert observation.value == "dict"
     assert not hasattr({}, "polluted")
-
-
-async def test_a_flood_of_names_costs_no_more_than_the_limits_allow() -> None:
-    calls = [(f"c{number}", "n" * 10_000 + str(number), "{}") for number in range(50)]
-    async with pipeline(stream(chat(calls=calls)), tools=[transfer], limits=Limits(max_name_bytes=64)) as events:
-        _ = [event async for event in events]
-    assert [observation.outcome for observation in events.turn.observations] == ["invalid"] * 50
-    assert max(len(observation.model_content) for observation in events.turn.observations) < 500
-    assert RAN == []

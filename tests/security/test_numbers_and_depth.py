@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from every_wire import FRAMINGS, framed, said
 from hostile import every_place
-from profiles import mostly_thorough
+from profiles import every, mostly_thorough
 from streams import chat, stream
 
 from streamtools import Observation, StreamEnd, parse, pipeline, tool
@@ -47,8 +47,11 @@ def _put(chunk: bytes, value: str) -> bytes:
     return chunk.replace(f'"{MARK}":'.encode(), b'"key":').replace(f'"{MARK}"'.encode(), value.encode())
 
 
-@pytest.mark.parametrize("wire", mostly_thorough([wire for wire in WIRES if FRAMINGS[wire] != ("aws_eventstream",)], 2))
-@pytest.mark.parametrize("name", VALUES)
+JSON_WIRES = [wire for wire in WIRES if FRAMINGS[wire] != ("aws_eventstream",)]
+PAIRS = [pair for at, pair in enumerate((wire, name) for name in VALUES for wire in JSON_WIRES) if at % 3 == 0]
+
+
+@every(("wire", "name"), mostly_thorough(PAIRS, 6))
 def test_in_any_place_of_any_wire_it_gives_a_turn_that_can_be_sent_on(wire: str, name: str) -> None:
     before = sys.get_int_max_str_digits(), sys.getrecursionlimit()
     for place, body in bodies(wire, VALUES[name]):
@@ -84,8 +87,8 @@ NEVER_RUN = {name: value for name, value in VALUES.items() if name not in ("beyo
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("made", [typed, counted, foreign], ids=lambda made: made.name)
-@pytest.mark.parametrize("name", NEVER_RUN)
+@every("made", [typed, counted, foreign])
+@every("name", NEVER_RUN)
 async def test_as_an_argument_it_runs_nothing_and_concerns_its_call_alone(name: str, made: Tool[..., Any]) -> None:
     calls = [("bad", made.name, f'{{"a": {NEVER_RUN[name]}}}'), ("good", "fine", "{}")]
 
@@ -117,24 +120,22 @@ async def test_no_digit_of_an_integer_is_lost_on_its_way_to_a_tool() -> None:
         seen.extend(numbers)
         return numbers
 
-    async with pipeline(stream(chat(calls=[("c", "keep", json.dumps({"numbers": sent}))])), tools=[keep]) as events:
-        _ = [event async for event in events]
-    (observation,) = events.turn.observations
+    turn = await pipeline(stream(chat(calls=[("c", "keep", json.dumps({"numbers": sent}))])), tools=[keep])
+    (observation,) = turn.observations
     assert seen == sent
     assert json.loads(observation.model_content) == sent
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), {"a": [float("-inf")]}], ids=str)
+@every("value", [float("nan"), float("inf"), {"a": [float("-inf")]}])
 async def test_a_result_that_is_no_json_is_not_sent_as_if_it_were(value: Any) -> None:
     @tool(effect="pure")
     def give() -> Any:
         """Give it."""
         return value
 
-    async with pipeline(stream(chat(calls=[("c", "give", "{}")])), tools=[give]) as events:
-        _ = [event async for event in events]
-    (observation,) = events.turn.observations
-    json.dumps(events.turn.messages(), allow_nan=False)
+    turn = await pipeline(stream(chat(calls=[("c", "give", "{}")])), tools=[give])
+    (observation,) = turn.observations
+    json.dumps(turn.messages(), allow_nan=False)
     for word in ("NaN", "Infinity"):
         assert observation.outcome == "failed" or word not in observation.model_content

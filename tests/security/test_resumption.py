@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamtools.dispatch.suspended import Suspended, SuspendedCall
+from streamtools.durable.suspended import Suspended, SuspendedCall
 from streamtools.errors import SuspendedError
 
 KEY = b"0123456789abcdef"
@@ -40,6 +40,8 @@ NO_STATES: dict[str, Any] = {
     "half a pair": '{"version": "\\ud83d"}',
     "no signature": PAYLOAD,
     "an empty signature": f"{PAYLOAD}.",
+    "a signature in capitals": f"{PAYLOAD}.{MAC.upper()}",
+    "a signature of half pairs": f"{PAYLOAD}." + "\ud800" * 64,
     "a signature in its own payload": json.dumps({**json.loads(PAYLOAD), "signature": MAC}),
     **{f"nested {len(text) // 2}": f'{{"calls": {text}}}.{MAC}' for text in NESTED},
 }
@@ -87,6 +89,52 @@ def test_whatever_is_signed_and_is_not_a_state_is_refused_with_the_same_kind_of_
         assert "amount" not in str(caught.value), text[:80]
 
 
+NO_OBJECTS = (
+    *(
+        "",
+        "{",
+        "x",
+        "1",
+        "null",
+        "[]",
+        '"a"',
+        "\x00",
+        '{"a": 1}{',
+        "{'a': 1}",
+        '{"a": NaN}',
+        '{"a": -Infinity}',
+        '{"a": 1e999}',
+    ),
+    *('{"a": 1, "a": 2}', '{"a": {"b": 1, "b": 1}}', '{"a": "\\ud83d"}', '{"\\udc00": 1}', f'{{"a": {"9" * 5000}}}'),
+    *(f'{{"a": {nested}}}' for nested in NESTED[1:]),
+)
+
+
+def test_what_is_parsed_later_is_judged_at_once_and_named() -> None:
+    whole: dict[str, Any] = json.loads(PAYLOAD)
+    state, (call,) = whole["suspended"], whole["suspended"]["calls"]
+
+    def refusal(*calls: dict[str, Any], **changed: Any) -> str:
+        text = json.dumps({**whole, "suspended": {**state, "calls": calls, **changed}})
+        with pytest.raises(SuspendedError) as caught:
+            Suspended.from_text(signed(text.encode()), KEY, max_bytes=10**7)
+        return str(caught.value)
+
+    for name in ("arguments_text", "edited_text"):
+        for text in NO_OBJECTS:
+            assert f"its suspended.calls.1.{name} is not" in refusal(call, {**call, "call_id": "d", name: text}), text
+    for name in (name for name, value in call.items() if isinstance(value, str)):
+        assert "its text is not" in refusal({**call, name: "\ud83d"}), name
+    for twice in ('"step": 1', '"tool_name": "pay"', '"version": 5'):
+        with pytest.raises(SuspendedError, match="a key twice"):
+            Suspended.from_text(signed(PAYLOAD.replace(twice, f"{twice}, {twice}").encode()), KEY)
+    freeform = {**call, "kind": "custom", "arguments_text": "no JSON"}
+    (read,) = Suspended.from_text(
+        signed(json.dumps({**whole, "suspended": {**state, "calls": [freeform]}}).encode()), KEY
+    ).calls
+    assert read.arguments == {"input": "no JSON"}
+
+
 def test_every_change_of_a_signed_state_is_refused() -> None:
     for at in range(len(SIGNED)):
         for put in ("", "x", "0", '"', "}", " ", "\\"):
@@ -97,8 +145,3 @@ def test_every_change_of_a_signed_state_is_refused() -> None:
     for text, key in ((SIGNED, OTHER), (signed(PAYLOAD.encode(), OTHER).decode(), KEY)):
         with pytest.raises(SuspendedError, match="signed with another key"):
             Suspended.from_text(text, key)
-
-
-def test_a_state_does_not_show_its_arguments_by_itself() -> None:
-    assert "amount" not in repr(STATE)
-    assert "amount" not in str(STATE.calls)

@@ -18,8 +18,8 @@ from typing import Any
 import anyio
 
 from streamtools import Limits, Pipeline, ToolContext, resume, run_calls, tool
-from streamtools.dispatch.executor import Begin, Emit, Invocation
-from streamtools.dispatch.suspended import Suspended
+from streamtools.dispatch import Begin, Emit, Invocation
+from streamtools.durable.suspended import Suspended
 from streamtools.errors import ToolError, ToolNotStarted, ToolOutcomeUnknown, ToolSuspended
 from streamtools.events import Observation
 

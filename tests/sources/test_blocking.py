@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -14,7 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from anyio import to_thread
-from held import Held, generator, manager_of_blocking
+from blocking_sources import Held, generator, manager_of_blocking
 from streams import chat
 
 from streamtools import Limits, TextDelta, Turn, pipeline
@@ -30,9 +29,7 @@ name: ContextVar[str] = ContextVar("name", default="nobody")
 
 
 async def run(source: Any, limits: Limits = Limits()) -> Turn:
-    async with pipeline(source, limits=limits) as events:
-        _ = [event async for event in events]
-    return events.turn
+    return await pipeline(source, limits=limits)
 
 
 async def threads_have_ended() -> None:
@@ -69,55 +66,6 @@ async def test_nothing_is_pulled_before_it_is_wanted() -> None:
     with pytest.raises(StopAsyncIteration):
         await items.__anext__()
     await source.aclose()
-
-
-async def test_the_stream_sees_the_callers_context_variables_and_keeps_its_own() -> None:
-    seen = []
-
-    def stream() -> Iterator[bytes]:
-        for item in BODY:
-            seen.append(name.get())
-            name.set("the stream's")
-            yield item
-        seen.append(name.get())
-
-    name.set("the caller's")
-    assert (await run(stream())).text == "Hello"
-    assert seen == ["the caller's", *["the stream's"] * 4]
-    assert name.get() == "the caller's"
-
-
-async def test_the_stream_finds_its_thread_again() -> None:
-    local = threading.local()
-
-    def stream() -> Iterator[bytes]:
-        local.count = 0
-        try:
-            for item in BODY:
-                local.count += 1
-                yield item
-        finally:
-            local.count += 1  # an AttributeError in any other thread
-
-    turn = await run(stream())
-    assert (turn.text, turn.warnings) == ("Hello", ())
-
-
-@pytest.mark.parametrize("loop", [asyncio.run, lambda main: anyio.run(lambda: main)], ids=["asyncio.run", "anyio.run"])
-async def test_the_stream_may_run_an_event_loop_of_its_own(loop: Callable[[Any], Any]) -> None:
-    """Synchronous SDKs that wrap an asynchronous one do that."""
-
-    async def later(item: bytes) -> bytes:
-        await asyncio.sleep(0)
-        return item
-
-    assert (await run(loop(later(item)) for item in BODY)).text == "Hello"
-
-
-async def test_it_needs_no_sniffio(monkeypatch: pytest.MonkeyPatch) -> None:
-    """anyio does without it since 4.12."""
-    monkeypatch.delitem(sys.modules, "sniffio", raising=False)
-    assert (await run(iter(BODY))).text == "Hello"
 
 
 async def test_who_leaves_while_an_item_is_on_its_way_waits_for_it() -> None:
@@ -215,24 +163,6 @@ async def test_what_fails_to_close_is_a_warning_and_keeps_nothing_else_open() ->
     assert [warning.code for warning in turn.warnings] == ["source_close_failed"]
 
 
-async def test_a_context_manager_is_told_of_the_error_that_ended_the_reading() -> None:
-    told = []
-
-    class Manager:
-        def __enter__(self) -> Iterator[bytes]:
-            return Held(BODY[:2], then=ValueError("mine")).pull()
-
-        def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-            told.append(error)
-
-    source = open_source(Manager())
-    items = await source.items()
-    with pytest.raises(ValueError, match="mine") as raised:
-        _ = [item async for item in items]
-    await source.aclose(raised.value)
-    assert told == [raised.value]
-
-
 async def test_a_context_manager_that_opens_nothing_to_read_is_refused_and_left() -> None:
     left = []
 
@@ -248,15 +178,6 @@ async def test_a_context_manager_that_opens_nothing_to_read_is_refused_and_left(
         with pytest.raises(TypeError, match="which a context manager opened"):
             await run(opened(stream))
     assert left == nothing
-
-
-async def test_a_context_manager_may_open_what_is_in_memory() -> None:
-    @contextmanager
-    def opened(stream: Any) -> Iterator[Any]:
-        yield stream
-
-    for stream in (BODY, b"".join(BODY), b"".join(BODY).decode()):
-        assert (await run(opened(stream))).text == "Hello"
 
 
 async def test_a_stream_that_was_never_begun_is_closed_all_the_same() -> None:
@@ -297,3 +218,12 @@ def test_a_stream_that_outlives_its_event_loop_ends_its_thread() -> None:
             thread.join(5)
             assert not thread.is_alive()
     reading.get_coro().close()  # or the garbage collector complains
+
+
+async def test_a_context_manager_may_open_what_is_in_memory() -> None:
+    @contextmanager
+    def opened(stream: Any) -> Iterator[Any]:
+        yield stream
+
+    for stream in (BODY, b"".join(BODY), b"".join(BODY).decode()):
+        assert (await run(opened(stream))).text == "Hello"

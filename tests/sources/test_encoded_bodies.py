@@ -6,7 +6,6 @@ import gzip
 import sys
 import tracemalloc
 import zlib
-from collections.abc import AsyncIterator, Iterator
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -16,15 +15,15 @@ import anyio.lowlevel
 import brotli
 import httpx
 import httpx2
-import openai
 import pytest
 import zstandard
+from blocking_sources import AiohttpResponse, Held, Response
 from encoded import CODINGS, PAIRS, bomb, encoded
-from held import AiohttpResponse, Held, Response
-from profiles import thorough_unless
-from streams import chat
+from profiles import every, thorough_unless
+from streams import add, chat
+from test_sources import BlockingBody, Body, client_for
 
-from streamtools import Limits, StreamError, TextDelta, Turn, pipeline, tool
+from streamtools import Limits, StreamError, TextDelta, Turn, pipeline
 from streamtools.errors import LimitExceeded, RemoteProtocolError, TruncatedStream
 
 pytestmark = pytest.mark.anyio
@@ -33,8 +32,8 @@ WORDS = ["Hel", "lo", " from", " afar"]
 CALLS = [("call_a", "add", '{"a": 1, "b": 2}')]
 CHAT = chat(WORDS, CALLS)
 EVERY = [(name,) for name in CODINGS] + PAIRS
-LIBRARIES = pytest.mark.parametrize("library", [httpx, httpx2])
-CODED = pytest.mark.parametrize("codings", EVERY, ids=" then ".join)
+LIBRARIES = every("library", [httpx, httpx2])
+CODED = every("codings", EVERY)
 CAP, MOST = 256 << 10, 2 << 20
 SMALL = Limits(max_event_bytes=CAP, max_stream_bytes=MOST)
 ROOM = 2 << 20  # beside the limit, for pieces on their way through the decoders
@@ -45,56 +44,8 @@ DECODERS = {
 }
 
 
-@tool(effect="pure")
-async def add(a: int, b: int) -> int:
-    """Add."""
-    return a + b
-
-
-class Body(httpx.AsyncByteStream, httpx2.AsyncByteStream):
-    """What comes over the wire, chunk by chunk; knows how far it was read, and whether it was closed."""
-
-    def __init__(self, chunks: list[bytes]) -> None:
-        self.chunks = chunks
-        self.read = 0
-        self.closed = False
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        await anyio.lowlevel.checkpoint()
-        if self.read == len(self.chunks):
-            raise StopAsyncIteration
-        self.read += 1
-        return self.chunks[self.read - 1]
-
-    async def aclose(self) -> None:
-        self.closed = True
-
-
-class BlockingBody(httpx.SyncByteStream, httpx2.SyncByteStream):
-    def __init__(self, chunks: list[bytes]) -> None:
-        self.chunks = chunks
-        self.closed = False
-
-    def __iter__(self) -> Iterator[bytes]:
-        yield from self.chunks
-
-    def close(self) -> None:
-        self.closed = True
-
-
 def header(codings: tuple[str, ...]) -> dict[str, str]:
     return {"content-type": "text/event-stream", "content-encoding": ", ".join(name.split(",")[0] for name in codings)}
-
-
-def client_for(body: Any, headers: dict[str, str], library: Any = httpx) -> Any:
-    def answer(request: Any) -> Any:
-        return library.Response(200, headers=headers, stream=body)
-
-    client = library.AsyncClient if hasattr(body, "aclose") else library.Client
-    return client(transport=library.MockTransport(answer))
 
 
 async def read(
@@ -174,48 +125,9 @@ async def test_an_encoded_response_of_a_synchronous_client_is_read(library: Any,
     for size in (7, 1 << 20):
         body = BlockingBody(recut(encoded(CHAT, *codings), size))
         with client_for(body, header(codings), library) as client:
-            async with pipeline(client.stream("POST", "http://test/"), tools=[add]) as events:
-                _ = [event async for event in events]
-        is_whole(events.turn)
+            turn = await pipeline(client.stream("POST", "http://test/"), tools=[add])
+        is_whole(turn)
         assert body.closed
-
-
-@pytest.mark.parametrize("how", ["stream", "raw"])
-@pytest.mark.parametrize("blocking", [False, True], ids=["asynchronous", "synchronous"])
-async def test_an_sdks_stream_over_an_encoded_response_is_read_as_it_came(how: str, blocking: bool) -> None:
-    codings = ("gzip", "br")
-    body: Any = (BlockingBody if blocking else Body)(encoded(CHAT, *codings))
-    http = client_for(body, header(codings), httpx2)
-    client: Any = (openai.OpenAI if blocking else openai.AsyncOpenAI)(api_key="k", http_client=http)
-    request: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
-    if how == "raw":
-        source = client.chat.completions.with_streaming_response.create(**request)
-    else:
-        source = client.chat.completions.create(**request)
-        source = source if blocking else await source
-    async with pipeline(source, tools=[add]) as events:
-        _ = [event async for event in events]
-    is_whole(events.turn)
-    assert body.closed
-
-
-@LIBRARIES
-@pytest.mark.parametrize("coding", ["gzip", "deflate"])
-async def test_a_response_that_was_read_before_is_taken_from_memory(library: Any, coding: str) -> None:
-    packed = b"".join(encoded(CHAT, coding))
-
-    def answer(request: Any) -> Any:
-        return library.Response(200, headers={"content-encoding": coding}, content=packed)
-
-    async with library.AsyncClient(transport=library.MockTransport(answer)) as client:
-        for response in (await client.get("http://test/"), client.stream("GET", "http://test/"), answer(None)):
-            async with pipeline(response, tools=[add]) as events:
-                _ = [event async for event in events]
-            is_whole(events.turn)
-    with library.Client(transport=library.MockTransport(answer)) as blocking:
-        async with pipeline(blocking.get("http://test/"), tools=[add]) as events:
-            _ = [event async for event in events]
-    is_whole(events.turn)
 
 
 async def test_members_and_frames_one_after_the_other_are_one_body() -> None:
@@ -229,39 +141,14 @@ async def test_members_and_frames_one_after_the_other_are_one_body() -> None:
             is_whole(turn)
 
 
-@pytest.mark.parametrize("says", ["identity", "none", "", " , identity", "utf-8"])
-async def test_a_header_that_names_no_coding_changes_nothing(says: str) -> None:
-    turn, error, _ = await read(CHAT, says)
-    assert error is None
-    is_whole(turn)
-
-
-async def test_codings_may_stand_in_several_lines_and_in_any_case() -> None:
-    body = Body(encoded(CHAT, "gzip", "br"))
-    headers: Any = [("Content-Encoding", "GZip"), ("content-encoding", "identity, BR")]
-    client = client_for(body, headers)
-    async with client, pipeline(client.stream("POST", "http://test/"), tools=[add]) as events:
-        _ = [event async for event in events]
-    is_whole(events.turn)
-
-
-@CODED
-async def test_an_encoded_body_of_nothing_is_an_empty_stream(codings: tuple[str, ...]) -> None:
-    for chunks in ([], encoded([], *codings)):
-        _, error, _ = await read(chunks, codings)
-        assert isinstance(error, RemoteProtocolError)
-        assert error.kind == "empty_stream"
-
-
-@pytest.mark.parametrize("decodes", [False, True], ids=["left encoded", "decoded by aiohttp"])
+@every("decodes", [False, True])
 async def test_a_response_of_aiohttp_is_decoded_where_aiohttp_has_not_done_it(decodes: bool) -> None:
     held = Held(CHAT if decodes else encoded(CHAT, "gzip", "br"))
     response: Any = AiohttpResponse(held)
     response.headers = MultiDict("gzip", "br")
     response.content.total_compressed_bytes = 0 if decodes else None
-    async with pipeline(response, tools=[add]) as events:
-        _ = [event async for event in events]
-    is_whole(events.turn)
+    turn = await pipeline(response, tools=[add])
+    is_whole(turn)
     assert held.closed == 1
 
 
@@ -276,14 +163,13 @@ class MultiDict(dict[str, str]):
         return self._codings
 
 
-@pytest.mark.parametrize("blocking", [False, True], ids=["asynchronous", "synchronous"])
+@every("blocking", [False, True])
 async def test_a_response_that_gives_decoded_bytes_only_is_taken_at_its_word(blocking: bool) -> None:
     held = Held(CHAT)
     response: Any = Response(held, blocking=blocking)
     response.headers = {"content-encoding": "gzip"}
-    async with pipeline(response, tools=[add]) as events:
-        _ = [event async for event in events]
-    is_whole(events.turn)
+    turn = await pipeline(response, tools=[add])
+    is_whole(turn)
 
 
 # -- they are wrong ----------------------------------------------------------------------------------------------------
@@ -301,7 +187,7 @@ async def test_of_a_body_that_was_cut_all_that_came_is_read_and_nothing_is_compl
         assert source.closed
 
 
-@pytest.mark.parametrize("codings", [(name,) for name in CODINGS], ids=" then ".join)
+@every("codings", [(name,) for name in CODINGS])
 async def test_a_body_that_is_not_encoded_so_is_a_typed_error_after_what_came_before(codings: tuple[str, ...]) -> None:
     garbage = b"\xff\xfe" + b"\xff" * 600
     body = encoded(chat(WORDS)[:3], *codings)[:-1]
@@ -314,7 +200,7 @@ async def test_a_body_that_is_not_encoded_so_is_a_typed_error_after_what_came_be
         assert "\n" not in str(error)
 
 
-@pytest.mark.parametrize("codings", [("gzip",), ("deflate",), ("br",), ("zstd",)], ids=" then ".join)
+@every("codings", [("gzip",), ("deflate",), ("br",), ("zstd",)])
 async def test_what_follows_the_end_of_the_encoding_is_no_part_of_the_body(codings: tuple[str, ...]) -> None:
     body = encoded(chat(WORDS, finish="stop")[:-1], *codings)
     turn, error, _ = await read([*body, b"data: {}\n\n", b"more"], codings)
@@ -322,7 +208,7 @@ async def test_what_follows_the_end_of_the_encoding_is_no_part_of_the_body(codin
     assert isinstance(error, RemoteProtocolError)
 
 
-@pytest.mark.parametrize(
+@every(
     ("says", "told"),
     [
         ("compress", "'compress', which nobody knows here; send the request with Accept-Encoding: identity"),
@@ -386,7 +272,7 @@ BOMBS = thorough_unless(
 )
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.asyncio_only
 @pytest.mark.parametrize(
     ("what", "codings"), BOMBS, ids=lambda value: value if isinstance(value, str) else " then ".join(value)
 )
@@ -405,16 +291,6 @@ async def test_a_bomb_ends_at_its_limit_and_takes_no_more_than_twice_that(what: 
     assert error.setting == setting
     assert body.closed
     assert peak < 2 * CAP + ROOM, f"{peak / CAP:.1f} times the limit"
-
-
-@pytest.mark.parametrize("codings", [("gzip",), ("br",), ("zstd",), ("br", "gzip")], ids=" then ".join)
-async def test_a_bomb_behind_a_synchronous_client_ends_at_its_limit(codings: tuple[str, ...]) -> None:
-    body = BlockingBody(bomb(b"\0", 8 << 20, *codings, head=b"data: "))
-    with client_for(body, header(codings)) as client:
-        async with pipeline(client.stream("POST", "http://test/"), limits=SMALL) as events:
-            with pytest.raises(LimitExceeded, match="max_event_bytes"):
-                _ = [event async for event in events]
-    assert body.closed
 
 
 async def test_what_decodes_to_nothing_without_end_counts_as_it_comes() -> None:

@@ -6,20 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from streams import stream
+from profiles import every
+from streams import add, stream
 
-from streamtools import Turn, Usage, pipeline, tool
-from streamtools.errors import TruncatedStream
+from streamtools import Turn, Usage, pipeline
 from streamtools.events import UnknownPayload
 from streamtools.sources import as_item
 
 pytestmark = pytest.mark.anyio
-
-
-@tool(effect="pure")
-async def add(a: int, b: int) -> int:
-    """Add."""
-    return a + b
 
 
 def chunk(content: Any = "", **fields: Any) -> Any:
@@ -70,12 +64,7 @@ async def test_text_and_a_call_in_fragments_become_a_turn_that_openai_takes_back
     assert [message["role"] for message in turn.messages()] == ["assistant", "tool"]
 
 
-async def test_its_own_end_is_not_the_models_end() -> None:
-    with pytest.raises(TruncatedStream):
-        await run(chunk("Hi"), chunk(chunk_position="last"))
-
-
-@pytest.mark.parametrize(
+@every(
     ("key", "reason", "finish"),
     [
         ("finish_reason", "stop", "stop"),
@@ -98,9 +87,7 @@ async def test_the_finish_of_every_integration_is_found(key: str, reason: str, f
     assert (turn.finish, turn.complete) == (finish, True)
 
 
-@pytest.mark.parametrize(
-    ("key", "reason"), [("status", "completed"), ("finish_reason", "STOP"), ("done_reason", "stop")]
-)
+@every(("key", "reason"), [("status", "completed"), ("finish_reason", "STOP"), ("done_reason", "stop")])
 async def test_the_ordinary_end_of_a_provider_without_a_word_for_calls_is_one_after_calls(
     key: str, reason: str
 ) -> None:
@@ -112,10 +99,6 @@ async def test_what_cut_a_response_of_openais_newer_api_is_found() -> None:
     metadata = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     turn, _ = await run(chunk("Hi"), chunk(response_metadata=metadata))
     assert turn.finish == "length"
-
-
-async def test_a_finish_that_is_no_text_is_none() -> None:
-    assert "finish_reason" not in payload(chunk(response_metadata={"status": 200}))["choices"][0]
 
 
 async def test_usage_is_the_sum_of_what_the_chunks_tell() -> None:
@@ -133,7 +116,7 @@ async def test_usage_is_the_sum_of_what_the_chunks_tell() -> None:
     assert payload(used(3, 1))["usage"]["prompt_tokens"] == 3  # alone, a chunk is its own sum
 
 
-@pytest.mark.parametrize(
+@every(
     "block",
     [
         {"type": "thinking", "thinking": "Hm.", "index": 0},
@@ -158,7 +141,7 @@ async def test_reasoning_and_refusal_may_stand_beside_the_content() -> None:
     assert (turn.reasoning, turn.refusal, turn.text) == ("Hm.", "No.", "")
 
 
-@pytest.mark.parametrize(
+@every(
     ("block", "unknown"),
     [
         ({"type": "thinking", "thinking": "", "signature": "c2ln"}, {"type": "signature", "signature": "c2ln"}),
@@ -188,18 +171,6 @@ async def test_a_call_is_not_counted_twice_where_the_content_tells_of_it_too() -
     more.content = [{"type": "input_json_delta", "partial_json": '{"a": 1, "b": 2}', "index": 1}]
     turn, _ = await run(first, more, finished("tool_use", "stop_reason"))
     assert [call.arguments for call in turn.calls] == [{"a": 1, "b": 2}]
-
-
-async def test_whole_calls_without_an_index_are_told_apart_by_their_ids() -> None:
-    """Integrations that do not stream calls give them whole, several in a chunk."""
-    both = chunk(
-        tool_call_chunks=[
-            {"name": "add", "args": '{"a": 1, "b": 2}', "id": "a", "index": None},
-            {"name": "add", "args": '{"a": 3, "b": 4}', "id": "b", "index": None},
-        ]
-    )
-    turn, _ = await run(both, finished("tool_calls"))
-    assert [observation.value for observation in turn.observations] == [3, 7]
 
 
 def test_an_id_that_langchain_made_up_is_not_the_responses_id() -> None:

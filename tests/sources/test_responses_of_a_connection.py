@@ -7,13 +7,13 @@ from typing import Any
 
 import anyio
 import pytest
-from responses_streams import Payload, added, done, event, function, message, output_text, text
+from profiles import every
+from responses_streams import Payload, added, done, event, message, output_text, text
 from sansio import byte_by_byte
 from streams import sse, stream
 
-from streamtools import Limits, Turn, parse, pipeline, tool
-from streamtools.errors import LimitExceeded, RemoteProtocolError, StreamError
-from streamtools.pipelines.agent_loop import agent_loop
+from streamtools import Limits, Turn, parse
+from streamtools.errors import LimitExceeded, StreamError
 from streamtools.sources import ResponseSource, responses
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +71,7 @@ CONNECTIONS = {
 }
 
 
-@pytest.mark.parametrize("payloads", CONNECTIONS.values(), ids=CONNECTIONS)
+@every("payloads", CONNECTIONS.values())
 async def test_each_response_comes_as_a_stream_of_its_own_in_the_order_in_which_they_begin(
     payloads: list[Payload],
 ) -> None:
@@ -93,47 +93,6 @@ async def test_a_response_without_a_lane_is_cut_when_another_is_created() -> Non
             ("resp_2", "cd", True),
         ]
         assert list(connection.asides) == payloads[-1:]
-
-
-async def test_two_responses_at_once_run_their_own_calls_each_in_a_pipeline() -> None:
-    @tool(effect="pure")
-    async def f(n: int) -> int:
-        """Return n."""
-        return n
-
-    def calling(number: int) -> list[Payload]:
-        item = function(number, f'{{"n":{number}}}')
-        return response(number, added(0, function(number)), done(0, item))
-
-    values: dict[str | None, list[Any]] = {}
-
-    async def run(source: ResponseSource) -> None:
-        async with pipeline(source, tools=[f]) as events:
-            _ = [event async for event in events]
-        values[source.response.stream_id] = [seen.value for seen in events.turn.observations]
-
-    async with anyio.create_task_group() as group:
-        async for source in responses(stream(mixed(on("x", calling(1)), on("y", calling(2))))):
-            group.start_soon(run, source)
-    assert values == {"x": [1], "y": [2]}
-
-
-async def test_a_run_takes_the_successor_of_a_redirected_response_from_the_connection() -> None:
-    steered = saying(1, "Well", status="incomplete", incomplete_details={"reason": "steered"})
-    connection = responses(stream([*steered, *saying(2, "Bye")]))
-
-    async def ask(_: list[Any], __: list[Any]) -> ResponseSource:
-        return await anext(connection)
-
-    async with agent_loop(ask, [{"role": "user", "content": "Go"}], wire="openai.responses") as run:
-        turn = await run.finish()
-    assert (run.outcome, turn.text, [one.text for one in run.turns]) == ("answered", "Bye", ["Well", "Bye"])
-
-
-async def test_a_response_that_nobody_reads_to_its_end_leaves_the_connection_open() -> None:
-    async with responses(stream([*saying(1, "a"), *saying(2, "b")])) as connection:
-        await (await anext(connection)).aclose()
-        assert parse(await items_of(await anext(connection))).text == "b"
 
 
 async def test_what_comes_between_responses_is_kept_aside() -> None:
@@ -158,25 +117,7 @@ async def test_an_error_ends_the_responses_of_its_lane_and_without_a_lane_all_of
         assert [str(turn.error) for turn in await turns_of(items)] == ["no (previous_response_not_found, e)"] * 2
 
 
-async def test_a_request_that_was_refused_is_a_response_that_is_an_error() -> None:
-    for refusal in (ERROR, {"error": {"message": "no"}}):
-        [first, second] = await turns_of([*saying(1, "a"), refusal])
-        assert (first.complete, second.error is not None and second.error.kind) == (True, "provider_error")
-
-
-async def test_a_connection_that_breaks_cuts_the_responses_that_have_not_ended() -> None:
-    items = [*saying(1, "a"), *saying(2, "b")[:3]]
-    connection = responses(stream(items, then=ConnectionResetError("gone")))
-    assert parse(await items_of(await anext(connection))).complete
-    cut = await anext(connection)
-    with pytest.raises(ConnectionResetError):
-        await items_of(cut)
-    with pytest.raises(ConnectionResetError):
-        await anext(connection)
-    assert [turn.complete for turn in await turns_of(items)] == [True, False]
-
-
-@pytest.mark.parametrize("body", [b"<html></html>\n\n", b'{"id": "resp_1", "output": []}', b"data: 7\n\n"])
+@every("body", [b"<html></html>\n\n", b'{"id": "resp_1", "output": []}', b"data: 7\n\n"])
 async def test_a_body_without_responses_is_an_error(body: bytes) -> None:
     with pytest.raises(StreamError):
         await anext(responses(stream([body])))
@@ -187,12 +128,6 @@ async def test_a_payload_that_cannot_be_read_breaks_every_open_response() -> Non
     [turn] = await turns_of(items)
     assert turn.error is not None
     assert turn.error.kind == "malformed_chunk"
-
-
-async def test_an_empty_connection_has_no_responses() -> None:
-    assert await turns_of([]) == []
-    with pytest.raises(RemoteProtocolError):
-        await turns_of([b": nothing\n\n"])
 
 
 # -- bounds ------------------------------------------------------------------------------------------------------------
@@ -234,8 +169,3 @@ async def test_leaving_the_block_closes_the_connection() -> None:
         source = await anext(connection)
     assert closed.is_set()
     assert not parse(await items_of(source)).complete
-
-
-def test_one_object_is_no_connection() -> None:
-    with pytest.raises(TypeError, match="cannot stream"):
-        responses(7)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import io
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -14,11 +12,11 @@ import anyio.lowlevel
 import httpx
 import httpx2
 import openai
-import orjson
 import pytest
-from streams import anthropic, chat, stream
+from profiles import every
+from streams import add, anthropic, chat, stream
 
-from streamtools import Limits, TextDelta, Turn, parse, pipeline, tool
+from streamtools import Turn, pipeline
 
 pytestmark = pytest.mark.anyio
 
@@ -28,13 +26,7 @@ MESSAGES = anthropic(["Hel", "lo"], CALLS)
 REQUEST: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
 
-@tool(effect="pure")
-async def add(a: int, b: int) -> int:
-    """Add."""
-    return a + b
-
-
-class Body(httpx2.AsyncByteStream):
+class Body(httpx.AsyncByteStream, httpx2.AsyncByteStream):
     """A response body in chunks that remembers how far it was read, and whether it was closed."""
 
     def __init__(self, chunks: list[bytes]) -> None:
@@ -46,6 +38,7 @@ class Body(httpx2.AsyncByteStream):
         return self
 
     async def __anext__(self) -> bytes:
+        await anyio.lowlevel.checkpoint()
         if self.read == len(self.chunks):
             raise StopAsyncIteration
         self.read += 1
@@ -55,11 +48,31 @@ class Body(httpx2.AsyncByteStream):
         self.closed = True
 
 
-def client_for(body: Body) -> httpx2.AsyncClient:
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=body)
+class BlockingBody(httpx.SyncByteStream, httpx2.SyncByteStream):
+    """The same for a synchronous client."""
 
-    return httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+    def __init__(self, chunks: list[bytes]) -> None:
+        self.chunks = chunks
+        self.closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self.chunks
+
+    def close(self) -> None:
+        self.closed = True
+
+
+EVENT_STREAM = {"content-type": "text/event-stream"}
+
+
+def client_for(body: Body | BlockingBody, headers: Any = EVENT_STREAM, library: Any = httpx2) -> Any:
+    """A client of httpx or httpx2 whose every response has this body."""
+
+    def answer(_: Any) -> Any:
+        return library.Response(200, headers=headers, stream=body)
+
+    client = library.AsyncClient if hasattr(body, "aclose") else library.Client
+    return client(transport=library.MockTransport(answer))
 
 
 def is_whole(turn: Turn) -> None:
@@ -70,134 +83,66 @@ def is_whole(turn: Turn) -> None:
 
 
 async def run(source: Any) -> Turn:
-    async with pipeline(source, tools=[add]) as events:
-        _ = [event async for event in events]
-    return events.turn
+    return await pipeline(source, tools=[add])
 
 
-async def test_an_openai_stream_nobody_has_begun_is_read_as_bytes_and_closed() -> None:
-    body = Body(CHAT)
-    async with openai.AsyncOpenAI(api_key="k", http_client=client_for(body)) as client:
-        source = await client.chat.completions.create(**REQUEST, stream=True)
-        is_whole(await run(source))
-        assert source.response.is_stream_consumed
-    assert body.closed
+def asked(client: Any, how: str) -> Any:
+    """A request for a stream: of the SDK's own kind, of its helper, or raw."""
+    if hasattr(client, "messages"):
+        create = client.messages.stream if how.endswith("manager") else client.messages.create
+        more = {} if how.endswith("manager") else {"stream": True}
+        return create(**REQUEST, max_tokens=9, **more)
+    completions = client.chat.completions
+    if how.endswith("manager"):
+        return completions.stream(**REQUEST)
+    create = completions.with_streaming_response.create if how == "raw" else completions.create
+    return create(**REQUEST, stream=True)
+
+
+HOWS = ("new", "begun", "manager", "begun manager")
+STREAMS = [*(("openai", how) for how in (*HOWS, "raw")), *(("anthropic", how) for how in HOWS)]
+SDKS: dict[str, tuple[Any, Any, list[bytes]]] = {
+    "openai": (openai.AsyncOpenAI, openai.OpenAI, CHAT),
+    "anthropic": (anthropic_sdk.AsyncAnthropic, anthropic_sdk.Anthropic, MESSAGES),
+}
 
 
 # The openai SDK leaves its inner generators to the garbage collector at [DONE], which trio reports.
-ASYNCIO_ONLY = pytest.mark.parametrize("anyio_backend", ["asyncio"])
-
-
-@ASYNCIO_ONLY
-async def test_an_openai_stream_that_was_begun_goes_on_chunk_by_chunk() -> None:
-    body = Body(CHAT)
-    async with openai.AsyncOpenAI(api_key="k", http_client=client_for(body)) as client:
-        source = await client.chat.completions.create(**REQUEST, stream=True)
-        first = await source.__anext__()
-        assert first.choices[0].delta.role == "assistant"
-        is_whole(await run(source))
-    assert body.closed
-
-
-@ASYNCIO_ONLY
-async def test_an_openai_stream_manager_is_entered_and_its_derived_events_are_not_counted_twice() -> None:
-    for begun in (False, True):
-        body = Body(CHAT)
-        async with openai.AsyncOpenAI(api_key="k", http_client=client_for(body)) as client:
-            manager = client.chat.completions.stream(**REQUEST)
-            if begun:
-                async with manager as source:
-                    await source.__anext__()
-                    is_whole(await run(source))
-            else:
-                is_whole(await run(manager))
-        assert body.closed
-
-
-async def test_an_openai_response_that_is_streamed_raw_is_read_as_bytes() -> None:
-    body = Body(CHAT)
-    async with openai.AsyncOpenAI(api_key="k", http_client=client_for(body)) as client:
-        is_whole(await run(client.chat.completions.with_streaming_response.create(**REQUEST, stream=True)))
-    assert body.closed
-
-
-async def test_an_anthropic_stream_is_read_as_bytes_or_goes_on_event_by_event() -> None:
-    for begun in (False, True):
-        body = Body(MESSAGES)
-        async with anthropic_sdk.AsyncAnthropic(api_key="k", http_client=client_for(body)) as client:
-            source = await client.messages.create(**REQUEST, max_tokens=9, stream=True)
-            if begun:
-                assert (await source.__anext__()).type == "message_start"
+@pytest.mark.asyncio_only
+@every("sdk, how", STREAMS)
+async def test_a_stream_of_an_sdk_is_read_as_bytes_or_goes_on_event_by_event_and_is_closed(sdk: str, how: str) -> None:
+    """The events that a helper derives are not counted twice."""
+    make, _, chunks = SDKS[sdk]
+    body = Body(chunks)
+    async with make(api_key="k", http_client=client_for(body)) as client:
+        source = asked(client, how)
+        if how in ("new", "begun"):
+            source = await source
+        if how == "begun manager":
+            async with source as stream_of_it:
+                await stream_of_it.__anext__()
+                is_whole(await run(stream_of_it))
+        else:
+            if how == "begun":
+                await source.__anext__()
             is_whole(await run(source))
-        assert body.closed
+        assert how != "new" or source.response.is_stream_consumed
+    assert body.closed
 
 
-async def test_the_derived_events_of_the_anthropic_helper_are_not_counted_twice() -> None:
-    for begun in (False, True):
-        body = Body(MESSAGES)
-        async with anthropic_sdk.AsyncAnthropic(api_key="k", http_client=client_for(body)) as client:
-            manager = client.messages.stream(**REQUEST, max_tokens=9)
-            if begun:
-                async with manager as source:
-                    await source.__anext__()
-                    is_whole(await run(source))
-            else:
-                is_whole(await run(manager))
-        assert body.closed
-
-
-class BlockingBody(httpx2.SyncByteStream):
-    """The same for a synchronous client."""
-
-    def __init__(self, chunks: list[bytes]) -> None:
-        self.chunks = iter(chunks)
-        self.closed = False
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self.chunks
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def blocking_client_for(body: BlockingBody) -> httpx2.Client:
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=body)
-
-    return httpx2.Client(transport=httpx2.MockTransport(answer))
-
-
-@pytest.mark.parametrize("how", ["new", "begun", "manager", "raw"])
-async def test_the_streams_of_the_synchronous_openai_client_are_read_without_blocking(how: str) -> None:
-    body = BlockingBody(CHAT)
-    with openai.OpenAI(api_key="k", http_client=blocking_client_for(body)) as client:
-        if how == "manager":
-            source: Any = client.chat.completions.stream(**REQUEST)
-        elif how == "raw":
-            source = client.chat.completions.with_streaming_response.create(**REQUEST, stream=True)
-        else:
-            source = client.chat.completions.create(**REQUEST, stream=True)
+@every("sdk, how", [(sdk, how) for sdk, how in STREAMS if how != "begun manager"])
+async def test_the_streams_of_a_synchronous_client_are_read_without_blocking(sdk: str, how: str) -> None:
+    _, make, chunks = SDKS[sdk]
+    body = BlockingBody(chunks)
+    with make(api_key="k", http_client=client_for(body)) as client:
+        source = asked(client, how)
         if how == "begun":
             next(source)
         is_whole(await run(source))
     assert body.closed
 
 
-@pytest.mark.parametrize("how", ["new", "begun", "manager"])
-async def test_the_streams_of_the_synchronous_anthropic_client_are_read_without_blocking(how: str) -> None:
-    body = BlockingBody(MESSAGES)
-    with anthropic_sdk.Anthropic(api_key="k", http_client=blocking_client_for(body)) as client:
-        if how == "manager":
-            source: Any = client.messages.stream(**REQUEST, max_tokens=9)
-        else:
-            source = client.messages.create(**REQUEST, max_tokens=9, stream=True)
-        if how == "begun":
-            next(source)
-        is_whole(await run(source))
-    assert body.closed
-
-
-@pytest.mark.parametrize("library", [httpx, httpx2])
+@every("library", [httpx, httpx2])
 async def test_a_response_of_a_synchronous_httpx_client_is_read_and_closed(library: Any) -> None:
     def answer(request: Any) -> Any:
         return library.Response(200, content=b"".join(CHAT))
@@ -212,7 +157,7 @@ async def test_a_response_of_a_synchronous_httpx_client_is_read_and_closed(libra
         assert response.is_closed
 
 
-@pytest.mark.parametrize("library", [httpx, httpx2])
+@every("library", [httpx, httpx2])
 async def test_a_response_of_httpx_or_httpx2_is_read_and_closed_also_when_the_consumer_leaves(library: Any) -> None:
     def answer(request: Any) -> Any:
         return library.Response(200, content=b"".join(CHAT))
@@ -237,32 +182,6 @@ async def test_an_error_page_with_a_status_says_what_came_instead_of_a_stream() 
         async with pipeline(response) as events:
             with pytest.raises(Exception, match="bad key"):
                 _ = [event async for event in events]
-
-
-@pytest.mark.parametrize("wire", [CHAT, MESSAGES])
-async def test_bytes_text_and_payloads_make_the_same_turn(wire: list[bytes]) -> None:
-    whole = b"".join(wire)
-    payloads = [orjson.loads(item.partition(b"data: ")[2]) for item in wire if b"[DONE]" not in item]
-    for source in (
-        wire,
-        [whole],
-        whole,
-        whole.decode(),
-        [item.decode() for item in wire],
-        [bytearray(item) for item in wire],
-        [memoryview(whole)],
-        payloads,
-        stream(wire),
-        stream(payloads),
-        stream([whole[:100].decode(), whole[100:]]),
-        iter(wire),
-        iter(payloads),
-        io.BytesIO(whole),
-        memoryview(whole),
-    ):
-        is_whole(await run(source))
-    expected = parse(whole, tools=[add])
-    assert parse(payloads, tools=[add]).parts == expected.parts
 
 
 async def test_what_cannot_be_streamed_is_refused_before_anything_starts() -> None:
@@ -324,36 +243,6 @@ async def test_a_request_that_fails_raises_its_own_error_and_one_that_returns_no
     inner.close()
 
 
-async def test_a_request_that_is_never_made_does_not_warn(recwarn: pytest.WarningsRecorder) -> None:
-    async def never() -> Any:
-        raise AssertionError("it was made")
-
-    events = pipeline(never())
-    with anyio.CancelScope() as scope:
-        scope.cancel()
-        async with events:
-            await anyio.lowlevel.checkpoint()
-    del events
-    gc.collect()
-    assert [str(one.message) for one in recwarn if "never awaited" in str(one.message)] == []
-
-
-async def test_a_stream_that_cannot_be_closed_need_not_be() -> None:
-    class Bare:
-        def __init__(self) -> None:
-            self.items = iter(CHAT)
-
-        def __aiter__(self) -> AsyncIterator[bytes]:
-            return self
-
-        async def __anext__(self) -> bytes:
-            for item in self.items:
-                return item
-            raise StopAsyncIteration
-
-    is_whole(await run(Bare()))
-
-
 async def test_a_context_manager_that_opens_another_is_refused() -> None:
     with pytest.raises(TypeError, match="which a context manager opened"):
         await run(nullcontext(nullcontext()))
@@ -364,21 +253,3 @@ async def test_an_item_that_is_nothing_we_know_is_an_error_that_names_its_type()
         async with pipeline(make([b"", 42])) as events:
             with pytest.raises(TypeError, match=r"not int; make each item the provider's payload, a dict"):
                 _ = [event async for event in events]
-
-
-async def test_a_huge_chunk_is_worked_on_in_slices_so_that_the_consumer_keeps_up() -> None:
-    body = b"".join(chat(["x" * 10] * 5000, finish="stop"))
-    waiting = []
-    async with pipeline(stream([body]), limits=Limits(event_buffer=4)) as events:
-        async for event in events:
-            if isinstance(event, TextDelta):
-                waiting.append(len(events._outbox.queue))
-    assert len(events.turn.text) == 50_000
-    assert max(waiting) < 1000
-
-
-async def test_the_source_is_not_read_past_the_end_marker() -> None:
-    body = Body([*CHAT, *CHAT])
-
-    is_whole(await run(body))
-    assert body.read == len(CHAT)

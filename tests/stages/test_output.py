@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from every_wire import framed, said
+from profiles import every
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from streamtools import Limits, StreamDecoder, Turn, agent_loop, parse, pipeline, tool
+from streamtools import StreamDecoder, Turn, agent_loop, parse, pipeline, tool
 from streamtools.errors import SchemaError, ToolDefinitionError
-from streamtools.events import OutputDelta, OutputEnd, StreamEnd, TextDelta
+from streamtools.events import OutputDelta
 from streamtools.wires import WIRES
 
 pytestmark = pytest.mark.anyio
@@ -49,25 +50,17 @@ async def each(payloads: Iterable[Any]) -> AsyncIterator[Any]:
 
 
 async def turn_of(payloads: Iterable[Any], output: Any, **options: Any) -> Turn:
-    async with pipeline(each(payloads), output=output, **options) as events:
-        async for _ in events:
-            pass
-    return events.turn
+    return await pipeline(each(payloads), output=output, **options)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every("wire", WIRES)
 def test_an_answer_is_read_on_every_wire(wire: str) -> None:
     turn = parse(framed(wire, said(wire, text=TEXT)), wire=wire, output=City)
     assert (turn.output, turn.output_problem) == (OSLO, None)
     assert turn.text == "".join(TEXT)
 
 
-async def test_a_pipeline_has_the_value_too() -> None:
-    turn = await turn_of(said(CHAT, text=TEXT), City)
-    assert turn.output == OSLO
-
-
-@pytest.mark.parametrize(
+@every(
     ("kind", "value"),
     [
         (City, OSLO),
@@ -75,7 +68,6 @@ async def test_a_pipeline_has_the_value_too() -> None:
         (Village, {"name": "Oslo"}),
         ({"type": "object", "required": ["name"]}, {"name": "Oslo", "people": 700000}),
     ],
-    ids=["model", "dataclass", "typed dict", "schema"],
 )
 def test_the_type_may_be_a_model_a_dataclass_a_typed_dict_or_a_schema(kind: Any, value: Any) -> None:
     text = TEXT if kind is not Village else ['{"name": "Oslo"}']
@@ -96,14 +88,7 @@ def test_a_preview_grows_with_the_text() -> None:
     assert seen == [{"name": "Os"}, {"name": "Oslo"}, {"name": "Oslo", "people": 7}, {"name": "Oslo", "people": 700000}]
 
 
-def test_the_value_comes_before_the_end_and_each_preview_behind_its_text() -> None:
-    decoder = StreamDecoder(output=City)
-    events = [event for payload in said(CHAT, text=TEXT) for event in decoder.feed(payload)] + decoder.finish()
-    kinds = [type(event) for event in events if isinstance(event, (TextDelta, OutputDelta, OutputEnd, StreamEnd))]
-    assert kinds == [TextDelta, OutputDelta] * 4 + [OutputEnd, StreamEnd]
-
-
-@pytest.mark.parametrize(
+@every(
     ("payloads", "problem"),
     [
         (said(CHAT, text=TEXT[:2]), "the text is no JSON object (incomplete_json)"),
@@ -115,7 +100,6 @@ def test_the_value_comes_before_the_end_and_each_preview_behind_its_text() -> No
         (said(CHAT), "the answer has no text"),
         (said(CHAT, refusal=["No."]), "the model refused"),
     ],
-    ids=["cut JSON", "cut stream", "no JSON", "a list", "missing", "out of range", "no text", "refused"],
 )
 def test_an_answer_that_is_no_such_value_has_a_problem_and_raises_nothing(payloads: list[Any], problem: str) -> None:
     turn = parse(payloads, output=City)
@@ -127,17 +111,6 @@ def test_an_answer_that_is_no_such_value_has_a_problem_and_raises_nothing(payloa
         turn.output_as(City)
 
 
-def test_an_answer_in_a_code_fence_is_taken_out_of_it() -> None:
-    assert parse(said(CHAT, text=["```json\n", *TEXT, "\n```"]), output=City).output == OSLO
-
-
-def test_without_output_nothing_is_read() -> None:
-    turn = parse(said(CHAT, text=TEXT))
-    assert (turn.output, turn.output_problem) == (None, None)
-    with pytest.raises(ValueError, match="none was asked for with output="):
-        turn.output_as(City)
-
-
 async def test_a_large_answer_is_checked_outside_the_event_loop() -> None:
     class Many(BaseModel):
         numbers: list[int]
@@ -146,12 +119,6 @@ async def test_a_large_answer_is_checked_outside_the_event_loop() -> None:
     turn = await turn_of(said(CHAT, text=[text[:100_000], text[100_000:]]), Many)
     assert turn.output == Many(numbers=list(range(50_000)))
     assert parse(said(CHAT, text=[text]), output=Many).output == turn.output
-
-
-async def test_an_answer_beyond_a_limit_has_a_problem() -> None:
-    deep = '{"name": ' + "[" * 90 + "]" * 90 + "}"
-    turn = await turn_of(said(CHAT, text=[deep]), {"type": "object"}, limits=Limits(max_json_depth=64))
-    assert turn.output_problem == "the text is no JSON object (too_deep)"
 
 
 async def test_the_last_answer_of_a_loop_is_read() -> None:

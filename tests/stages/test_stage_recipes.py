@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from profiles import every
 from streams import chat
 
 from streamtools import Event, Limits, StreamEnd, parse
@@ -61,19 +62,7 @@ def test_a_list_of_stages_is_a_stage() -> None:
     assert (turn.text, turn.reasoning, [call.name for call in turn.calls]) == ("a", "b", ["f"])
 
 
-def test_a_class_that_builds_is_made_as_any_other_and_must_be_a_stage() -> None:
-    class Built(Remark):
-        def __init__(self) -> None:
-            super().__init__("built")
-
-        def build(self) -> None:
-            raise AssertionError("it is a stage, and no recipe")
-
-    for stage in (Built, Built()):
-        assert [w.detail for w in parse(chat(["x"], finish="stop"), stages=DEFAULT.append(stage)).warnings] == ["built"]
-
-
-@pytest.mark.parametrize("stage", [7, "text_calls", object()])
+@every("stage", [7, "text_calls", object()])
 def test_what_is_neither_stage_nor_recipe_is_refused(stage: object) -> None:
     with pytest.raises(TypeError, match="a stage has feed"):
         DEFAULT.append(stage)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan
-from profiles import examples
+from profiles import every, examples
 from scripted import Script, Spans
 from telemetry.scripted import capturing
 
@@ -75,8 +75,9 @@ def everything(spans: Spans) -> str:
     return "".join(span.to_json() for span in spans.all) + str(encode_spans(spans.all))
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_no_content_is_in_any_span_by_default(spans: Spans, profile: str) -> None:
+@every("profile", PROFILES)
+def test_no_content_is_in_any_span_by_default(profile: str) -> None:
+    spans = Spans()
     secretive_run(Tracing(spans.provider, names=profile))
     assert len(spans.all) == 5
     assert SECRET not in everything(spans)
@@ -120,18 +121,7 @@ def test_content_is_captured_where_it_is_asked_for(spans: Spans) -> None:
     ]
 
 
-def test_a_call_that_was_cut_stands_in_the_captured_message_as_it_came(spans: Spans) -> None:
-    script = Script(capturing(spans.provider, capture=True))
-    script.start()
-    script.call("call_a", text='{"key": "va', ready=False)
-    script.observe("call_a", "truncated")
-    script.end_stream()
-    script.end()
-    (message,) = json.loads(attributes(spans.named("chat glm-mini"))["gen_ai.output.messages"])
-    assert message["parts"] == [{"type": "tool_call", "id": "call_a", "name": "lookup", "arguments": '{"key": "va'}]
-
-
-@pytest.mark.parametrize(
+@every(
     ("value", "captured"),
     [
         (None, False),
@@ -146,18 +136,13 @@ def test_a_call_that_was_cut_stands_in_the_captured_message_as_it_came(spans: Sp
     ],
 )
 def test_the_standard_environment_variable_switches_content_on(
-    spans: Spans, monkeypatch: pytest.MonkeyPatch, value: str | None, captured: bool
+    monkeypatch: pytest.MonkeyPatch, value: str | None, captured: bool
 ) -> None:
+    spans = Spans()
     if value is not None:
         monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", value)
     secretive_run(Tracing(spans.provider))
     assert (SECRET in everything(spans)) is captured
-
-
-def test_an_explicit_no_overrules_the_environment(spans: Spans, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
-    secretive_run(capturing(spans.provider, capture=False))
-    assert SECRET not in everything(spans)
 
 
 def test_captured_content_is_bounded(spans: Spans) -> None:
@@ -179,7 +164,7 @@ def test_captured_content_is_bounded(spans: Spans) -> None:
     assert json.loads(attributes(spans.named("chat glm-mini"))["gen_ai.output.messages"])
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "text", "more", "captured"),
     [
         ("function", '{"a":1}', {}, '{"a":1}'),
@@ -187,9 +172,8 @@ def test_captured_content_is_bounded(spans: Spans) -> None:
         ("custom", "ls -l", {}, "ls -l"),
     ],
 )
-def test_captured_arguments_are_json_or_bare_text(
-    spans: Spans, kind: Any, text: str, more: dict[str, Any], captured: str
-) -> None:
+def test_captured_arguments_are_json_or_bare_text(kind: Any, text: str, more: dict[str, Any], captured: str) -> None:
+    spans = Spans()
     script = Script(capturing(spans.provider, capture=True))
     script.start()
     script.call("call_a", "alpha", text, kind=kind, **more)
@@ -200,16 +184,6 @@ def test_captured_arguments_are_json_or_bare_text(
     said = attributes(spans.named("execute_tool alpha"))
     assert said["gen_ai.tool.call.arguments"] == captured
     assert said["gen_ai.tool.call.result"] == "done"
-
-
-def test_the_text_is_kept_also_where_the_stream_had_no_end(spans: Spans) -> None:
-    script = Script(capturing(spans.provider, capture=True))
-    script.start()
-    script.text("half a")
-    script.cut_call("call_a")
-    script.end("abandoned")
-    message = json.loads(attributes(spans.named("chat glm-mini"))["gen_ai.output.messages"])
-    assert message == [{"role": "assistant", "parts": [{"type": "text", "content": "half a"}]}]
 
 
 def test_an_exception_whose_text_cannot_be_had_is_recorded_by_its_type(spans: Spans) -> None:
@@ -231,9 +205,10 @@ def test_an_exception_whose_text_cannot_be_had_is_recorded_by_its_type(spans: Sp
     assert spans.ledger.balanced
 
 
-@pytest.mark.parametrize("content", [False, True])
-def test_half_a_surrogate_pair_breaks_no_exporter(spans: Spans, content: bool) -> None:
+@every("content", [False, True])
+def test_half_a_surrogate_pair_breaks_no_exporter(content: bool) -> None:
     """JSON allows it in any string, UTF-8 does not: one such span would cost the whole OTLP batch."""
+    spans = Spans()
     half = "\ud83d"
     script = Script(capturing(spans.provider, capture=content), run_id=f"run{half}")
     script.start(f"model{half}")
@@ -269,13 +244,6 @@ def test_a_name_that_is_none_is_not_written(spans: Spans) -> None:
     assert "turn" in spans.names()
 
 
-def test_a_count_without_a_name_is_not_written(spans: Spans) -> None:
-    names = replace(SEMCONV, usage={"output_tokens": "tokens.written", "input_tokens": None})
-    Script(Tracing(spans.provider, names=names)).whole_step()
-    written = attributes(spans.named("chat glm-mini"))
-    assert {name: value for name, value in written.items() if "token" in name} == {"tokens.written": 5}
-
-
 def test_the_scope_names_the_library_and_the_conventions(spans: Spans) -> None:
     Script(Tracing(spans.provider)).whole_step()
     scope = spans.all[0].instrumentation_scope
@@ -297,7 +265,7 @@ def test_a_step_looks_like_no_genai_operation(spans: Spans) -> None:
     ),
     most=st.integers(8, 400),
 )
-@settings(max_examples=examples(300), deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 def test_content_that_is_cut_is_json_within_its_bound_and_says_that_it_was_cut(value: Any, most: int) -> None:
     whole, written = json.dumps(value, ensure_ascii=False), fitted_json(value, most)
     read = json.loads(written)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import anyio
 import anyio.to_thread
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
-from pydantic_core import from_json
+from profiles import every
 from scripted import Script, Spans, span_id
 
 from streamtools.errors import ToolFailed
 from streamtools.telemetry import Tracing
-from streamtools.telemetry.worker_spans import SpanKeeper
 
 
 @pytest.fixture(autouse=True)
@@ -93,10 +91,9 @@ async def test_spans_of_tools_that_run_side_by_side_become_children_of_their_own
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("entered_in_the_thread", [True, False])
-async def test_spans_of_a_tool_in_a_thread_become_children_of_its_call(
-    spans: Spans, entered_in_the_thread: bool
-) -> None:
+@every("entered_in_the_thread", [True, False])
+async def test_spans_of_a_tool_in_a_thread_become_children_of_its_call(entered_in_the_thread: bool) -> None:
+    spans = Spans()
     tracing = Tracing(spans.provider)
     script = running(spans, tracing, "alpha")
 
@@ -129,37 +126,6 @@ async def test_a_cancelled_tool_leaves_nothing_current(spans: Spans) -> None:
     finish(script, "alpha")
 
 
-@pytest.mark.anyio
-async def test_a_generator_that_emits_events_leaks_nothing_into_its_consumer(spans: Spans) -> None:
-    """A consumer that breaks, or closes the generator in another task, is where others leave a dead span current."""
-    tracing = Tracing(spans.provider)
-    script = Script(tracing)
-
-    async def stream() -> AsyncIterator[int]:
-        script.start()
-        try:
-            for number in range(3):
-                script.text("x")
-                yield number
-        finally:
-            script.end("abandoned")
-
-    events = stream()
-    before = trace.get_current_span()
-    async for _ in events:
-        assert trace.get_current_span() is before
-        break
-
-    async def close() -> None:
-        await events.aclose()  # type: ignore[attr-defined]  # an async generator has it
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(close)
-    query(spans, "query")
-    assert spans.named("query").parent is None
-    assert spans.ledger.balanced
-
-
 def test_the_error_of_a_tool_passes_through_and_is_not_recorded(spans: Spans) -> None:
     """Its text may be secret, so `around_tool` must not do what `start_as_current_span` does."""
     tracing = Tracing(spans.provider)
@@ -187,33 +153,3 @@ def test_nothing_is_made_current_for_a_call_outside_of_a_step(spans: Spans) -> N
     before = trace.get_current_span()
     with Tracing(spans.provider).around_tool("alpha"):
         assert trace.get_current_span() is before
-
-
-@pytest.mark.anyio
-async def test_spans_of_calls_that_run_at_once_in_a_worker_are_kept_apart(no_global_provider: None) -> None:
-    """As in an actor of Ray's. A thread without a context is taken for the only call's, if there is only one."""
-    keeper = SpanKeeper()
-    kept_: dict[str, list[str]] = {}
-
-    async def call(name: str, max_bytes: int) -> None:
-        with keeper.kept(max_bytes) as kept:
-            tracer = trace.get_tracer("shop")
-            with tracer.start_as_current_span(name):
-                await anyio.sleep(0.01)
-                await anyio.to_thread.run_sync(lambda: tracer.start_span(f"{name} in a thread").end())
-            bare = threading.Thread(target=lambda: tracer.start_span("bare").end())
-            bare.start()
-            await anyio.to_thread.run_sync(bare.join)
-        late = tracer.start_span("late")
-        data = kept.take()
-        late.end()
-        kept_[name] = [span["name"] for span in from_json(data)["spans"]] if data else []
-
-    async with anyio.create_task_group() as group:
-        for name, max_bytes in (("a", 10_000), ("b", 10_000), ("nobody wants it", 0)):
-            group.start_soon(call, name, max_bytes)
-    await call("alone", 10_000)
-    assert sorted(kept_["alone"]) == ["alone", "alone in a thread", "bare"]
-    for name in ("a", "b"):
-        assert [found for found in kept_[name] if found not in ("bare", "late")] == [f"{name} in a thread", name]
-    assert kept_["nobody wants it"] == []

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from streams import chat, stream
+from streams import add, chat, stream
+from wire_cases.names import CHAT
 
-from streamtools import Trajectory, pipeline, run_calls, tool
+from streamtools import Trajectory, agent_loop, pipeline, run_calls, tool
 from streamtools.errors import TruncatedStream
-from streamtools.parts import WAITS
 from streamtools.telemetry import Metrics, default_observers, metrics
 
 pytestmark = pytest.mark.anyio
@@ -41,12 +41,6 @@ def meters() -> Meters:
 
 
 @tool(effect="pure")
-async def add(a: int, b: int) -> int:
-    """Add."""
-    return a + b
-
-
-@tool(effect="pure")
 async def fail() -> str:
     """Fail."""
     raise ValueError("secret")
@@ -54,8 +48,7 @@ async def fail() -> str:
 
 async def read(body: list[bytes], meters: Meters, **options: Any) -> None:
     run = Trajectory(observers=[Metrics(meters.provider)])
-    async with pipeline(stream(body), tools=[add, fail], trajectory=run, **options) as events:
-        _ = [seen async for seen in events]
+    await pipeline(stream(body), tools=[add, fail], trajectory=run, **options)
 
 
 async def test_a_response_is_timed_from_its_request_and_its_tokens_are_counted(meters: Meters) -> None:
@@ -93,19 +86,19 @@ async def test_calls_are_counted_by_outcome_and_tools_are_timed(meters: Meters) 
     assert ("error.type" in timed["add"], timed["fail"]["error.type"]) == (False, "ValueError")
 
 
-async def test_waits_are_timed_by_their_reason(meters: Meters) -> None:
-    @tool(effect="once")
-    async def pay() -> str:
-        """Pay."""
-        return "paid"
-
-    run = Trajectory(observers=[Metrics(meters.provider)])
-    async with pipeline(stream(chat(calls=[("c1", "pay", "{}")])), tools=[pay], trajectory=run) as events:
-        _ = [seen async for seen in events]
-    points = meters.points()["streamtools.wait.duration"]
-    reasons = {dict(point.attributes)["streamtools.wait.reason"] for point in points}
-    assert "turn_end" in reasons
-    assert reasons <= {"turn_end", *(reason for reason, facts in WAITS.items() if facts.is_passing)}
+async def test_a_run_is_timed_by_its_outcome_with_the_metrics_that_are_on_by_default(meters: Meters) -> None:
+    ends = {"answered": chat(["3"]), "error": chat(["a"])[:-2]}
+    for outcome, end in ends.items():
+        run = Trajectory(name="sums", observers=[Metrics(meters.provider)], default_observers=False)
+        bodies = iter([chat(calls=[("c1", "add", '{"a":1,"b":2}')]), end])
+        with suppress(TruncatedStream):
+            await agent_loop(lambda *_: stream(next(bodies)), [], tools=[add], wire=CHAT, trajectory=run)
+    named = {"gen_ai.agent.name": "sums"}
+    found = [(point.count, dict(point.attributes)) for point in meters.points()["gen_ai.invoke_agent.duration"]]
+    assert found == [
+        (1, named | {"streamtools.run.outcome": "answered"}),
+        (1, named | {"streamtools.run.outcome": "error", "error.type": "streamtools.errors.TruncatedStream"}),
+    ]
 
 
 async def test_a_response_that_was_cut_has_an_error_type_and_one_that_nobody_asked_for_no_duration(
@@ -133,16 +126,6 @@ async def test_a_server_cannot_make_the_attributes_grow(meters: Meters, monkeypa
     assert {dict(point.attributes)["gen_ai.response.model"] for point in points} == {"m0", "m1", "m2", "_OTHER"}
 
 
-async def test_a_name_that_is_none_is_not_recorded(meters: Meters) -> None:
-    chosen = replace(metrics.NAMES, token_usage=None, operation_duration="app.llm.seconds", calls=None)
-    run = Trajectory(observers=[Metrics(meters.provider, names=chosen)])
-    async with pipeline(stream(chat(calls=[("c1", "add", '{"a":1,"b":2}')])), tools=[add], trajectory=run) as events:
-        _ = [seen async for seen in events]
-    found = meters.points()
-    assert "app.llm.seconds" in found
-    assert not {"gen_ai.client.token.usage", "streamtools.calls"} & found.keys()
-
-
 def test_nothing_is_recorded_where_the_application_has_set_no_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     import opentelemetry.metrics as api
 
@@ -168,11 +151,9 @@ async def test_the_newer_profile_has_the_metrics_of_its_conventions_and_none_tha
     request = {"model": "asked"}
     async with run:
         for body in bodies:
-            async with pipeline(stream(body), tools=[add, fail], trajectory=run, request=request) as seen:
-                _ = [event async for event in seen]
+            await pipeline(stream(body), tools=[add, fail], trajectory=run, request=request)
         with pytest.raises(TruncatedStream):
-            async with pipeline(stream(chat(text=["a"])[:-2]), trajectory=run) as seen:
-                _ = [event async for event in seen]
+            await pipeline(stream(chat(text=["a"])[:-2]), trajectory=run)
     found = meters.points()
     inference, agent = "gen_ai.client.inference", "gen_ai.invoke_agent"
     assert found.keys() - {"streamtools.wait.duration"} == {

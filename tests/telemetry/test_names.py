@@ -7,6 +7,7 @@ from dataclasses import astuple, fields, replace
 
 import pytest
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from profiles import every
 from scripted import Spans
 from streams import chat, stream
 from wire_cases import CASES
@@ -83,13 +84,13 @@ async def test_no_span_of_the_newer_profile_has_a_name_that_its_conventions_with
         assert agent["gen_ai.usage.input_tokens"] == 9
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@every("profile", PROFILES)
 def test_a_profile_names_every_count_of_tokens_and_nothing_else(profile: str) -> None:
     assert PROFILES[profile].usage.keys() == {field.name for field in fields(Usage)}
     assert profile != "semconv-1.41" or all(PROFILES[profile].usage.values())
 
 
-@pytest.mark.parametrize(
+@every(
     ("wire", "provider"),
     [*((wire, cases.provider) for wire, cases in CASES.items()), ("someones.own.wire", "someones")],
 )
@@ -108,6 +109,6 @@ def test_a_wire_of_the_users_own_has_its_own_provider_if_it_is_registered() -> N
 
 
 @pytest.mark.skipif("gen_ai.provider.name" not in PUBLISHED, reason="what is installed is from before")
-@pytest.mark.parametrize("provider", sorted({find(wire).provider for wire in WIRES if CASES[wire].telemetry_knows}))
+@every("provider", sorted({find(wire).provider for wire in WIRES if CASES[wire].telemetry_knows}))
 def test_a_provider_is_one_that_opentelemetry_knows(provider: str) -> None:
     assert provider in {known.value for known in gen_ai_attributes.GenAiProviderNameValues}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler, SamplingResult
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Sampler, SamplingResult
 from opentelemetry.trace import SpanKind, StatusCode
-from profiles import examples
+from profiles import every
 from scripted import Script, Spans, span_id
 from telemetry.scripted import capturing
 
@@ -30,7 +28,7 @@ from streamtools.errors import (
     TruncatedStream,
     UnknownTool,
 )
-from streamtools.events import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallFragment, ToolCallStart, ToolStarted
+from streamtools.events import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallFragment, ToolCallStart
 from streamtools.parts import Outcome, Usage
 from streamtools.telemetry import Tracing, default_observers
 
@@ -41,10 +39,6 @@ def attributes(span: ReadableSpan) -> Mapping[str, Any]:
 
 def parent_id(span: ReadableSpan) -> int | None:
     return span.parent.span_id if span.parent else None
-
-
-def linked(span: ReadableSpan, kind: str) -> set[int]:
-    return {link.context.span_id for link in span.links if (link.attributes or {})["streamtools.link.type"] == kind}
 
 
 # -- the tree ----------------------------------------------------------------------------------------------------
@@ -59,51 +53,6 @@ def test_a_step_holds_a_chat_and_its_tools_as_siblings(spans: Spans) -> None:
     kinds = {span.name: span.kind for span in spans.all}
     assert kinds["chat glm-mini"] is SpanKind.CLIENT
     assert {kind for name, kind in kinds.items() if name != "chat glm-mini"} == {SpanKind.INTERNAL}
-
-
-def test_a_tool_is_linked_to_the_chat_that_proposed_it(spans: Spans) -> None:
-    Script(Tracing(spans.provider)).whole_step()
-    chat = spans.named("chat glm-mini")
-    for tool in spans.tools():
-        assert linked(tool, "proposed_by") == {span_id(chat)}
-
-
-def test_what_the_links_say_can_be_read_from_attributes_alone(spans: Spans) -> None:
-    """Some trace stores drop links, and others their attributes."""
-    script = Script(Tracing(spans.provider))
-    observations = script.whole_step()
-    script.whole_step(causes=observations)
-    first_chat, second_chat = (span for span in spans.all if span.name.startswith("chat"))
-    first_tools = [tool for tool in spans.tools() if attributes(tool)["streamtools.step.number"] == 0]
-    for tool in first_tools:
-        said, proposer = attributes(tool), attributes(first_chat)
-        assert said["streamtools.run.id"] == proposer["streamtools.run.id"] == "run-1"
-        assert proposer["streamtools.seq.first"] < said["streamtools.seq.first"] < proposer["streamtools.seq.last"]
-    assert linked(second_chat, "observed") == {span_id(tool) for tool in first_tools}
-    assert set(attributes(second_chat)["streamtools.cause.seq"]) == {
-        attributes(tool)["streamtools.seq.last"] for tool in first_tools
-    }
-
-
-def test_a_chat_observes_only_the_tools_that_its_step_was_caused_by(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider))
-    seq, _ = script.whole_step()
-    script.whole_step(causes=(seq,))
-    assert linked(spans.named("chat glm-mini"), "observed") == {
-        span_id(tool) for tool in spans.tools() if attributes(tool)["streamtools.seq.last"] == seq
-    }
-
-
-def test_calls_are_known_by_step_and_index(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider))
-    script.whole_step(causes=script.whole_step())
-    assert sorted(attributes(tool)["streamtools.call.key"] for tool in spans.tools()) == ["0.0", "0.1", "1.0", "1.1"]
-
-
-def test_a_step_begins_where_the_caller_is(spans: Spans) -> None:
-    with spans.provider.get_tracer("app").start_as_current_span("request") as request:
-        Script(Tracing(spans.provider)).whole_step()
-    assert parent_id(spans.named("streamtools.step")) == request.get_span_context().span_id
 
 
 def test_a_chat_that_never_said_a_word_has_no_model_in_its_name(spans: Spans) -> None:
@@ -133,18 +82,6 @@ def test_a_call_that_the_provider_ran_itself_is_counted_and_not_drawn(spans: Spa
     script.end()
     assert spans.names() == ["chat glm-mini", "streamtools.step"]
     assert attributes(spans.named("chat glm-mini"))["streamtools.stream.server_calls"] == 1
-
-
-def test_a_custom_tool_is_drawn_like_a_function(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider))
-    script.start()
-    script.call("call_a", "shell", "ls", kind="custom")
-    script.run("call_a", "shell")
-    script.observe("call_a", name="shell")
-    script.end_stream()
-    script.end()
-    said = attributes(spans.named("execute_tool shell"))
-    assert (said["streamtools.call.kind"], said["gen_ai.tool.type"]) == ("custom", "function")
 
 
 # -- what the spans say ------------------------------------------------------------------------------------------
@@ -182,20 +119,6 @@ def test_a_chat_tells_model_usage_finish_and_the_wait_for_the_first_chunk(spans:
         "gen_ai.usage.reasoning.output_tokens": 2,
     }
     assert chat.status.status_code is StatusCode.UNSET
-
-
-@pytest.mark.parametrize("wire", ["anthropic.messages", "openai.chat_completions"])
-def test_counts_are_told_as_the_turn_has_them_whatever_the_wire(spans: Spans, wire: str) -> None:
-    script = Script(Tracing(spans.provider))
-    script.start(wire=wire)
-    script.end_stream("stop", usage=Usage(input_tokens=17, cached_input_tokens=4, cache_write_input_tokens=3))
-    script.end()
-    told = attributes(spans.named("chat glm-mini"))
-    assert {name: value for name, value in told.items() if name.startswith("gen_ai.usage.")} == {
-        "gen_ai.usage.input_tokens": 17,
-        "gen_ai.usage.cache_read.input_tokens": 4,
-        "gen_ai.usage.cache_creation.input_tokens": 3,
-    }
 
 
 def test_a_tool_tells_its_identity_schema_and_outcome(spans: Spans) -> None:
@@ -277,40 +200,6 @@ def test_a_call_that_did_not_run_is_a_point_at_its_observation_and_no_run_of_its
     assert said["streamtools.tool.name"] == "alpha"
 
 
-def test_attempts_of_one_call_share_one_span(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider))
-    script.start()
-    script.call("call_a", "alpha")
-    script.end_stream()
-    script.run("call_a", "alpha")
-    script.emit(ToolStarted, "call_a", "alpha", 2)
-    script.observe("call_a", name="alpha", attempts=2)
-    script.end()
-    (tool,) = spans.tools()
-    assert attributes(tool)["streamtools.tool.attempts"] == 2
-    assert spans.ledger.balanced
-
-
-def test_another_kind_of_stream_error_is_named_by_its_code(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider))
-    script.start()
-    script.end_stream("error", complete=False, error=LimitExceeded("max_tool_calls", limit=1))
-    script.end("error")
-    assert attributes(spans.named("streamtools.step"))["error.type"] == "limit_exceeded"
-
-
-def test_a_call_waits_in_the_queue_from_the_time_it_is_ready(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider))
-    script.start()
-    script.call("call_a")
-    script.end_stream()
-    script.text("a", "b", "c")  # three tenths of a second
-    script.run("call_a")
-    script.observe("call_a")
-    script.end()
-    assert attributes(spans.named("execute_tool lookup"))["streamtools.tool.queue_time_s"] == pytest.approx(0.5)
-
-
 # -- outcomes ----------------------------------------------------------------------------------------------------
 
 
@@ -354,15 +243,11 @@ CALL_OUTCOMES: list[tuple[Outcome, bool, ToolError | None, str | None, str | Non
 ]
 
 
-@pytest.mark.parametrize(("outcome", "started", "error", "error_type", "stage"), CALL_OUTCOMES)
+@every(("outcome", "started", "error", "error_type", "stage"), CALL_OUTCOMES)
 def test_every_outcome_of_a_call_has_its_span(
-    spans: Spans,
-    outcome: Outcome,
-    started: bool,
-    error: ToolError | None,
-    error_type: str | None,
-    stage: str | None,
+    outcome: Outcome, started: bool, error: ToolError | None, error_type: str | None, stage: str | None
 ) -> None:
+    spans = Spans()
     script = Script(Tracing(spans.provider))
     script.start()
     script.call("call_a")
@@ -403,16 +288,23 @@ STREAM_ENDS: list[tuple[dict[str, Any] | None, str, str, str | None]] = [
         "error",
         "provider_error",
     ),
+    (
+        {"finish": "error", "complete": False, "error": LimitExceeded("max_tool_calls", limit=1)},
+        "error",
+        "error",
+        "limit_exceeded",
+    ),
     (None, "abandoned", "abandoned", None),
     (None, "cancelled", "cancelled", None),
     (None, "error", "error", "_OTHER"),
 ]
 
 
-@pytest.mark.parametrize(("stream_end", "step_end", "outcome", "error_type"), STREAM_ENDS)
+@every(("stream_end", "step_end", "outcome", "error_type"), STREAM_ENDS)
 def test_every_exit_of_a_stream_ends_its_spans_and_says_how(
-    spans: Spans, stream_end: dict[str, Any] | None, step_end: str, outcome: str, error_type: str | None
+    stream_end: dict[str, Any] | None, step_end: str, outcome: str, error_type: str | None
 ) -> None:
+    spans = Spans()
     script = Script(Tracing(spans.provider))
     script.start()
     script.call("call_a")
@@ -452,20 +344,6 @@ def test_a_call_without_an_observation_still_ends_with_its_step(spans: Spans) ->
     assert {attributes(tool)["streamtools.call.outcome"] for tool in spans.tools()} == {"unknown"}
     assert {tool.status.description for tool in spans.tools()} == {"its end is not known: its step is over"}
     assert {span.name for span in spans.tools()} == {"execute_tool alpha", "streamtools.call beta"}
-
-
-def test_a_second_observation_of_a_call_changes_nothing(spans: Spans, caplog: pytest.LogCaptureFixture) -> None:
-    script = Script(Tracing(spans.provider))
-    script.start()
-    script.call("call_a")
-    script.observe("call_a")
-    script.observe("call_a", "failed")
-    script.observe("call_never_announced")
-    script.end_stream()
-    script.end()
-    (tool,) = spans.tools()
-    assert attributes(tool)["streamtools.call.outcome"] == "ok"
-    assert not caplog.records
 
 
 class Refusing(Sampler):
@@ -508,64 +386,10 @@ def test_two_steps_at_once_are_refused_and_the_first_goes_on(spans: Spans) -> No
     assert spans.ledger.balanced
 
 
-def test_events_between_steps_are_ignored(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider))
-    script.call("call_a")
-    script.end()
-    assert spans.all == ()
-
-
-@settings(max_examples=examples(150), deadline=None)
-@given(
-    calls=st.lists(
-        st.tuples(st.sampled_from(CALL_OUTCOMES), st.booleans(), st.sampled_from(["function", "custom", "server"])),
-        max_size=6,
-    ),
-    exit_=st.sampled_from(STREAM_ENDS),
-    steps=st.integers(1, 3),
-)
-def test_whatever_happens_every_call_has_one_span_and_every_span_one_end(
-    calls: Sequence[tuple[tuple[Outcome, bool, ToolError | None, Any, Any], bool, Any]],
-    exit_: tuple[dict[str, Any] | None, str, str, str | None],
-    steps: int,
-) -> None:
-    spans = Spans()
-    script = Script(Tracing(spans.provider))
-    causes: tuple[int, ...] = ()
-    for _ in range(steps):
-        script.start(causes=causes)
-        late = []
-        for index, ((outcome, started, error, *_), early, kind) in enumerate(calls):
-            script.call(f"call_{index}", index=index, kind=kind)
-            if kind == "server":
-                continue
-            if started:
-                script.run(f"call_{index}")
-            late.append((index, outcome, error)) if not early else script.observe(
-                f"call_{index}", outcome, index=index, error=error
-            )
-        if exit_[0] is not None:
-            script.end_stream(**exit_[0])
-        causes = tuple(script.observe(f"call_{i}", outcome, index=i, error=error) for i, outcome, error in late)
-        script.end(exit_[1])
-    ours = [kind for _, _, kind in calls if kind != "server"]
-    assert len(spans.tools()) == steps * len(ours)
-    assert spans.ledger.balanced
-    roots = [span for span in spans.all if span.parent is None]
-    assert [root.name for root in roots] == ["streamtools.step"] * steps
-    by_id = {span_id(span): span for span in spans.all}
-    for span in spans.all:
-        if span.parent is not None:
-            parent = by_id[span.parent.span_id]
-            assert (parent.start_time or 0) <= (span.start_time or 0)
-            assert (span.end_time or 0) <= (parent.end_time or 0)
-        assert all(link.context.span_id in by_id for link in span.links)
-
-
 # -- which spans, and where they go ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every(
     ("spans_wanted", "names"),
     [
         ({"chat": False}, ["execute_tool alpha", "execute_tool beta", "streamtools.step"]),
@@ -575,8 +399,9 @@ def test_whatever_happens_every_call_has_one_span_and_every_span_one_end(
     ],
 )
 def test_spans_that_another_instrumentation_draws_can_be_left_out(
-    spans: Spans, spans_wanted: dict[str, bool], names: list[str]
+    spans_wanted: dict[str, bool], names: list[str]
 ) -> None:
+    spans = Spans()
     with spans.provider.get_tracer("app").start_as_current_span("request") as request:
         script = Script(Tracing(spans.provider, spans=spans_wanted))
         script.whole_step(causes=script.whole_step())
@@ -602,33 +427,6 @@ def test_no_delta_reaches_the_observer() -> None:
     assert not {TextDelta, ReasoningDelta, ToolCallDelta, ToolCallFragment} & set(wanted)
 
 
-def test_a_delta_that_comes_all_the_same_is_not_drawn(spans: Spans) -> None:
-    tracing = Tracing(spans.provider)
-    script = Script(tracing)
-    script.start()
-    tracing.on_event(ReasoningDelta("hm"))
-    tracing.on_event(TextDelta("secret"))
-    script.end_stream("stop")
-    script.end()
-    assert "secret" not in "".join(span.to_json() for span in spans.all)
-
-
-def test_a_trace_that_is_not_sampled_costs_no_attributes_and_stays_unsampled() -> None:
-    provider = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
-    tracing = capturing(provider, capture=True)
-    script = Script(tracing)
-    script.start()
-    script.call("call_a")
-    script.run("call_a")
-    with tracing.around_tool("call_a"):
-        inside = trace.get_current_span()
-        assert inside.get_span_context().is_valid
-        assert not inside.is_recording()
-    script.observe("call_a", "failed", error=failed(ValueError("x")))
-    script.end_stream()
-    script.end()
-
-
 def test_without_a_provider_nothing_happens(no_global_provider: None) -> None:
     tracing = Tracing()
     before = trace.get_current_span()
@@ -648,15 +446,13 @@ def test_pipelines_are_observed_by_default_only_if_the_program_has_a_provider(
     no_global_provider: None, spans: Spans
 ) -> None:
     assert default_observers() == []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trace, "get_tracer_provider", trace.NoOpTracerProvider)
+        assert default_observers() == []
     trace.set_tracer_provider(spans.provider)
     (tracing,) = default_observers()
     Script(tracing).whole_step()
     assert len(spans.all) == 4
-
-
-def test_a_program_that_switched_tracing_off_is_not_observed(no_global_provider: None) -> None:
-    trace.set_tracer_provider(trace.NoOpTracerProvider())
-    assert default_observers() == []
 
 
 def test_a_provider_without_a_hash_draws_spans(spans: Spans) -> None:

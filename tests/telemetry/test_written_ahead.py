@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from typing import Any
-
 import pytest
 from scripted import Spans
 from streams import anthropic, stream
@@ -15,48 +10,6 @@ from streamtools import Trajectory, agent_loop, pipeline, tool
 from streamtools.telemetry import Tracing
 
 pytestmark = pytest.mark.anyio
-
-KILLED = '''
-import os, sys
-import anyio
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
-from streamtools import Trajectory, agent_loop, tool
-from streamtools.telemetry import Tracing
-
-provider = TracerProvider(shutdown_on_exit=False)
-provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(formatter=lambda span: span.to_json(None) + "\\n")))
-
-@tool(effect="once")
-async def pay(amount: int) -> str:
-    """Pay."""
-    os._exit(9)
-
-async def main() -> None:
-    run = Trajectory(name="till", run_id="r7", observers=[Tracing(provider)])
-    body = open(0, "rb").read()
-    async with agent_loop(lambda *_: body, [], tools=[pay], wire="anthropic.messages", trajectory=run) as loop:
-        await loop.finish()
-
-anyio.run(main, backend=sys.argv[1])
-'''
-
-
-def test_a_run_that_is_killed_in_a_payment_has_exported_its_name_and_the_payment() -> None:
-    body = b"".join(anthropic([], [("c1", "pay", '{"amount": 5}')]))
-    for backend in ("asyncio", "trio"):
-        done = subprocess.run([sys.executable, "-c", KILLED, backend], input=body, capture_output=True, timeout=60)
-        assert (done.returncode, done.stderr) == (9, b"")
-        spans: dict[str, Any] = {span["name"]: span for span in map(json.loads, done.stdout.splitlines())}
-        assert list(spans) == ["streamtools.begin.run till", "chat c", "streamtools.begin.call pay"]
-        run, call = spans["streamtools.begin.run till"], spans["streamtools.begin.call pay"]
-        assert run["attributes"] == {"streamtools.run.id": "r7", "streamtools.run.name": "till"}
-        said = call["attributes"]
-        assert (said["streamtools.run.id"], said["streamtools.step.number"]) == ("r7", 0)
-        assert (said["streamtools.call.key"], said["streamtools.tool.name"]) == ("0.0", "pay")
-        assert (said["gen_ai.tool.call.id"], said["streamtools.tool.effect"]) == ("c1", "once")
-        assert run["context"]["trace_id"] == call["context"]["trace_id"]
-        assert "5" not in said.values()
 
 
 @tool(effect="once")

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 import anyio
-import pytest
-from alone import run_alone
+from profiles import every
+from single_calls import run_alone
 
 from streamtools import Observation, ToolError, tool
 from streamtools.tools import Tool
@@ -65,10 +65,6 @@ def test_a_bad_call_is_reported_with_what_is_wrong_and_without_the_values() -> N
         ]
 
 
-def test_coercions_are_reported() -> None:
-    assert "coercions: priority: string to integer" in report({"title": "x", "priority": "1"})
-
-
 def test_an_advisory_boundary_is_reported() -> None:
     def anything(x: int) -> int:
         """Take anything."""
@@ -85,16 +81,11 @@ def test_an_advisory_boundary_is_reported() -> None:
     assert "validator: none" in lines
 
 
-def test_a_call_of_no_known_tool_is_reported() -> None:
-    lines = Observation(call_id="a", tool_name="", outcome="unknown_tool").report().split("\n")
-    assert lines[:3] == ["tool_name: (no name)", "schema_source: none", "schema_present: false"]
-
-
 LOOP: list[Any] = []
 LOOP.append(LOOP)
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "told", "shown"),
     [
         ("hunter2", "str of 7", '"hunter2"'),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from alone import run_alone
+from profiles import every
 from pydantic import BaseModel
+from single_calls import run_alone
 
-from streamtools import Tool, ToolContext, ToolError, tool
-from streamtools.errors import ToolDefinitionError
+from streamtools import Tool, ToolContext, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +64,7 @@ def kinds(**options: Any) -> list[Tool]:
     ]
 
 
-@pytest.mark.parametrize("number", [0, 1, 2], ids=["function", "model", "schema"])
+@every("number", [0, 1, 2])
 async def test_a_check_refuses_a_call_of_any_tool_in_its_words(number: int) -> None:
     made = kinds(check=ordered)[number]
     assert (await run_alone(made, {"start": 1, "end": 3})).value == 2
@@ -73,7 +73,7 @@ async def test_a_check_refuses_a_call_of_any_tool_in_its_words(number: int) -> N
     assert "end should be after start" in seen.model_content
 
 
-@pytest.mark.parametrize("number", [0, 1, 2], ids=["function", "model", "schema"])
+@every("number", [0, 1, 2])
 async def test_a_validator_judges_any_tool_and_is_named_in_the_record(number: int) -> None:
     made = kinds(validator=Rules())[number]
     seen = await run_alone(made, {"start": 3, "end": 1})
@@ -97,36 +97,6 @@ async def test_a_check_cannot_change_the_arguments() -> None:
         arguments.clear()
 
     assert (await run_alone(tool(between, check=meddles), {"start": 1, "end": 3})).value == 2
-
-
-@pytest.mark.parametrize(
-    ("raised", "said"),
-    [
-        (ToolError("closed on Sundays"), "closed on Sundays"),
-        (KeyError("x"), "the tool's own check raised KeyError"),
-        (ValueError("not 1234567"), "the arguments"),
-    ],
-)
-async def test_a_refusal_is_worded_for_the_model_and_quotes_no_argument(raised: Exception, said: str) -> None:
-    def refuses(arguments: dict[str, Any]) -> None:
-        raise raised
-
-    seen = await run_alone(tool(between, check=refuses), {"start": 1234567, "end": 3})
-    assert (seen.outcome, said in seen.model_content, "1234567" in seen.model_content) == ("invalid", True, False)
-
-
-async def test_false_refuses_and_an_async_check_lets_nothing_pass() -> None:
-    assert (await run_alone(tool(between, check=lambda _: False), {"start": 1, "end": 3})).outcome == "invalid"
-
-    async def later(_: Any) -> bool:
-        return True
-
-    wrapped = tool(between, check=lambda arguments: later(arguments))
-    assert (await run_alone(wrapped, {"start": 1, "end": 3})).outcome == "invalid"
-    with pytest.raises(ToolDefinitionError, match="check: expected a plain function"):
-        tool(between, check=later)
-    with pytest.raises(ToolDefinitionError, match="validator: expected an object with a name"):
-        tool(between, validator=len)  # type: ignore[arg-type]
 
 
 async def test_a_tool_with_a_context_and_a_freeform_one_are_checked_too() -> None:

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from profiles import every
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pydantic import BaseModel
-from typing_extensions import TypedDict
-
-from streamtools.exports import schema
 from streamtools.tools.callables import parse_docstring
 
 GOOGLE = """Read a file.
@@ -88,7 +81,7 @@ EPYTEXT = """Read a file.
     """
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "parameters"),
     [
         (
@@ -117,13 +110,12 @@ EPYTEXT = """Read a file.
         ),
         (EPYTEXT, {"path": "Path of the file."}),
     ],
-    ids=["google", "numpy", "sphinx", "epytext"],
 )
 def test_each_style_describes_its_parameters(text: str, parameters: dict[str, str]) -> None:
     assert parse_docstring(text).parameters == parameters
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "description"),
     [
         (GOOGLE, "Read a file.\n\nLonger text here.\n\nNote:\n    Stays in the prose."),
@@ -131,7 +123,6 @@ def test_each_style_describes_its_parameters(text: str, parameters: dict[str, st
         (SPHINX, "Read a file.\n\nStays in the prose, as does\n:func:`open`."),
         (EPYTEXT, "Read a file."),
     ],
-    ids=["google", "numpy", "sphinx", "epytext"],
 )
 def test_the_prose_is_the_description_and_results_and_errors_are_left_out(text: str, description: str) -> None:
     assert parse_docstring(text).description == description
@@ -195,62 +186,3 @@ def test_a_section_in_place_of_a_parameter_ends_the_parameters() -> None:
     assert {text: (each.description.removeprefix("Sum.").strip(), each.parameters) for text, each in read.items()} == {
         text: (prose, parameters) for text, prose, parameters in INSIDE
     }
-
-
-class _Bond(TypedDict):
-    """A bond.
-
-    Args:
-        Yield: by the year
-        Note: it is risky
-    """
-
-    Yield: float
-
-
-@dataclass
-class _Asset:
-    __doc__ = _Bond.__doc__
-    Yield: float
-
-
-class _Paper(BaseModel):
-    __doc__ = _Bond.__doc__
-    Yield: float
-
-
-def test_a_title_is_a_parameter_only_where_one_has_its_name() -> None:
-    def bond(Yield: float) -> str:
-        return str(Yield)
-
-    bond.__doc__ = _Bond.__doc__
-    for made in map(schema, (bond, _Bond, _Asset, _Paper)):
-        assert made.description == "A bond.\n\nNote: it is risky"
-        assert made.parameters["properties"]["Yield"]["description"] == "by the year"
-
-
-LINES = """
-Args:
-    x: the x
-        deeper
-
-Parameters
-----------
-x : int
-:param x: text
-@param y: z
-Returns:
-prose
-Note:
-    :param z: in a block
------
-  x (int: odd
-    *args: all
-""".splitlines()
-
-
-@given(st.lists(st.sampled_from(LINES) | st.text(max_size=20), max_size=12).map("\n".join))
-def test_any_text_is_read_and_no_description_is_empty(text: str) -> None:
-    read = parse_docstring(text)
-    assert all(description.strip() for description in read.parameters.values())
-    assert all(name.isidentifier() or not name.isascii() or name[0].isdigit() for name in read.parameters)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from types import MappingProxyType
 from typing import Annotated, Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from profiles import examples
+from profiles import every
 from pydantic import BaseModel
 from streams import chat, stream
 
-from streamtools import Limits, Observation, ToolContext, ToolError, pipeline, tool
+from streamtools import Observation, ToolContext, ToolError, pipeline, tool
 from streamtools.errors import InvalidArguments, SchemaError, ToolDefinitionError
 from streamtools.tools import ArgumentsValidator, Tool
 
@@ -48,9 +45,8 @@ ticket = Tool.from_schema(create_ticket, SCHEMA, owner="support team", effect="p
 
 def observed(made: Tool, arguments: str) -> Observation:
     async def read() -> Observation:
-        async with pipeline(stream(chat(calls=[("c1", made.name, arguments)])), tools=[made]) as events:
-            _ = [event async for event in events]
-        (observation,) = events.turn.observations
+        turn = await pipeline(stream(chat(calls=[("c1", made.name, arguments)])), tools=[made])
+        (observation,) = turn.observations
         return observation
 
     return anyio.run(read)
@@ -78,7 +74,7 @@ def test_a_tool_keeps_the_schema_as_it_was_written() -> None:
     assert (made.name, made.description, made.effect) == ("create_ticket", "Create a ticket.", "once")
     assert (made.owner, made.title, made.annotations) == ("support team", "Tickets", {"readOnlyHint": False})
     assert (made.schema_source, made.boundary) == ("hand_written", "validated")
-    assert made.validator in ("jsonschema", "jsonschema-rs")
+    assert made.validator == "jsonschema-rs"
 
 
 def test_the_arguments_are_enforced_before_the_function_runs() -> None:
@@ -92,7 +88,7 @@ def test_the_arguments_are_enforced_before_the_function_runs() -> None:
     assert "urgent" not in bad.report()
 
 
-@pytest.mark.parametrize(
+@every(
     ("arguments", "where"),
     [
         ({}, "title"),
@@ -111,35 +107,7 @@ def test_a_problem_names_the_place(arguments: Any, where: str) -> None:
     assert any(line.startswith(f"{where}: ") for line in problems(ticket, arguments))
 
 
-def test_a_long_list_of_problems_is_cut() -> None:
-    found = problems(ticket, {"title": "x", "labels": [1] * 50})
-    assert len(found) == 17
-    assert found[-1].startswith("and ")
-
-
-@pytest.mark.parametrize("depth", [250, 300, 5000])
-def test_nesting_that_cannot_be_read_is_refused(depth: int) -> None:
-    text = '{"title": "x", "odd": ' + "[" * depth + "]" * depth + "}"
-    nested: Any = []
-    for _ in range(depth - 1):
-        nested = [nested]
-    for options in ({}, {"text": text}):
-        with pytest.raises(InvalidArguments, match="too deep nesting"):
-            ticket.validate({"title": "x", "odd": nested}, **options)
-
-
-def test_the_text_nan_is_no_nan() -> None:
-    assert ticket.validate({"title": "NaN and Infinity"}).by_name == {"title": "NaN and Infinity"}
-
-
-def test_the_function_gets_a_copy() -> None:
-    sent = {"title": "x", "labels": ["a"]}
-    ticket.validate(sent).kwargs["labels"].append("b")
-    ticket.validate(sent, text='{"title": "x", "labels": ["a"]}').kwargs["labels"].append("b")
-    assert sent == {"title": "x", "labels": ["a"]}
-
-
-@pytest.mark.parametrize(
+@every(
     "schema",
     [
         {"type": "strng"},
@@ -162,29 +130,7 @@ def deep(levels: int) -> dict[str, Any]:
     return schema
 
 
-@pytest.mark.parametrize(
-    ("schema", "says"),
-    [
-        ({"const": object()}, "plain JSON"),
-        ({"const": math.inf}, "not finite"),
-        ({"enum": [{1, 2}]}, "plain JSON"),
-        ({"properties": MappingProxyType({})}, "plain JSON"),
-        ("object", "expected a JSON object, got str"),
-        (deep(100_000), "max_schema_depth"),
-    ],
-)
-def test_a_schema_is_plain_json(schema: Any, says: str) -> None:
-    with pytest.raises(SchemaError, match=says):
-        Tool.from_schema(create_ticket, schema)
-
-
-def test_a_mapping_of_any_kind_serves_as_a_schema() -> None:
-    assert Tool.from_schema(create_ticket, MappingProxyType(SCHEMA)).schema == SCHEMA
-
-
-@pytest.mark.parametrize(
-    ("schema", "says"), [({"const": object()}, "of plain JSON"), (deep(100_000), "nested too deep to be written")]
-)
+@every(("schema", "says"), [({"const": object()}, "of plain JSON"), (deep(100_000), "nested too deep to be written")])
 def test_what_is_shown_is_plain_json_even_if_nobody_enforces_it(schema: Any, says: str) -> None:
     with pytest.raises(SchemaError, match=says):
         Tool.from_schema(create_ticket, schema, validator=OnlyUpperCase())
@@ -192,34 +138,18 @@ def test_what_is_shown_is_plain_json_even_if_nobody_enforces_it(schema: Any, say
         Tool.from_schema(create_ticket, {}, output_schema=schema)
 
 
-def test_the_size_of_a_schema_is_bounded() -> None:
-    with pytest.raises(SchemaError, match="max_schema_bytes"):
-        Tool.from_schema(create_ticket, {"description": "x" * 100}, limits=Limits(max_schema_bytes=64))
-
-
-@pytest.mark.parametrize("schema", [{}, {"type": "object"}, {"type": ["object", "null"]}, {"required": ["title"]}])
+@every("schema", [{}, {"type": "object"}, {"type": ["object", "null"]}, {"required": ["title"]}])
 def test_a_schema_need_not_say_that_arguments_are_an_object(schema: dict[str, Any]) -> None:
     made = Tool.from_schema(create_ticket, schema)
     assert made.schema == schema
     assert made.validate({"title": "x"}).by_name == {"title": "x"}
 
 
-def test_draft_07_is_read_by_its_name() -> None:
-    schema = {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "properties": {"title": {"items": [{"type": "string"}], "additionalItems": False}},
-    }
-    made = Tool.from_schema(create_ticket, schema)
-    assert made.validate({"title": ["x"]}).kwargs["title"] == ["x"]
-    assert "title" in problems(made, {"title": ["x", "y"]})[0]
-
-
 # -- texts that hold arrays and objects ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "value"),
-    [({"labels": '["a", "b"]'}, ["a", "b"]), ({"where": '{"city": "Rome"}'}, {"city": "Rome"})],
+@every(
+    ("arguments", "value"), [({"labels": '["a", "b"]'}, ["a", "b"]), ({"where": '{"city": "Rome"}'}, {"city": "Rome"})]
 )
 def test_a_text_is_decoded_where_the_schema_wants_what_it_holds(arguments: dict[str, Any], value: Any) -> None:
     bound = ticket.validate({"title": "[1]", **arguments})
@@ -229,47 +159,11 @@ def test_a_text_is_decoded_where_the_schema_wants_what_it_holds(arguments: dict[
     assert bound.coercions == (f"{name}: json_string",)
 
 
-def test_strict_decodes_nothing() -> None:
-    made = Tool.from_schema(create_ticket, SCHEMA, coerce="strict")
-    assert problems(made, {"title": "x", "labels": '["a"]'})[0].startswith("labels: ")
-
-
-@pytest.mark.parametrize("text", ["[1", '{"a": 1}', "3", "null", "x", '"[]"', "[NaN]"])
+@every("text", ["[1", '{"a": 1}', "3", "null", "x", '"[]"', "[NaN]"])
 def test_a_text_that_holds_something_else_stays(text: str) -> None:
     (found,) = problems(ticket, {"title": "x", "labels": text})
     assert found.startswith("labels: ")
     assert ticket.validate({"title": text}).kwargs["title"] == text
-
-
-def test_what_was_decoded_is_judged() -> None:
-    assert problems(ticket, {"title": "x", "labels": "[1]"})[0].startswith("labels[0]: ")
-
-
-def test_a_text_of_the_wrong_shape_stays_among_others_that_fit() -> None:
-    schema = {"properties": {"a": {"type": "array"}, "b": {"type": "array"}}}
-    made = Tool.from_schema(whole, schema, pass_as="mapping")
-    (found,) = problems(made, {"a": "[1]", "b": '{"x": 1}'})
-    assert found.startswith("b: ")
-
-
-JSON = st.recursive(
-    st.sampled_from([None, True, 1, 0, 2.5, "x", "c", "[]", '["a"]', '{"city": 1}', "\u20ac"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["city", "a"]), inner, max_size=2),
-    max_leaves=5,
-)
-
-
-@settings(derandomize=True, deadline=None, max_examples=examples(200))
-@given(st.dictionaries(st.sampled_from([*SCHEMA["properties"], "other"]), JSON, max_size=4))
-def test_arguments_come_out_as_they_went_in_but_for_what_is_recorded(arguments: dict[str, Any]) -> None:
-    try:
-        bound = ticket.validate(arguments)
-    except InvalidArguments:
-        return
-    changed = {line.partition(":")[0].partition("[")[0] for line in bound.coercions}
-    assert {k: v for k, v in bound.by_name.items() if k not in changed} == {
-        k: v for k, v in arguments.items() if k not in changed
-    }
 
 
 # -- into the function ----------------------------------------------------------------------------------------------
@@ -336,7 +230,7 @@ def rest(*title: str) -> None:
     """Rest."""
 
 
-@pytest.mark.parametrize(
+@every(
     ("function", "options", "says"),
     [
         (no_docstring, {}, "has no docstring"),
@@ -345,8 +239,6 @@ def rest(*title: str) -> None:
         (rest, {}, r"\*args cannot take them"),
         (create_ticket, {"pass_as": "both"}, "pass_as: expected"),
         (create_ticket, {"schema_source": "guessed"}, "schema_source: expected"),
-        (create_ticket, {"effect": "never"}, "effect: expected"),
-        (create_ticket, {"timeout": 0}, "timeout: expected"),
         (create_ticket, {"name": "no name"}, "a name is 1 to 64"),
         (create_ticket, {"schema": None}, "pass check="),
         (create_ticket, {"check": anyio.sleep}, "check: expected a plain function"),
@@ -396,7 +288,7 @@ def raises(error: Exception) -> Callable[[dict[str, Any]], object]:
     return check
 
 
-@pytest.mark.parametrize(
+@every(
     ("check", "wanted"),
     [
         (raises(ValueError("must be a weekday")), "the arguments: must be a weekday"),
@@ -416,15 +308,6 @@ def test_a_check_refuses_the_call(check: Any, wanted: str) -> None:
         seen = observed(made, '{"title": "hunter2"}')
         assert (seen.outcome, seen.attempts) == ("invalid", 0)
         assert seen.validation_error == f"invalid arguments for create_ticket: {wanted}"
-
-
-def test_a_check_comes_after_the_schema_and_lets_pass_what_it_does_not_refuse() -> None:
-    asked: list[dict[str, Any]] = []
-    made = Tool.from_schema(create_ticket, SCHEMA, check=asked.append, effect="pure")
-    problems(made, {"title": 1})
-    assert asked == []
-    assert observed(made, '{"title": "x"}').outcome == "ok"
-    assert asked == [{"title": "x"}]
 
 
 def test_without_a_schema_the_boundary_is_advisory_and_every_record_says_so() -> None:
@@ -477,7 +360,7 @@ def changed(**properties: Any) -> dict[str, Any]:
     return {**MATCHING, "properties": {name: schema for name, schema in kept.items() if schema is not None}}
 
 
-@pytest.mark.parametrize(
+@every(
     ("schema", "lines"),
     [
         (MATCHING, []),

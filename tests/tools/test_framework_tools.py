@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 import pytest
-from alone import run_alone
+from single_calls import run_alone
 
 from streamtools import ToolContext, tool
 from streamtools.errors import ToolDefinitionError

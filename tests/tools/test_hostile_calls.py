@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from alone import run_alone
+from profiles import every
 from pydantic import BaseModel, ValidationInfo, field_validator
+from single_calls import run_alone
 
-from streamtools import Limits, ToolContext, ToolError, tool
+from streamtools import Limits, ToolError, tool
 from streamtools.errors import InvalidArguments, ToolDefinitionError
 from streamtools.tools import Tool, tools_of
 
@@ -53,23 +54,13 @@ WRAPPED = [guarded(look_up), guarded(guarded(look_up)), Service().look_up, funct
 RULE = "is a parameter of the tool itself, and cannot be set here"
 
 
-@pytest.mark.parametrize("function", WRAPPED, ids=["wrapped", "twice", "method", "cached"])
+@every("function", WRAPPED)
 def test_a_parameter_of_a_wrapper_around_the_function_cannot_be_set(function: Callable[..., Any]) -> None:
     made = tool(function)
     assert refused(made, {"key": "a", "more": {"as_admin": True}}) == (f"more.as_admin: {RULE}",)
     foreign = Tool.from_schema(function, ANYTHING)
     assert refused(foreign, {"key": "a", "as_admin": True}) == (f"as_admin: {RULE}",)
     assert foreign.validate({"key": "a", "colour": "red"}).kwargs == {"key": "a", "colour": "red"}
-
-
-def test_an_extra_argument_that_a_partial_has_bound_cannot_be_set() -> None:
-    bound = functools.partial(functools.partial(look_up, tenant="acme"), key="k")
-    made = tool(bound)
-    assert refused(made, {"more": {"tenant": "other", "key": "x"}}) == (
-        f"more.tenant: {RULE}",
-        f"more.key: {RULE}",
-    )
-    assert refused(Tool.from_schema(bound, ANYTHING), {"tenant": "other"}) == (f"tenant: {RULE}",)
 
 
 def test_an_argument_may_be_called_self() -> None:
@@ -100,7 +91,7 @@ def spread(first: int = 1, second: int = 2, /, third: int = 3) -> tuple[int, int
     return first, second, third
 
 
-@pytest.mark.parametrize(
+@every(
     ("arguments", "result"),
     [
         ({}, (1, 2, 3)),
@@ -118,16 +109,6 @@ def test_an_argument_that_is_left_out_gives_its_place_to_no_other(
         assert made(*bound.args, **bound.kwargs) == result
 
 
-def test_a_context_by_position_leaves_defaults_in_their_places() -> None:
-    def run(first: int = 1, ctx: ToolContext | None = None, last: int = 3, /) -> tuple[int, bool, int]:
-        """Take them."""
-        return first, ctx is not None, last
-
-    made = Tool.from_schema(run, ANYTHING)
-    args, kwargs = made.complete(made.validate({"last": 7}), ToolContext())
-    assert made(*args, **kwargs) == (1, True, 7)
-
-
 # -- checks of the user's ----------------------------------------------------------------------------------------------
 
 
@@ -140,7 +121,12 @@ class Asynchronous:
         raise AssertionError("nobody awaits it")
 
 
-@pytest.mark.parametrize("check", [lambda arguments: asynchronous(arguments), Asynchronous()], ids=["lambda", "object"])
+class Later:
+    def __await__(self) -> Any:
+        raise AssertionError("nobody awaits it")
+
+
+@every("check", [lambda arguments: asynchronous(arguments), Asynchronous(), lambda arguments: Later()])
 def test_a_check_that_turns_out_to_be_async_lets_nothing_pass(check: Any) -> None:
     made = Tool.from_schema(look_up, None, check=check)
     assert refused(made, {"key": "a"}) == ("the arguments: the tool's own check raised TypeError",)
@@ -158,7 +144,7 @@ class Says:
         return self.said
 
 
-@pytest.mark.parametrize("said", [None, True, "bad", [1], [None], 5, {"a": "b"}], ids=repr)
+@every("said", [None, True, "bad", [1], [None], 5, {"a": "b"}])
 def test_a_validator_that_returns_no_list_of_lines_refuses_the_call(said: Any) -> None:
     made = Tool.from_schema(look_up, ANYTHING, validator=Says(said))
     assert refused(made, {"key": "a"}) == ("the arguments: the tool's own check raised TypeError",)
@@ -174,7 +160,7 @@ class MuteValue(ValueError):
         raise RuntimeError("no words")
 
 
-@pytest.mark.parametrize("error", [Mute(), MuteValue()], ids=["ToolError", "ValueError"])
+@every("error", [Mute(), MuteValue()])
 def test_an_error_that_cannot_be_written_refuses_the_call_all_the_same(error: Exception) -> None:
     made = Tool.from_schema(look_up, ANYTHING, validator=Says(error))
     assert refused(made, {"key": "a"}) == ("the arguments: was refused by the tool's own check",)
@@ -193,7 +179,7 @@ def add_up(items: Iterable[int], groups: dict[str, Iterable[int]] | None = None,
     return sum(items)
 
 
-@pytest.mark.parametrize(
+@every(
     ("arguments", "path"),
     [
         ({"items": [1, "x"]}, "items[1]"),
@@ -247,17 +233,6 @@ def test_a_check_that_quotes_another_argument_is_not_quoted() -> None:
         "account.plan: was refused by the tool's own check",
     )
     assert refused(tool(sign_up), {"account": {**secret, "plan": "free"}}) == ("account.plan: goes with 1 seat only",)
-
-
-def test_coercions_are_listed_up_to_a_bound() -> None:
-    def take(rows: list[list[int]], names: list[int]) -> None:
-        """Take rows."""
-
-    made = tool(take)
-    decoded = made.validate({"rows": ["[1]"] * 5000, "names": []}).coercions
-    assert len(decoded) == 17
-    assert decoded[-1] == "and 4984 more"
-    assert len(made.validate({"rows": [], "names": ["1"] * 5000}).coercions) == 17
 
 
 class Node(BaseModel):
@@ -325,15 +300,6 @@ async def test_an_object_that_wraps_a_function_is_a_tool_of_that_functions_name_
 def test_an_object_whose_call_has_no_docstring_is_refused_and_not_described_by_pythons_own() -> None:
     with pytest.raises(ToolDefinitionError, match="has no docstring"):
         tool(Wordless())
-
-
-def test_a_check_that_returns_some_other_awaitable_lets_nothing_pass() -> None:
-    class Later:
-        def __await__(self) -> Any:
-            raise AssertionError("nobody awaits it")
-
-    made = Tool.from_schema(look_up, None, check=lambda arguments: Later())
-    assert refused(made, {"key": "a"}) == ("the arguments: the tool's own check raised TypeError",)
 
 
 def test_a_method_with_two_names_is_one_tool() -> None:

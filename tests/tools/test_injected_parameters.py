@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Annotated, Any, Generic, TypeVar
 
 import pytest
-from alone import run_alone
+from profiles import every
+from single_calls import run_alone
 
 from streamtools import Tool, ToolContext, run_calls, tool
 from streamtools.errors import ToolDefinitionError
@@ -116,7 +117,7 @@ def check_hidden(made: Tool) -> None:
         assert "hidden" not in str(made.to(wire))
 
 
-@pytest.mark.parametrize("name", FILLED)
+@every("name", FILLED)
 async def test_a_context_of_a_framework_is_filled_and_no_model_sees_or_sets_it(name: str) -> None:
     annotation, context = FILLED[name]
     made = tool(made_of(annotation))
@@ -130,7 +131,7 @@ async def test_a_context_of_a_framework_is_filled_and_no_model_sees_or_sets_it(n
     assert (set_.outcome, "hidden" in set_.model_content) == ("invalid", True)
 
 
-@pytest.mark.parametrize("name", FILLED)
+@every("name", FILLED)
 async def test_without_such_a_context_the_pipeline_says_what_to_pass(name: str) -> None:
     annotation, _ = FILLED[name]
     for context, given in ((None, "none was given"), (7, "context is a int")):
@@ -141,7 +142,7 @@ async def test_without_such_a_context_the_pipeline_says_what_to_pass(name: str) 
     assert (await run_alone(made, {"word": "x"})).value == "x NoneType"
 
 
-@pytest.mark.parametrize("name", ALONE)
+@every("name", ALONE)
 async def test_what_only_a_framework_fills_is_refused_or_keeps_its_default(name: str) -> None:
     with pytest.raises(ToolDefinitionError, match=r"is filled by Lang.* alone; take a streamtools\.ToolContext"):
         tool(made_of(ALONE[name]))
@@ -151,7 +152,7 @@ async def test_what_only_a_framework_fills_is_refused_or_keeps_its_default(name:
     assert (await run_alone(made, {"word": "x", "hidden": {}})).outcome == "invalid"
 
 
-@pytest.mark.parametrize("name", WITHIN)
+@every("name", WITHIN)
 def test_a_marker_inside_of_a_type_is_refused(name: str) -> None:
     with pytest.raises(ToolDefinitionError, match="must be the parameter's whole type"):
         tool(made_of(WITHIN[name]))

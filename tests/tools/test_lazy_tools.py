@@ -1,18 +1,22 @@
-"""Tools whose function is loaded at the first call."""
+"""Tools whose function is loaded at the first call, and tools with another function behind them."""
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
+from profiles import every
+from pydantic import BaseModel
+from single_calls import run_alone
 from streams import chat, stream
 
-from streamtools import ToolContext, Turn, pipeline, tool
+from streamtools import Tool, ToolContext, Turn, pipeline, tool
 from streamtools.errors import ToolDefinitionError
-from streamtools.tools import Tool, tools_of
+from streamtools.tools import tools_of
 
 pytestmark = pytest.mark.anyio
 
@@ -44,9 +48,7 @@ def real(text: str, ctx: ToolContext) -> str:
 
 async def turn_of(made: Tool, count: int) -> Turn:
     calls = [(f"c{n}", made.name, f'{{"text": "t{n}"}}') for n in range(count)]
-    async with pipeline(stream(chat(calls=calls)), tools=[made]) as events:
-        _ = [event async for event in events]
-    return events.turn
+    return await pipeline(stream(chat(calls=calls)), tools=[made])
 
 
 async def test_nothing_is_loaded_before_the_first_call_and_once_then_in_a_thread() -> None:
@@ -60,33 +62,6 @@ async def test_nothing_is_loaded_before_the_first_call_and_once_then_in_a_thread
     assert [observation.value for observation in turn.observations] == [f"t{n} embed" for n in range(6)]
     assert len(load.threads) == 1
     assert load.threads[0] is not threading.main_thread()
-
-
-async def test_calls_that_come_while_another_loads_wait_for_it() -> None:
-    inside = threading.Barrier(2, timeout=5)
-    loads = 0
-
-    def load() -> Callable[..., Any]:
-        nonlocal loads
-        loads += 1
-        inside.wait()  # only when the second caller is on its way
-        return real
-
-    made = tool(embed, lazy=load)
-    results: list[str] = []
-
-    def call(number: int) -> None:
-        if number:
-            inside.wait()
-        results.append(made(f"{number}", ToolContext()))
-
-    threads = [threading.Thread(target=call, args=(number,)) for number in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(5)
-    assert sorted(results) == ["0 tool", "1 tool"]
-    assert loads == 1
 
 
 async def test_an_async_function_that_is_loaded_is_awaited() -> None:
@@ -132,7 +107,48 @@ async def test_methods_may_be_lazy_too() -> None:
     assert (await turn_of(made, 1)).observations[0].value == "m t0"
 
 
-@pytest.mark.parametrize("lazy", [anyio.sleep, "loader", 3])
+@every("lazy", [anyio.sleep, "loader", 3])
 async def test_what_cannot_load_is_refused(lazy: Any) -> None:
     with pytest.raises(ToolDefinitionError, match="lazy: expected a plain function"):
         tool(embed, lazy=lazy)
+
+
+class Trip(BaseModel):
+    day: dt.date
+    stops: list[str]
+
+
+def book(trip: Trip) -> str:
+    """Book."""
+    return "booked"
+
+
+@tool(effect="pure", timeout=7, check=lambda given: given["day"].year == 2026)
+def wait(day: dt.date, ctx: ToolContext[dict[str, Any]]) -> str:
+    """Wait."""
+    return "waited"
+
+
+async def test_the_other_function_is_given_plain_values_after_the_tools_own_checks() -> None:
+    given: list[Any] = []
+
+    async def elsewhere(arguments: dict[str, Any], ctx: ToolContext) -> str:
+        given.append(arguments)
+        return ctx.call_id
+
+    made = wait.running(elsewhere)
+    assert (made.name, made.effect, made.timeout, made.schema) == ("wait", "pure", 7, wait.schema)
+    assert (await run_alone(made, {"day": "2026-12-24"}, call_id="c1")).value == "c1"
+    assert (await run_alone(made, {"day": "2025-12-24"})).outcome == "invalid"
+    assert (await run_alone(made, {"day": "soon"})).outcome == "invalid"
+    assert given == [{"day": "2026-12-24"}]
+
+
+async def test_a_tool_of_a_model_may_be_locked_by_one_of_its_fields() -> None:
+    made = Tool.from_model(Trip, book, conflict_key="day").running(lambda arguments: arguments["stops"])
+    assert (await run_alone(made, {"day": "2026-12-24", "stops": ["a"]})).value == ["a"]
+
+
+def test_a_function_that_does_not_take_one_dict_is_refused() -> None:
+    with pytest.raises(ToolDefinitionError, match="takes one dict, in its one parameter"):
+        wait.running(lambda one, other: None)

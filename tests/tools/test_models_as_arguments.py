@@ -7,8 +7,9 @@ from typing import Any, NotRequired
 
 import anyio
 import pytest
-from alone import run_alone
+from profiles import every
 from pydantic import BaseModel, ConfigDict, Field, RootModel
+from single_calls import run_alone
 from typing_extensions import TypedDict
 
 from streamtools import ToolContext
@@ -89,7 +90,7 @@ def test_the_schema_is_the_models_and_closed() -> None:
     assert (made.validator, made.check()) == ("pydantic", [])
 
 
-@pytest.mark.parametrize(
+@every(
     ("model", "arguments", "instance"),
     [
         (Order, {"what": "tea", "size": "2"}, Order(what="tea", size=2)),
@@ -108,7 +109,7 @@ def test_the_function_gets_the_instance(model: Any, arguments: dict[str, Any], i
     assert made.schema["type"] == "object"
 
 
-@pytest.mark.parametrize(
+@every(
     ("model", "arguments", "wanted"),
     [
         (Order, {}, "what: is required but missing"),
@@ -151,7 +152,7 @@ def rest(*a: Any) -> None:
     """Rest."""
 
 
-@pytest.mark.parametrize(
+@every(
     ("model", "function", "says"),
     [
         (Order, nothing, "this has: none"),

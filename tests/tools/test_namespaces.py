@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from decisions import decisions_on
+from profiles import every
 from responses_streams import CREATED, Payload, added, done, ended, event, function
 
 from streamtools import Limits, Observation, Suspended, Turn, parse, pipeline, resume, tool
@@ -80,7 +81,7 @@ async def test_a_call_runs_the_tool_of_its_namespace() -> None:
     assert [one.tool_name for one in map(seen.get, ("call_1", "call_3")) if one] == ["billing.look", "look"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("called", "tools"),
     [
         (("billing", "look"), [look_around]),
@@ -89,7 +90,6 @@ async def test_a_call_runs_the_tool_of_its_namespace() -> None:
         ((None, "look"), [look]),
         (("functions", "look"), [look_around]),
     ],
-    ids=["a tool of none", "a tool of another", "a dot is no namespace", "no namespace", "a namespace is no prefix"],
 )
 async def test_a_call_never_runs_a_tool_of_another_namespace(called: tuple[str | None, str], tools: list[Any]) -> None:
     _, seen = await run(stream(item(1, *called)), tools)
@@ -134,7 +134,7 @@ def test_a_request_has_one_entry_for_each_group() -> None:
     assert exports.payloads == entries, "making the groups changes no tool's own entry"
 
 
-@pytest.mark.parametrize("wire", [CHAT, ANTHROPIC])
+@every("wire", [CHAT, ANTHROPIC])
 async def test_a_provider_without_namespaces_has_a_name_for_each_tool(wire: str) -> None:
     exports = export_all([look, look_for_a_parcel, look_around], wire)
     names = [one.name for one in exports]

@@ -8,10 +8,11 @@ import functools
 import json
 import math
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Literal, Optional, Required
+from typing import Annotated, Any, Optional, Required
 
 import pydantic
 import pytest
+from profiles import every
 from pydantic import AliasChoices, BaseModel, Field
 from typing_extensions import TypedDict, Unpack
 
@@ -48,11 +49,6 @@ def get_weather(city: str, days: int = 1, unit: Unit = Unit.CELSIUS) -> str:
         days: How many days ahead.
     """
     return f"{city} {days} {unit.value}"
-
-
-async def search(query: str, ctx: ToolContext) -> str:
-    """Search."""
-    return query
 
 
 class Library:
@@ -115,7 +111,7 @@ def test_a_tool_cannot_be_changed() -> None:
     assert "city" in made.schema["properties"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("function", "name", "is_async"),
     [
         (Library(), "Library", True),
@@ -153,14 +149,6 @@ def test_what_a_partial_has_bound_is_neither_shown_nor_open_to_the_model() -> No
             made.validate({"url": "u", "headers": {name: "stolen"}})
     bound = made.validate({"url": "u"})
     assert made.fn(*bound.args, **bound.kwargs) == "hush u 9 {}"
-
-
-def test_a_wrapped_function_keeps_its_own_signature() -> None:
-    @functools.wraps(get_weather)
-    def logged(*args: Any, **kwargs: Any) -> Any:
-        return get_weather(*args, **kwargs)
-
-    assert tool(logged).schema == tool(get_weather).schema
 
 
 # -- the schema -------------------------------------------------------------------------------------------------
@@ -278,15 +266,6 @@ def test_an_alias_is_the_name_for_the_model() -> None:
         made.validate({"from_": "x"})
 
 
-def test_parameters_may_be_called_like_keywords_of_json_schema() -> None:
-    def f(title: str, type: str, properties: int, default: int, required: bool, description: str = "x") -> None:
-        """Odd."""
-
-    schema = tool(f).schema
-    assert list(schema["properties"]) == ["title", "type", "properties", "default", "required", "description"]
-    assert schema["properties"]["title"] == {"type": "string"}
-
-
 def test_untyped_parameters_take_anything_if_hints_are_not_required() -> None:
     def f(a, b=3):  # type: ignore[no-untyped-def]
         """Untyped."""
@@ -296,7 +275,7 @@ def test_untyped_parameters_take_anything_if_hints_are_not_required() -> None:
     assert made.validate({"a": [1, {"x": None}]}).kwargs == {"a": [1, {"x": None}], "b": 3}
 
 
-@pytest.mark.parametrize(
+@every(
     "annotation",
     [
         ToolContext,
@@ -362,17 +341,7 @@ def _bad_pattern(a: int, b: Annotated[str, Field(pattern="(")]) -> int:
     return a
 
 
-def _many_contexts(a: int, b: list[ToolContext]) -> int:
-    """Sum."""
-    return a
-
-
 def _variable_contexts(*b: ToolContext) -> int:
-    """Sum."""
-    return 0
-
-
-def _context_or_not(b: ToolContext | int) -> int:
     """Sum."""
     return 0
 
@@ -387,7 +356,7 @@ def _generator(x: int) -> Iterator[int]:
     yield x
 
 
-@pytest.mark.parametrize(
+@every(
     ("function", "parameter", "says"),
     [
         (_no_docstring, None, "has no docstring"),
@@ -397,9 +366,7 @@ def _generator(x: int) -> Iterator[int]:
         (_unknown_name, "b", "name 'Nowhere' is not defined"),
         (_no_schema, "b", "no schema can be made of its type"),
         (_bad_pattern, "b", "unclosed group"),
-        (_many_contexts, "b", "must be the parameter's whole type"),
         (_variable_contexts, "b", "must be the parameter's whole type"),
-        (_context_or_not, "b", "must be the parameter's whole type"),
         (_one_name_twice, "b", "another parameter has the name 'a'"),
         (_generator, None, r"make it an async generator, whose values are progress"),
         (Library.method, "self", r"tool\(instance\.method\)"),
@@ -421,24 +388,19 @@ def test_what_cannot_be_a_tool_is_refused_at_once(function: Any, parameter: str 
         assert f"parameter {parameter!r}" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "1st", "-x", "é", "x\n", "a" * 65, "a/b"])
+@every("name", ["", "a b", "1st", "-x", "é", "x\n", "a" * 65, "a/b"])
 def test_names_that_providers_refuse_are_refused(name: str) -> None:
     with pytest.raises(ToolDefinitionError, match="a name is 1 to 64"):
         tool(get_weather, name=name)
 
 
-@pytest.mark.parametrize("name", ["a", "_x", "a.b-c_9", "a" * 64])
-def test_names_that_providers_take_are_taken(name: str) -> None:
-    assert tool(get_weather, name=name).name == name
-
-
-@pytest.mark.parametrize("effect", ["Pure", "", None, "never"])
+@every("effect", ["Pure", "", None, "never"])
 def test_an_unknown_effect_is_refused(effect: Any) -> None:
     with pytest.raises(ToolDefinitionError, match="'get_weather': effect: expected 'pure', 'idempotent' or 'once'"):
         tool(get_weather, effect=effect)
 
 
-@pytest.mark.parametrize("timeout", [0, -1, True, "3", math.nan, math.inf])
+@every("timeout", [0, -1, True, "3", math.nan, math.inf])
 def test_a_timeout_is_a_positive_number_of_seconds(timeout: Any) -> None:
     with pytest.raises(ToolDefinitionError, match="'get_weather': timeout: expected a number of seconds"):
         tool(get_weather, timeout=timeout)
@@ -452,31 +414,3 @@ def test_several_aliases_are_refused() -> None:
 
     with pytest.raises(ToolDefinitionError, match="'a': has several aliases"):
         tool(f)
-
-
-class Moody:
-    """Its schema fails at the first try only."""
-
-    tries = 0
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        cls.tries += 1
-        if cls.tries == 1:
-            raise RuntimeError("not yet")
-        return handler(int)
-
-
-def test_a_failure_that_no_single_parameter_explains_is_still_a_definition_error() -> None:
-    def f(a: Moody) -> None:
-        """Work."""
-
-    with pytest.raises(ToolDefinitionError, match="tool 'f': no schema can be made of its parameters: not yet"):
-        tool(f)
-
-
-def test_the_return_type_is_only_asked_for_and_never_resolved() -> None:
-    def f(mode: Literal["a"]) -> NotImported:  # type: ignore[name-defined]  # noqa: F821
-        """Work."""
-
-    assert isinstance(tool(f), Tool)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import enum
 import functools
-import gc
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
-from alone import run_alone
 from pydantic import BaseModel
-from streams import chat, stream
+from single_calls import run_alone
 
-from streamtools import ToolContext, pipeline, tool
+from streamtools import ToolContext, tool
 from streamtools.errors import ToolDefinitionError
 from streamtools.tools import Tool, Toolset, tools_of, validate_tool_class
 
@@ -137,48 +134,6 @@ def test_a_static_method_may_stand_above_the_decorator() -> None:
     assert names(tools_of(Odd())) == ["close"]
 
 
-def test_methods_of_a_class_inside_a_function_are_tools_too() -> None:
-    class Inner(BaseModel):
-        x: int
-
-    class Local:
-        @tool
-        def take(self, given: Inner) -> int:
-            """Take."""
-            return given.x
-
-    (made,) = tools_of(Local())
-    assert made.validate({"given": {"x": 1}}).by_name == {"given": Inner(x=1)}
-
-
-def test_the_schema_is_made_once_for_a_class() -> None:
-    one: Any = Library("one").find
-    other: Any = Library("other").find
-    assert one._binder is other._binder
-
-
-def test_a_tool_keeps_its_instance_alive_and_nothing_else_does() -> None:
-    library = Library("x")
-    made: Any = library.find
-    seen = weakref.ref(library)
-    del library
-    gc.collect()
-    assert seen() is not None
-    del made
-    gc.collect()
-    assert seen() is None
-
-
-def test_calls_reach_the_instance_through_the_pipeline() -> None:
-    async def read() -> Any:
-        calls = [("a", "find", '{"query": "Emma"}'), ("b", "library.lend", '{"item": {"title": "Emma"}}')]
-        async with pipeline(stream(chat(calls=calls)), tools=tools_of(Library("city"))) as events:
-            _ = [event async for event in events]
-        return [observation.value for observation in events.turn.observations]
-
-    assert anyio.run(read) == ["city Emma 3 find", "city lends Emma"]
-
-
 def test_the_method_itself_is_no_tool() -> None:
     method: Any = Library.find
     assert "find" in repr(method)
@@ -203,14 +158,6 @@ def test_a_mistake_shows_when_the_class_is_defined() -> None:
             @tool
             def go(cls) -> None:
                 """Go."""
-
-
-def test_a_first_parameter_called_self_makes_no_method_of_a_function() -> None:
-    def talk(self: str) -> str:
-        """Talk."""
-        return self
-
-    assert isinstance(tool(talk), Tool)
 
 
 def test_a_function_of_a_class_body_without_self_is_a_plain_tool() -> None:
@@ -309,16 +256,6 @@ def test_the_audit_may_raise() -> None:
             return str(hour)
 
     assert validate_tool_class(Fine, raise_on_issue=True) == []
-
-
-def test_issues_of_the_base_classes_are_listed() -> None:
-    class Below(Careless):
-        @tool
-        def undecorated(self, x: int) -> int:
-            """Work."""
-            return x
-
-    assert validate_tool_class(Below) == ISSUES[1:]
 
 
 def test_names_of_every_origin_are_defined() -> None:

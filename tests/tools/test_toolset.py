@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from profiles import every
 
 from streamtools.errors import ToolDefinitionError
 from streamtools.tools import Exported, Tool, Toolset, tool
@@ -41,13 +42,13 @@ def test_a_toolset_of_a_toolset_has_the_same_tools() -> None:
     assert dict(Toolset(tools)) == dict(tools)
 
 
-@pytest.mark.parametrize("tools", [[find, find], [find, "find"], [look, tool(find.fn, name="look")]])
+@every("tools", [[find, find], [find, "find"], [look, tool(find.fn, name="look")]])
 def test_one_name_for_two_tools_is_refused(tools: list[Any]) -> None:
     with pytest.raises(ToolDefinitionError, match="another tool has this name"):
         Toolset(tools)
 
 
-@pytest.mark.parametrize("tools", ["find", find])
+@every("tools", ["find", find])
 def test_a_single_tool_is_no_list_of_tools(tools: Any) -> None:
     with pytest.raises(TypeError, match=r"write tools=\[\.\.\.\]"):
         Toolset(tools)
@@ -63,7 +64,7 @@ def test_a_function_that_cannot_be_a_tool_is_refused() -> None:
         Toolset([None])  # type: ignore[list-item]
 
 
-@pytest.mark.parametrize("rewritten", [True, False])
+@every("rewritten", [True, False])
 def test_an_exported_tool_stands_under_the_name_that_the_model_knows(rewritten: bool) -> None:
     given = Exported(
         tool=find,

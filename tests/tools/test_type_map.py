@@ -13,8 +13,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NewType, Optional, Union
 
-import pydantic
 import pytest
+from profiles import every
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
@@ -66,7 +66,7 @@ PERSON = {"type": "object", "title": "Person", "properties": {"name": {"type": "
 KEYS = {"type": "object", "title": "Keys", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 
 
-@pytest.mark.parametrize(
+@every(
     ("annotation", "schema", "sent", "value"),
     [
         (str, {"type": "string"}, "x", "x"),
@@ -114,7 +114,6 @@ KEYS = {"type": "object", "title": "Keys", "properties": {"a": {"type": "integer
         (Path, {"type": "string", "format": "path"}, "a/b", Path("a/b")),
         (UserId, {"type": "integer"}, 3, 3),
     ],
-    ids=str,
 )  # fmt: skip
 def test_a_type_has_its_schema_and_its_values(annotation: Any, schema: dict[str, Any], sent: Any, value: Any) -> None:
     def f(x: Any) -> str:
@@ -154,86 +153,16 @@ def test_a_named_tuple_is_an_array_of_its_fields() -> None:
     assert tool(f).validate({"pair": [1, "a"]}).by_name == {"pair": Pair(1, "a")}
 
 
-def _socket(x: int, connection: socket.socket) -> int:
-    """Send."""
-    return x
-
-
-def _callback(x: int, then: Callable[[int], int]) -> int:
-    """Work."""
-    return x
-
-
-@pytest.mark.parametrize(("function", "parameter"), [(_socket, "connection"), (_callback, "then")])
-def test_a_parameter_that_no_json_can_say_is_refused_at_definition(function: Any, parameter: str) -> None:
-    with pytest.raises(ToolDefinitionError, match="no schema can be made of its type") as caught:
-        tool(function)
-    assert caught.value.parameter == parameter
-
-
 # -- the example of the search tool -------------------------------------------------------------------------------
 
 
-def web_search(query: str, max_results: int = 5) -> list[str]:
-    """Search the web.
-
-    Args:
-        query: What to search for.
-        max_results: How many results.
-    """
-    return [query] * max_results
-
-
-def test_descriptions_defaults_and_required_come_from_the_function() -> None:
-    assert tool(web_search).schema == {
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "description": "What to search for."},
-            "max_results": {"type": "integer", "default": 5, "description": "How many results."},
-        },
-        "required": ["query"],
-        "additionalProperties": False,
-    }
-
-
-class Counted:
-    """Counts how often its schema is made."""
-
-    schemas = 0
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: pydantic.GetCoreSchemaHandler) -> Any:
-        cls.schemas += 1
-        return handler(int)
-
-
-def test_a_schema_is_made_once_and_serves_all() -> None:
-    def f(x: Counted) -> str:
-        """Work."""
-        return ""
-
-    made = tool(f)
-    again = Counted.schemas
-    for _ in range(100):
-        assert made.schema["properties"] == {"x": {"type": "integer"}}
-        made.validate({"x": 1})
-        _ = made.fingerprint
-    assert Counted.schemas == again == 1
-    assert Toolset([made])["f"] is made
-
-
 def test_a_tool_that_is_one_already_comes_back_as_it_is() -> None:
-    made = tool(web_search)
+    made = tool(later)
     assert tool(made) is made
     assert tool()(made) is made
-    assert Toolset([made])["web_search"] is made
+    assert Toolset([made])["later"] is made
     with pytest.raises(ToolDefinitionError, match=r"is a tool already; .* pass tool\.fn"):
         tool(made, effect="pure")  # type: ignore[call-overload]
-
-
-def test_two_tools_of_one_name_are_refused() -> None:
-    with pytest.raises(ToolDefinitionError, match="another tool has this name"):
-        Toolset([web_search, tool(web_search, effect="pure")])
 
 
 # -- what is returned -----------------------------------------------------------------------------------------------
@@ -259,7 +188,7 @@ class NoJson(BaseModel):
     x: int
 
 
-@pytest.mark.parametrize(
+@every(
     ("returns", "schema"),
     [
         (str, {"type": "string"}),
@@ -279,7 +208,6 @@ class NoJson(BaseModel):
         (NoJson, None),
         ("Nowhere", None),
     ],
-    ids=str,
 )
 def test_the_output_schema_is_that_of_the_return_type_where_there_is_one(returns: Any, schema: Any) -> None:
     def f(x: int) -> Any:
@@ -305,13 +233,3 @@ def test_output_schemas_of_async_functions_models_and_methods() -> None:
     given = {"type": "object"}
     assert Tool.from_schema(take, {}, output_schema=given).output_schema == given
     assert Tool.from_schema(take, {}).output_schema is None
-
-
-def test_the_output_schema_is_part_of_the_fingerprint() -> None:
-    def f(x: int) -> str:
-        """Work."""
-        return ""
-
-    before = tool(f).fingerprint
-    f.__annotations__["return"] = int
-    assert tool(f).fingerprint != before

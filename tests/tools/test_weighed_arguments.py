@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import pytest
+from hostile_validation import typed
+from profiles import every
 from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Discriminator, Field, Json, Tag
 from typing_extensions import TypedDict
 
-from streamtools import Tool, tool
 from streamtools.errors import InvalidArguments
 from streamtools.tools import TakesLong
 
@@ -83,19 +84,10 @@ Tagged = Annotated[Branch | Leaf, Field(discriminator="kind")]
 Branch.model_rebuild()
 
 
-def taking(annotation: Any) -> Tool[..., Any]:
-    def take(value: Any) -> str:
-        """Take a value."""
-        return "taken"
-
-    take.__annotations__["value"] = annotation
-    return tool(take)
-
-
 def refused(annotation: Any, value: Any) -> str:
     text = json.dumps({"value": value})
     with pytest.raises(InvalidArguments) as caught:
-        taking(annotation).validate(json.loads(text), text=text)
+        typed(annotation).validate(json.loads(text), text=text)
     return "; ".join(caught.value.problems)
 
 
@@ -108,7 +100,7 @@ def deep(levels: int, inner: Any, kind: str = "fork") -> Any:
 TOO_MUCH = "the arguments: take too much work to check (more than 25 ms)"
 
 
-@pytest.mark.parametrize(
+@every(
     ("annotation", "value"),
     [
         (Expression, deep(30, {})),
@@ -131,13 +123,12 @@ TOO_MUCH = "the arguments: take too much work to check (more than 25 ms)"
         (list[int], ["x"] * 100_000),
         (list[list[int]], ["x"] * 100_000),
     ],
-    ids=range(19),
 )
 def test_what_would_hold_up_everybody_is_refused_and_told_so(annotation: Any, value: Any) -> None:
     assert refused(annotation, value) == TOO_MUCH
 
 
-@pytest.mark.parametrize(
+@every(
     ("annotation", "value"),
     [
         (Expression, deep(8, {"kind": "leaf", "value": 1})),
@@ -162,17 +153,15 @@ def test_what_would_hold_up_everybody_is_refused_and_told_so(annotation: Any, va
         (Told, deep(40, {"kind": "leaf", "value": 1})),
         (list[Told], [deep(3, {"kind": "leaf", "value": 1})] * 500),
     ],
-    ids=range(21),
 )
 def test_what_somebody_may_mean_is_taken_however_large_it_is(annotation: Any, value: Any) -> None:
     text = json.dumps({"value": value})
-    assert taking(annotation).validate(json.loads(text), text=text).validated
+    assert typed(annotation).validate(json.loads(text), text=text).validated
 
 
-def test_more_mistakes_than_can_be_told_are_told_by_the_first_ones() -> None:
+def test_more_mistakes_than_can_be_told_are_told_by_the_first_one() -> None:
     said = refused(list[int], ["x"] * 20_000)
-    assert said.startswith("value[0]: should be an integer; value[1]: should be an integer; ")
-    assert said.endswith("more")
+    assert said == "value[0]: should be an integer; the arguments: have 20000 mistakes"
 
 
 @pytest.mark.thorough
@@ -185,7 +174,7 @@ def test_mistakes_are_told_too_where_the_schema_is_larger_than_a_foreign_one_may
 
 
 def test_more_coercions_than_can_be_told_are_told_as_one() -> None:
-    bound = taking(list[int]).validate({"value": ["1"] * 20_000})
+    bound = typed(list[int]).validate({"value": ["1"] * 20_000})
     assert (bound.by_name["value"][-1], bound.coercions) == (1, ("the arguments: by lax rules",))
 
 
@@ -193,10 +182,10 @@ def test_a_union_that_holds_itself_is_weighed_however_small_the_text_is() -> Non
     value = {"value": deep(11, {})}
     assert len(json.dumps(value)) < 1000
     with pytest.raises(TakesLong):
-        taking(Expression).validate(value, quick=True)
+        typed(Expression).validate(value, quick=True)
 
 
 def test_a_large_text_is_left_to_a_thread_by_who_wants_a_quick_verdict() -> None:
-    assert taking(str).validate({"value": "x" * 30_000}, quick=True).validated
+    assert typed(str).validate({"value": "x" * 30_000}, quick=True).validated
     with pytest.raises(TakesLong):
-        taking(str).validate({"value": "x" * 33_000}, quick=True)
+        typed(str).validate({"value": "x" * 33_000}, quick=True)

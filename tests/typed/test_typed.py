@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
-
-
-def test_both_checkers_look_at_the_programs_that_people_write() -> None:
-    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
-    place = str(HERE.relative_to(REPOSITORY))
-    assert place in settings["mypy"]["files"]
-    assert place in settings["pyright"]["include"]
 
 
 def test_the_first_program_of_the_readme_is_among_them() -> None:

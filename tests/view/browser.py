@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-__all__ = ["CHROMIUM", "Browser", "needs_chromium"]
+__all__ = ["CHROMIUM", "Browser", "needs_chromium", "shown"]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
@@ -128,3 +128,15 @@ class Browser:
     def picture(self, path: Path) -> None:
         """Takes a picture of what is in sight."""
         path.write_bytes(base64.b64decode(self.command("Page.captureScreenshot")["data"]))
+
+
+def shown(browser: Browser, html: str, folder: Path, query: str = "") -> Browser:
+    """Opens a page in a window of the usual size."""
+    path = folder / "run.html"
+    path.write_bytes(html.encode("utf-8", "replace"))
+    browser.complaints.clear()
+    browser.requests.clear()
+    browser.resize(1280, 800)
+    browser.open(path.as_uri() + query)
+    browser.drawn()
+    return browser

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
-from streams import anthropic
+from streams import anthropic, stream
 
 from streamtools import Deny, Trajectory, agent_loop, tool
 from streamtools.errors import ToolError
@@ -74,7 +74,7 @@ async def watched(watch: Watch) -> None:
     bodies = iter([STEP_1, STEP_2, STEP_3])
 
     async def ask(messages: list[Any], tools: Any) -> AsyncIterator[bytes]:
-        return _sent(next(bodies))
+        return stream(next(bodies))
 
     async def approve(asked: ApprovalRequested) -> bool | Deny:
         await anyio.lowlevel.checkpoint()
@@ -91,12 +91,6 @@ async def watched(watch: Watch) -> None:
     async with loop as events:
         async for _ in events:
             pass
-
-
-async def _sent(body: list[bytes]) -> AsyncIterator[bytes]:
-    for chunk in body:
-        await anyio.lowlevel.checkpoint()
-        yield chunk
 
 
 def hostile_events(text: str = HOSTILE, *, arguments: str = f'{{"x": "{HOSTILE}"}}') -> list[Event]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from decisions import decisions_on
-from profiles import examples, mostly_thorough
+from profiles import every, examples, mostly_thorough
 from view.seen_runs import hostile_events, many_events, stamped, watched
 
 from streamtools import Deny, Suspended, pipeline, resume, tool
@@ -49,19 +49,6 @@ async def seen(**options: Any) -> Picture:
 def call_of(picture: Picture, call_id: str) -> CallLane:
     (call,) = [call for call in picture.calls if call.call_id == call_id]
     return call
-
-
-@pytest.mark.anyio
-async def test_each_call_has_its_outcome_and_the_reason_for_it() -> None:
-    picture = await seen()
-    assert {call.call_id: call.outcome for call in picture.calls} == {
-        "c1": "ok", "c2": "ok", "c3": "unknown_tool", "c4": "invalid", "d1": "ok", "d2": "denied", "d3": "failed",
-    }  # fmt: skip
-    assert "unknown tool 'find_hotel'" in str(call_of(picture, "c3").error)
-    assert "too much" in str(call_of(picture, "d2").error)
-    assert "ValueError: closed on Mondays" in str(call_of(picture, "d3").error)
-    assert call_of(picture, "c1").result == '{"city":"Lisbon","sky":"rain"}'
-    assert [step.outcome for step in picture.steps] == ["complete"] * 3
 
 
 @pytest.mark.anyio
@@ -107,14 +94,7 @@ async def test_without_content_no_text_is_in_the_picture() -> None:
 
 
 @pytest.mark.anyio
-async def test_no_cause_follows_its_effect() -> None:
-    picture = await seen()
-    assert all(arrow.left <= arrow.reached for arrow in picture.arrows)
-    assert all(cause < at for at, mark in enumerate(picture.marks) for cause in mark.causes)
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("verdict", [True, Deny("no")])
+@every("verdict", [True, Deny("no")])
 async def test_a_run_that_was_resumed_is_drawn_behind_the_one_that_asked(verdict: Any) -> None:
     @tool(needs_approval=True)
     def pay() -> str:
@@ -152,12 +132,6 @@ def test_deltas_without_times_stand_between_the_events_around_them() -> None:
     assert times == [pytest.approx(0.001), pytest.approx(0.002)]
 
 
-def test_an_observer_that_came_late_draws_what_it_sees() -> None:
-    picture = draw(many_events(500)[5:])
-    assert picture.steps[0].number == 0
-    assert picture.calls
-
-
 def test_events_that_were_dropped_are_told() -> None:
     assert draw([EventsDropped(3, 9, seq=9)]).notes == ["events 3 to 9 were dropped"]
 
@@ -171,12 +145,9 @@ def test_a_picture_is_bounded_and_says_what_is_missing() -> None:
     assert patch["leftOut"] > 0
     assert len("".join(patch["growth"][3])) <= 20
     assert patch["cutChars"] > 0
-
-
-@pytest.mark.parametrize("bound", ["max_events", "max_chars"])
-def test_a_bound_that_is_none_is_refused(bound: str) -> None:
-    with pytest.raises(ValueError, match=bound):
-        Watch(**{bound: 0})  # type: ignore[arg-type]
+    for bound in ("max_events", "max_chars"):
+        with pytest.raises(ValueError, match=bound):
+            Watch(**{bound: 0})  # type: ignore[arg-type]
 
 
 def merged(patches: list[dict[str, Any]]) -> dict[str, Any]:
@@ -195,7 +166,7 @@ def merged(patches: list[dict[str, Any]]) -> dict[str, Any]:
     return {**{name: dict(sorted(known.items())) for name, known in lanes.items()}, **lists, "growth": growth}
 
 
-@pytest.mark.parametrize("seed", mostly_thorough(range(examples(200)), 5))
+@every("seed", mostly_thorough(range(examples(40)), 5))
 def test_patches_at_any_moments_add_up_to_the_whole(seed: int) -> None:
     dice = random.Random(seed)
     watch, seen, patches = Watch(), Seen(), []
@@ -228,11 +199,6 @@ async def test_a_page_is_made_of_a_watch_or_of_its_picture() -> None:
     await watched(watch)
     assert page(watch) == page(watch.picture)
     assert "\\u003c/script" in page(hostile_events())
-
-
-def test_hostile_texts_are_kept_as_they_are_in_the_picture() -> None:
-    picture = draw(hostile_events())
-    assert picture.calls[0].outcome == "timed_out"
 
 
 def test_a_step_begins_with_its_request() -> None:

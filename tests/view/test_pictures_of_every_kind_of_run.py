@@ -4,16 +4,19 @@ a client's copy, and one that is left in the middle."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import anyio
 import orjson
 import pytest
-from streams import anthropic, chat
+from profiles import every
+from streams import add, anthropic, chat
 from view.seen_runs import stamped
 
-from streamtools import Trajectory, pipeline, run_calls, tool
-from streamtools.dispatch import MemoryStore
+from streamtools import pipeline, run_calls
+from streamtools.durable.codec import written_event
 from streamtools.errors import TruncatedStream
 from streamtools.events import (
     ApprovalRequested,
@@ -39,16 +42,11 @@ from streamtools.events import (
     ToolStarted,
 )
 from streamtools.parts import ToolCall
-from streamtools.view import Picture, Watch, chrome_trace, draw, page
+from streamtools.record import Recording
+from streamtools.view import Picture, Watch, draw, draw_recordings, page
 from streamtools.view.picture import words_of
 
 BODY = chat(["Adding."], [("c1", "add", '{"a": 1, "b": 2}')])
-
-
-@tool(effect="pure")
-async def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 async def endless() -> AsyncIterator[bytes]:
@@ -61,7 +59,6 @@ async def endless() -> AsyncIterator[bytes]:
 def told(picture: Picture) -> dict[str, str | None]:
     """The outcomes, once the picture can be shown every way."""
     assert page(picture)
-    assert orjson.dumps(chrome_trace(picture))
     return {call.call_id: call.outcome for call in picture.calls}
 
 
@@ -73,50 +70,35 @@ async def test_calls_that_were_given_are_drawn_without_a_model() -> None:
     assert [step.asks_model for step in watch.picture.steps] == [False]
 
 
-def test_a_run_without_an_event_loop_is_drawn() -> None:
-    watch = Watch()
-    with pipeline(BODY, tools=[add], observers=[watch]).sync() as events:
-        for _ in events:
-            pass
-    assert told(watch.picture) == {"c1": "ok"}
-
-
 @pytest.mark.anyio
-@pytest.mark.parametrize(("start", "outcome"), [("off", "left_alone"), ("turn_end", "ok"), (None, "ok")])
+@every(("start", "outcome"), [("off", "left_alone"), ("turn_end", "ok"), (None, "ok")])
 async def test_a_call_that_nobody_here_runs_is_not_shown_as_running(start: Any, outcome: str) -> None:
     watch = Watch()
-    async with pipeline(BODY, tools=[add], start=start, observers=[watch]) as events:
-        async for _ in events:
-            pass
+    await pipeline(BODY, tools=[add], start=start, observers=[watch])
     assert told(watch.picture) == {"c1": outcome}
     assert all(call.end is not None for call in watch.picture.calls)
 
 
-@pytest.mark.anyio
-async def test_a_whole_answer_is_drawn() -> None:
-    message = {
-        "id": "m", "type": "message", "role": "assistant", "model": "c", "stop_reason": "tool_use",
-        "content": [{"type": "text", "text": "Adding."},
-                    {"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1, "b": 2}}],
-        "usage": {"input_tokens": 3, "output_tokens": 4},
-    }  # fmt: skip
-    watch = Watch()
-    async with pipeline(message, tools=[add], observers=[watch]) as events:
-        async for _ in events:
-            pass
-    assert told(watch.picture) == {"c1": "ok"}
-    assert watch.picture.usage() == {"input_tokens": 3, "output_tokens": 4}
-
-
-@pytest.mark.anyio
-async def test_a_result_on_record_is_shown_as_one() -> None:
-    store = MemoryStore()
-    run = Trajectory()
-    watch = Watch()
-    for observers in ([], [watch]):
-        given = [("c1", "add", {"a": 1, "b": 2})]
-        await run_calls(given, [add], trajectory=Trajectory(run_id=run.run_id, observers=observers), store=store)
-    assert told(watch.picture) == {"c1": "ok"}
+def test_recordings_are_drawn_by_their_begin_each_as_long_as_it_was(tmp_path: Path) -> None:
+    runs = {  # the second of its begin, the moment on its own clock, its length; two overlap, one was made elsewhere
+        "b": (0, 500.0, 4.0),
+        "a": (2, 502.0, 3.0),
+        "c": (10, 7.0, 0.5),
+    }
+    for name, (second, at, length) in runs.items():
+        events: list[Event] = [
+            StepStart(name, seq=0, step=0, time=at + 0.25, requested_at=at),
+            StepEnd("complete", seq=1, step=0, time=at + length),
+        ]
+        head = {"recording": 1, "run_id": name, "began": f"2026-01-01T00:00:{second:02}+00:00", "at": at}
+        lines = [head, *map(written_event, events)]
+        (tmp_path / f"{name}.jsonl").write_bytes(b"\n".join(map(orjson.dumps, lines)) + b"\n")
+    read = [Recording.read(tmp_path / f"{name}.jsonl") for name in runs]
+    for order in permutations(read):
+        picture = draw_recordings(order)
+        assert picture.title == "b"
+        spans = [(step.start, step.end) for step in picture.steps]
+        assert spans == [(0.0, 4.0), (4.0, 7.0), (10.0, 10.5)]
 
 
 @pytest.mark.anyio

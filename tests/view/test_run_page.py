@@ -5,28 +5,32 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import types
 import unicodedata
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
-from decisions import decisions_on
-from view.browser import Browser, needs_chromium
-from view.seen_runs import HOSTILE, hostile_events, many_events, watched
+from profiles import every
+from view.browser import Browser, needs_chromium, shown
+from view.seen_runs import HOSTILE, hostile_events, many_events, stamped, watched
 
-from streamtools import pipeline, resume, tool
-from streamtools.dispatch import MemoryStore
-from streamtools.text import printable
+from streamtools.events import (
+    Observation,
+    StepEnd,
+    StepStart,
+    StreamEnd,
+    StreamStart,
+    ToolCallEnd,
+    ToolCallStart,
+    ToolCallValidated,
+    ToolStarted,
+)
+from streamtools.ground.text import printable
+from streamtools.parts import ToolCall
 from streamtools.view import Watch, draw, page
-
-in_chromium = [needs_chromium, pytest.mark.thorough]
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
 
 
 @pytest.fixture
@@ -35,16 +39,6 @@ def opened(chromium: Browser, tmp_path: Path) -> Browser:
     watch = Watch("Trip")
     anyio.run(watched, watch)
     return shown(chromium, page(watch), tmp_path)
-
-
-def shown(browser: Browser, html: str, folder: Path, query: str = "") -> Browser:
-    path = folder / "run.html"
-    path.write_bytes(html.encode("utf-8", "replace"))
-    browser.complaints.clear()
-    browser.requests.clear()
-    browser.resize(1280, 800)
-    browser.open(path.as_uri() + query)
-    return browser
 
 
 def row_of(browser: Browser, name: str, at: int = 0) -> str:
@@ -72,51 +66,14 @@ QUESTIONS = {
 """The questions that are asked of a run at night, the row to click on, and the answer's text."""
 
 
-@pytest.mark.parametrize("question", [pytest.param(name, marks=in_chromium) for name in QUESTIONS])
+@needs_chromium
+@pytest.mark.thorough
+@every("question", QUESTIONS)
 def test_every_question_is_answered_with_one_click(opened: Browser, question: str) -> None:
     name, at, answer = QUESTIONS[question]
     opened.click(row_of(opened, name, at))
     assert re.search(answer, opened.text("#details")), opened.text("#details")
     assert opened.complaints == []
-
-
-@needs_chromium
-@pytest.mark.thorough
-def test_the_run_is_summed_up_without_a_click(opened: Browser) -> None:
-    answers = (r"Where the time went", r"Tokens\s", r"Calls\s+7", r"answered\s+3 of 7 calls failed", "It is planned")
-    for answer in answers:
-        assert re.search(answer, opened.text("body"))
-
-
-@needs_chromium
-@pytest.mark.thorough
-def test_a_run_that_was_resumed_says_where_it_was_asked_for(chromium: Browser, tmp_path: Path) -> None:
-    @tool(needs_approval=True)
-    def pay() -> str:
-        """Pay."""
-        return "paid"
-
-    async def suspended(watch: Watch) -> None:
-        body = b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function","function":'
-        body += b'{"name":"pay","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}\n\ndata: [DONE]\n\n'
-        async with pipeline(body, tools=[pay], observers=[watch]) as events:
-            async for _ in events:
-                pass
-        assert events.suspended is not None
-        async with resume(
-            events.suspended,
-            tools=[pay],
-            decisions=decisions_on(events.suspended, {"c1": True}),
-            store=MemoryStore(),
-            observers=[watch],
-        ) as events:
-            async for _ in events:
-                pass
-
-    watch = Watch()
-    anyio.run(suspended, watch)
-    shown(chromium, page(watch), tmp_path).click("s1")
-    assert "It goes on with Step 1" in chromium.text("#details")
 
 
 @needs_chromium
@@ -227,34 +184,6 @@ def test_arguments_grow_as_the_moment_moves(opened: Browser) -> None:
 
 @needs_chromium
 @pytest.mark.thorough
-def test_a_screen_reader_finds_rows_and_tabs(opened: Browser) -> None:
-    nodes = opened.command("Accessibility.getFullAXTree")["nodes"]
-    named = {(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]}
-    roles = {role for role, _ in named}
-    assert {"tree", "treeitem", "tab", "tablist", "heading", "slider", "searchbox"} <= roles
-    assert any(role == "treeitem" and "waited" in name and "for approval" in name for role, name in named)
-    named_ones = ("treeitem", "tab", "button", "slider", "searchbox")
-    assert not [role for role, name in named if role in named_ones and not name]
-
-
-@needs_chromium
-@pytest.mark.thorough
-def test_a_reader_who_wants_less_motion_sees_moments_and_no_animation(opened: Browser) -> None:
-    asked = [{"name": "prefers-reduced-motion", "value": "reduce"}]
-    opened.command("Emulation.setEmulatedMedia", features=asked)
-    try:
-        opened.run("play()")
-        opened.drawn()
-        moments = opened.run("(async () => { const seen = new Set(); for (let i = 0; i < 20; i++) { seen.add(now());"
-                             " await new Promise(requestAnimationFrame); } return seen.size; })()")  # fmt: skip
-        assert moments <= 2
-        opened.run("state.playing && play()")
-    finally:
-        opened.command("Emulation.setEmulatedMedia", features=[])
-
-
-@needs_chromium
-@pytest.mark.thorough
 def test_everything_can_be_reached_with_the_keyboard_and_is_told_to_a_screen_reader(opened: Browser) -> None:
     for key in ("ArrowDown", "ArrowDown", "ArrowDown"):
         press(opened, key)
@@ -278,40 +207,9 @@ def press(browser: Browser, key: str) -> None:
     browser.drawn()
 
 
-CONTRAST = """
-(() => {
-  const linear = (c) => c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4;
-  const light = (colour) => colour.slice(0, 3).map(linear)
-    .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
-  const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
-  const behind = (one) => { for (; one; one = one.parentElement) {
-    const c = parts(getComputedStyle(one).backgroundColor);
-    if (c.length === 3 || c[3] === 1) return c; } return [255, 255, 255]; };
-  const found = [];
-  for (const one of document.querySelectorAll("body *")) {
-    if (![...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) || !one.offsetParent) continue;
-    if (one.closest("script, style, .skip, .hidden")) continue;
-    const [a, b] = [light(parts(getComputedStyle(one).color)), light(behind(one))].sort((x, y) => y - x);
-    if ((a + 0.05) / (b + 0.05) < 4.5) found.push(`${one.className || one.tagName}: ${one.textContent.slice(0, 30)}`);
-  }
-  return found;
-})()
-"""
-
-
-@pytest.mark.parametrize("theme", [pytest.param(theme, marks=in_chromium) for theme in ("light", "dark")])
-def test_every_text_stands_out_from_its_ground(opened: Browser, theme: str) -> None:
-    opened.run(f"setTheme(THEMES.findIndex(([name]) => name === {theme!r}))")
-    for name, at in (("get_rates", 0), ("pay", 1), ("find_hotel", 0), ("Step 2", 0)):
-        opened.click(row_of(opened, name, at))
-        assert opened.run(CONTRAST) == []
-    opened.run("show('events')")
-    assert opened.run(CONTRAST) == []
-
-
-@pytest.mark.parametrize(
-    "width", [pytest.param(width, marks=in_chromium) for width in (320, 360, 768, 1280, 2560, 3840)]
-)
+@needs_chromium
+@pytest.mark.thorough
+@every("width", (320, 768, 1280, 3840))
 def test_nothing_sticks_out_at_any_width(opened: Browser, width: int) -> None:
     opened.resize(width, 800)
     opened.drawn()
@@ -319,6 +217,76 @@ def test_nothing_sticks_out_at_any_width(opened: Browser, width: int) -> None:
     assert opened.run("byId('scroller').clientHeight") > 100
     opened.click(row_of(opened, "get_rates"))
     assert opened.run("byId('details').scrollWidth <= byId('details').clientWidth")
+
+
+COPIED = """
+(async (word) => {
+  navigator.clipboard.writeText = async (text) => { window.copied = text; };
+  [...document.querySelectorAll(".copy")].find((one) => one.textContent === word).click();
+  await new Promise(requestAnimationFrame);
+  return window.copied;
+})
+"""
+
+
+HARD = {
+    "city": 'T\u202eo"kyo\n\u2028',
+    "big": 12345678901234567890,
+    "flag": True,
+    "none": None,
+    "deep": [1.5, {"a": []}],
+}
+
+
+@needs_chromium
+@pytest.mark.thorough
+def test_a_call_can_be_linked_to_and_copied(chromium: Browser, tmp_path: Path) -> None:
+    for given, result in ((HARD, '{"sky": null}'), ({**HARD, "class": [{}]}, "7 degrees"), ({}, "true")):
+        text = json.dumps(given).replace('{"city"', '{"city": 1, "city"')  # the last one is meant
+        call = ToolCall(call_id="c", name="get_weather", arguments_text=text, status="ready")
+        events = [StepStart("r"), StreamStart("w", "m"), ToolCallStart("c", "get_weather"), ToolCallEnd(call)]
+        events += [ToolCallValidated(call), StreamEnd("tool_calls"), ToolStarted("c", "get_weather")]
+        events += [
+            Observation(call_id="c", tool_name="get_weather", outcome="ok", model_content=result),
+            StepEnd(),
+        ]
+        shown(chromium, page(draw(stamped(events))), tmp_path)
+        chromium.click("c0")
+        assert chromium.run("location.hash") == "#c0"
+        record = json.loads(chromium.run(f"{COPIED}('as JSON')"))
+        assert {**record["arguments"], "big": 0} == {**given, "big": 0} or given == {}
+        assert (record["name"], record["outcome"], record["result"]) == ("get_weather", "ok", result)
+        test = chromium.run(f"{COPIED}('Copy as test')")
+        assert "\u202e" not in test
+        asked = run_copied(test, "7 degrees" if result == "7 degrees" else json.loads(result))
+        assert asked == [given]
+        assert chromium.run(f"{COPIED}('link')") == chromium.run("location.href")
+    chromium.open(chromium.run("location.href.replace('#c0', '')") + "?theme=dark#c0")
+    assert "get_weather" in chromium.text("#details h2")
+    chromium.run("location.hash = '#s0'")
+    chromium.drawn()
+    assert "Step 1" in chromium.text("#details h2")
+    assert chromium.complaints == []
+
+
+def run_copied(source: str, result: object) -> list[dict[str, Any]]:
+    """Runs a copied test with a tool that returns a result; returns the arguments that the tool was given."""
+    asked: list[dict[str, Any]] = []
+
+    async def get_weather(**given: Any) -> object:
+        asked.append(given)
+        return result
+
+    tools = types.ModuleType("your_tools")
+    tools.get_weather = get_weather  # type: ignore[attr-defined]
+    sys.modules["your_tools"] = tools
+    try:
+        room: dict[str, Any] = {}
+        exec(compile(source, "copied", "exec"), room)
+    finally:
+        del sys.modules["your_tools"]
+    anyio.run(next(value for name, value in room.items() if name.startswith("test_get_weather")))
+    return asked
 
 
 def test_the_page_needs_nothing_else() -> None:
@@ -335,9 +303,3 @@ def test_no_text_can_end_the_element_that_holds_the_data() -> None:
     assert "<" not in data
     assert data.endswith("}")
     assert HOSTILE[:9] not in data
-
-
-def test_a_page_made_twice_is_the_same() -> None:
-    events = many_events(300)
-    assert page(events) == page(draw(events))
-    assert '"title":"Mine"' in page(events, title="Mine")

@@ -13,11 +13,9 @@ import pytest
 import trio
 import trio.testing
 from streams import anthropic
-from telemetry.scripted import capturing
 from view.seen_runs import stamped, watched
-from view.test_span_pictures import collecting
 
-from streamtools import Limits, Trajectory, agent_loop, pipeline, tool
+from streamtools import Limits, Trajectory, agent_loop, tool
 from streamtools.errors import CallSkipped, TruncatedStream
 from streamtools.events import (
     AttemptDiscarded,
@@ -34,8 +32,7 @@ from streamtools.events import (
     ToolCallStart,
 )
 from streamtools.parts import RUN_OUTCOMES, ToolCall, Usage
-from streamtools.telemetry.setup import to_jaeger
-from streamtools.view import Watch, draw, draw_traces
+from streamtools.view import Watch, draw
 
 
 @tool(effect="pure", conflict_key="key", retries=1, retry_delay_s=0.5)
@@ -55,12 +52,6 @@ async def sent(body: list[bytes], pace: float) -> AsyncIterator[bytes]:
     for piece in body:
         await anyio.sleep(pace)
         yield piece
-
-
-def by_id(run: Watch | dict[str, Any]) -> list[dict[str, Any]]:
-    """The calls of a picture, as a page is sent them."""
-    patch = run if isinstance(run, dict) else run.picture.patch()
-    return sorted(patch["calls"], key=lambda row: row["id"])
 
 
 def on_a_made_clock(monkeypatch: pytest.MonkeyPatch, run: Callable[[], Any]) -> Any:
@@ -89,26 +80,20 @@ def test_the_time_that_overlapping_saved_is_that_of_the_same_run_without_it(monk
         for start in ("eager", "turn_end"):
             bodies = iter([anthropic(["Working."], [(f"c{n}", WORK, json.dumps(one)) for n, one in enumerate(calls)]),
                            anthropic(["Done."], stop="end_turn")][not calls:])  # fmt: skip
-            watch, (provider, exporter) = Watch(), collecting()
-            tracing = capturing(provider, capture=True, names="semconv-1.41")
+            watch = Watch()
 
             async def ask(messages: Any, tools: Any, bodies: Any = bodies) -> Any:
                 await anyio.sleep(0.4)
                 return sent(next(bodies), 0.1)
 
-            async def main(
-                ask: Any = ask, start: Any = start, options: Any = options, observers: Any = (watch, tracing)
-            ) -> None:
+            async def main(ask: Any = ask, start: Any = start, options: Any = options, watch: Watch = watch) -> None:
                 when = {"start": start} if start == "turn_end" else {}
-                run = Trajectory(observers=observers)
+                run = Trajectory(observers=[watch])
                 asked = [{"role": "user", "content": "Work."}]
                 await agent_loop(ask, asked, tools=[work], wire="anthropic.messages", trajectory=run, **when, **options)
 
             on_a_made_clock(monkeypatch, main)
             heads.append(watch.picture.patch()["head"])
-            drawn = draw_traces(to_jaeger(exporter.get_finished_spans())).patch()
-            assert drawn["head"] == heads[-1]
-            assert [row.get("argument") for row in by_id(drawn)] == [row.get("argument") for row in by_id(watch)]
         early, late = heads
         assert late["took"] == late["withoutOverlap"], name
         found[name] = (early["took"] / 1e6, early["withoutOverlap"] / 1e6, late["took"] / 1e6)
@@ -202,18 +187,6 @@ def test_a_call_is_told_from_the_others_by_the_argument_that_differs() -> None:
         assert [call.argument for call in draw(stamped(events), content=False).calls] == [None] * len(shown)
 
 
-def test_a_calls_answer_is_short_and_so_is_the_reason_why_there_is_none() -> None:
-    events: list[Event] = [StepStart("run"), StreamStart("w")]
-    for number, (outcome, text) in enumerate(
-        [("ok", '"7 degrees"'), ("ok", "a\nb"), ("failed", "Error: no such city")]
-    ):
-        events += [ToolCallStart(f"c{number}", "tool"), *ended(f"c{number}", "tool", outcome, text)]
-    rows = by_id(draw(stamped(events)).patch())
-    assert [row.get("answer") for row in rows] == ["7 degrees", "a b", None]
-    assert [row.get("toModel") for row in rows] == [None, None, "Error: no such city"]
-    assert rows[2]["reason"] == "Error: no such city"
-
-
 def test_the_question_is_the_latest_text_of_the_users_in_any_shape_of_request() -> None:
     class Message:
         """An SDK's own message."""
@@ -272,14 +245,3 @@ def test_a_step_has_the_beginning_of_its_text_what_was_said_before_it_and_what_t
     assert [row.get("cost") for row in sorted(priced, key=lambda row: row["id"])] == [3.5, None]
     with pytest.raises(ValueError, match="unknown count"):
         Watch(prices={"gpt-5": {"words": 1}})
-
-
-def test_a_step_waits_for_the_call_that_ended_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = Watch()
-    calls = [(f"c{n}", WORK, json.dumps({"seconds": n, "key": f"{n}"})) for n in (1, 3, 2)]
-
-    async def main() -> None:
-        await pipeline(sent(anthropic([], calls), 0.01), tools=[work], observers=[watch])
-
-    on_a_made_clock(monkeypatch, main)
-    assert [call.call_id for call in watch.picture.calls if call.ref == watch.picture.steps[0].waited_for] == ["c3"]

@@ -14,10 +14,8 @@ from view.seen_runs import HOSTILE, hostile_events, many_events, watched
 
 from streamtools import pipeline, tool
 from streamtools.events import MessageAdded, StepEnd, StepStart
-from streamtools.parts import OUTCOMES
 from streamtools.view import draw
 from streamtools.view.terminal import TerminalView, show
-from streamtools.view.terminal_rows import SHAPES
 
 pytestmark = pytest.mark.anyio
 
@@ -64,15 +62,6 @@ async def test_each_step_is_printed_once_with_its_calls_and_outcomes() -> None:
     assert "answered · 3 steps · 3 of 7 calls failed, 1 denied · " in " ".join(rows[-2:])
 
 
-@pytest.mark.parametrize("width", [40, 60, 72, 110, 240])
-async def test_lines_fit_the_terminal(width: int) -> None:
-    out = console(width)
-    with TerminalView(console=out) as view:
-        await watched(view)  # type: ignore[arg-type]
-    assert all(len(line) <= width for line in written(out).splitlines())
-    assert ("█" in written(out)) is (width >= 72)
-
-
 async def test_a_live_view_draws_and_leaves_the_finished_steps() -> None:
     out = console(terminal=True)
     with TerminalView("Trip", console=out) as view:
@@ -107,17 +96,6 @@ def test_nothing_that_was_said_steers_the_terminal_or_is_markup() -> None:
     text = written(out).replace("\n", "")
     assert "[bold]" not in HOSTILE
     assert [one for one in text if unicodedata.category(one) in ("Cc", "Cf", "Cs") and one != "\x1b"] == []
-
-
-def test_a_long_run_is_shown_whole_and_its_texts_by_their_ends() -> None:
-    out = console()
-    show(draw(many_events(3000)), out)
-    assert len(written(out)) < 400_000
-
-
-def test_every_outcome_has_a_shape_and_a_word() -> None:
-    assert set(OUTCOMES) <= set(SHAPES)
-    assert all(len(shape) == 1 for shape, _ in SHAPES.values())
 
 
 def test_what_a_user_said_into_a_run_is_shown_at_its_step_or_noted_without_the_words() -> None:

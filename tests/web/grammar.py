@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from arranged import Part, arranged
 from every_wire import framed
+from interleaved_answers import Part, arranged
+from streams import stream
 from wire_cases.names import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, MISTRAL, RESPONSES
 
 from streamtools import AgentLoop, Decision, Limits, Retry, ToolContext, Turn, agent_loop, tool
 from streamtools.dispatch import SqliteStore
-from streamtools.dispatch.journal import Journal
+from streamtools.durable.journal import Journal
 from streamtools.errors import AnswerError, AnswerPending, ApprovalPending, DecisionError, StreamError, ToolError
 from streamtools.events import (
     AnswerRequested,
@@ -238,7 +239,7 @@ class _Conversation:
         step = self.requests.index(request)
         attempt = self.attempts[step]
         self.attempts[step] += 1
-        return _stream(self.plan.body(step, attempt))
+        return stream(self.plan.body(step, attempt))
 
     async def run(self) -> GeneratedRun:
         asked = {"role": "user", "content": "Go."}
@@ -344,12 +345,6 @@ def _unless_over() -> Iterator[None]:
     except (AnswerError, DecisionError) as error:
         if error.code not in ("unknown_call", "over"):
             raise
-
-
-async def _stream(items: Sequence[bytes]) -> AsyncIterator[bytes]:
-    for item in items:
-        await anyio.lowlevel.checkpoint()
-        yield item
 
 
 async def _at_once() -> None:

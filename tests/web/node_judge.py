@@ -1,4 +1,4 @@
-"""Has programs for node judge what clients read; `make test-web` installs their packages into ``.node-web``."""
+"""Has programs for node judge what clients read; `nox -s web` installs their packages into ``.node-web``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def program(script: str) -> Path:
     """Returns a program of ``tests/web/clients`` where it finds its packages: above itself. Skips the test where there
     is no node."""
     if shutil.which("node") is None or not (_INSTALLED / ".installed").exists():
-        pytest.skip("NOT JUDGED: the clients are not here; `make test-web` installs them, with node and npm")
+        pytest.skip("NOT JUDGED: the clients are not here; `nox -s web` installs them, with node and npm")
     return Path(shutil.copy(_CLIENTS / script, _INSTALLED))
 
 

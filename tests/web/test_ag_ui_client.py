@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from grammar import GeneratedRun, generated, is_pending
-from node_judge import judged
+from node_judge import judged, program
 from shown_runs import shown_runs
 
 from streamtools.events import AnswerRequested, AttemptDiscarded, Event, MessageAdded, Observation, ToolCallStart
-from streamtools.pipelines.held import HeldBack
 from streamtools.web.ag_ui import AGUI
 from streamtools.web.encoding import RunEnd, framed, plain
+from streamtools.web.folded import joined
+from streamtools.web.held import HeldBack
 from streamtools.web.log import VisitEnd, run_end
-from streamtools.web.readers import joined
 
-RUNS = int(os.environ.get("STREAMTOOLS_WEB_RUNS", "60"))
-"""How many runs are judged; `make test-web` says 2,000, and breaks every connection at each event."""
+RUNS = int(os.environ.get("STREAMTOOLS_WEB_RUNS", "20"))
+"""How many runs are judged; `nox -s web` says 2,000, and breaks every connection at each event."""
 Shown = Event | RunEnd
 
 
@@ -157,6 +157,7 @@ def _content(end: Observation) -> str:
 
 
 def test_the_client_refuses_no_run_and_has_each_text_call_and_result_once(tmp_path: Path) -> None:
+    program("ag_ui_client.mjs")  # makes no runs that nobody judges
     runs = generated(RUNS, tmp_path)
     threads = [thread_of(run) for run in runs]
     found = judgements(threads, tmp_path)
@@ -168,6 +169,7 @@ def test_the_client_refuses_no_run_and_has_each_text_call_and_result_once(tmp_pa
 
 def test_a_response_may_begin_anywhere_and_the_client_has_the_same(tmp_path: Path) -> None:
     """The connection breaks at each event, and the rest comes in a response of its own."""
+    program("ag_ui_client.mjs")
     names, threads = list[tuple[str, int]](), list[Thread]()
     for name, visits in shown_runs().items():
         events = visits[0]

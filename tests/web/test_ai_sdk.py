@@ -15,18 +15,18 @@ from node_judge import judged, program
 
 from streamtools.events import AnswerRequested, ApprovalRequested, ApprovalResolved, MessageAdded
 from streamtools.parts import ToolCall
-from streamtools.pipelines.held import HeldBack
 from streamtools.turn import Turn
 from streamtools.web.approval_ids import approval_id
 from streamtools.web.encoding import framed, plain
+from streamtools.web.folded import joined
+from streamtools.web.held import HeldBack
 from streamtools.web.log import Entry, VisitEnd, run_end
-from streamtools.web.readers import joined
 from streamtools.web.ui_messages import UIMessages
 from streamtools.web.ui_requests import read_ui_request
 
 Version = Literal[6, 7]
 RUNS = int(os.environ.get("STREAMTOOLS_WEB_RUNS", "30"))
-"""How many runs are judged; `make test-web` says 2,000."""
+"""How many runs are judged; `nox -s web` says 2,000."""
 
 
 class Reader:

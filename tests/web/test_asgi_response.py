@@ -12,14 +12,13 @@ import pytest
 from asgi_client import Client, told
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from profiles import examples
+from profiles import every, examples
 from streams import anthropic, chat, hanging, sse, stream
 
-from streamtools import Event, Limits, TextDelta, ToolCallValidated, ToolError, Turn, pipeline, tool
+from streamtools import Event, ToolError, Turn, pipeline, tool
 from streamtools.errors import LocalProtocolError
-from streamtools.events import EventBase
 from streamtools.framing import SSEDecoder
-from streamtools.integrations import EventStreamResponse, Run, RunEnd, encode_event
+from streamtools.integrations import EventStreamResponse, Run, RunEnd
 from streamtools.testing import ScriptedSource
 from streamtools.web.encoding import frame
 
@@ -99,6 +98,7 @@ async def test_a_client_reads_text_calls_and_outcomes_and_nothing_private() -> N
         b"content-type": b"text/event-stream; charset=utf-8",
         b"cache-control": b"no-cache, no-transform",
         b"x-accel-buffering": b"no",
+        b"x-content-type-options": b"nosniff",
     }
     assert [told for told in client.told if told[0] == "text_delta"] == [
         ("text_delta", {"text": "Hel"}),
@@ -130,23 +130,8 @@ async def test_each_event_has_its_seq_as_id() -> None:
     assert all(f"\nid: {seq}\n".encode() in client.body for _, seq in client.told)
 
 
-@pytest.mark.anyio
-async def test_your_own_encoding_may_add_to_the_default() -> None:
-    def encode(event: Event | RunEnd) -> tuple[str, Any] | None:
-        if isinstance(event, ToolCallValidated):
-            return "arguments", event.call.arguments
-        return ("text", event.text) if isinstance(event, TextDelta) else None
-
-    client = Client()
-    source = chat(["a\nb\r\n", "c"], calls=[("a", "look_up", '{"card": "4111"}')])
-    await client.request(EventStreamResponse(pipeline(source, tools=[look_up]), encode=encode))
-    assert b"data: a\ndata: b\ndata: \n\n" in client.body  # lines, as the format wants them
-    assert b'data: {"card":"4111"}\n\n' in client.body
-    assert client.body.count(b"event: ") == 3
-
-
 @given(name=st.text(min_size=1).filter(lambda name: not set(name) & set("\r\n")), data=st.text())
-@settings(derandomize=True, deadline=None, max_examples=examples(150))
+@settings(derandomize=True, deadline=None, max_examples=examples(60))
 def test_a_frame_is_read_as_the_one_event_that_was_written(name: str, data: str) -> None:
     name, data = (text.encode("utf-8", "replace").decode() for text in (name, data))
     decoder = SSEDecoder()
@@ -189,64 +174,11 @@ async def test_silence_is_filled_with_comments_which_are_no_events() -> None:
     assert client.told[-2:] == [("step_end", {"outcome": "complete"}), ("run_end", {"outcome": "complete"})]
 
 
-@pytest.mark.anyio
-async def test_events_that_are_not_sent_do_not_count_as_a_sign_of_life() -> None:
-    comment = anyio.Event()
-
-    async def see(piece: bytes) -> None:
-        if piece == b": \n\n":
-            comment.set()
-
-    async def endless() -> Any:
-        for item in anthropic(stop=None):
-            yield item
-        yield from_thinking({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}})
-        while not comment.is_set():
-            await anyio.lowlevel.checkpoint()
-            delta = {"type": "thinking_delta", "thinking": "hm"}
-            yield from_thinking({"type": "content_block_delta", "index": 0, "delta": delta})
-
-    with anyio.fail_after(30):
-        await Client(see).request(EventStreamResponse(pipeline(endless()), heartbeat=0.01))
-    assert comment.is_set()
-
-
-def from_thinking(payload: dict[str, Any]) -> bytes:
-    return sse([payload], named=True)[0]
-
-
-@pytest.mark.anyio
-async def test_without_heartbeat_and_timeout_it_just_answers() -> None:
-    client = Client()
-    await client.request(EventStreamResponse(pipeline(chat(["Hello"])), heartbeat=None, send_timeout=None))
-    assert client.told[-2:] == [("step_end", {"outcome": "complete"}), ("run_end", {"outcome": "complete"})]
-
-
 # -- a client that goes ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.anyio
-async def test_a_client_that_goes_while_a_tool_runs_cancels_it_and_every_call_is_observed_once() -> None:
-    tools, stored, client = Tools(), Stored(), Client()
-    source = ScriptedSource([b"".join(SLEEPS), anyio.Event()])  # both calls have come when the first runs
-
-    async def leave() -> None:
-        await tools.started.wait()
-        client.gone.set()
-
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(leave)
-            await client.request(EventStreamResponse(pipeline(source, tools=tools.all), after=stored))
-    assert (tools.cancelled, tools.charged, source.closed) == (1, 0, True)
-    assert stored.outcomes == ["cancelled", "skipped"]
-    assert [call.call_id for call in stored.turns[0].calls] == ["a", "b"]
-    assert len(stored.turns[0].messages()[1]["content"]) == 2
-    assert not client.ended
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("how", ["raises", "hangs"])
+@every("how", ["raises", "hangs"])
 async def test_a_client_that_takes_nothing_more_is_gone(how: str) -> None:
     tools, stored = Tools(), Stored()
 
@@ -267,51 +199,6 @@ async def test_a_client_that_takes_nothing_more_is_gone(how: str) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("how", ["disconnect", "raises"])
-async def test_wherever_a_client_goes_every_call_has_one_observation_and_nothing_runs_on(how: str) -> None:
-    pieces = calls = 0
-    while calls < 2:
-        left = pieces = pieces + 1
-        tools, stored, client = Tools(), Stored(), Client()
-
-        async def go(piece: bytes) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0 and how == "raises":
-                raise OSError("the connection is closed")
-            if left == 0:
-                client.gone.set()
-                await anyio.sleep_forever()
-
-        client = Client(go)
-        source = ScriptedSource([*SLEEPS, anyio.Event()])
-        with anyio.fail_after(30):
-            await client.request(EventStreamResponse(pipeline(source, tools=tools.all), encode=named, after=stored))
-        (turn,) = stored.turns
-        calls = len(turn.calls)
-        assert [seen.call_id for seen in turn.observations] == [call.call_id for call in turn.calls]
-        assert (source.closed, tools.charged, tools.cancelled) == (True, 0, int(tools.started.is_set()))
-        assert not client.ended
-    assert pieces > 5
-
-
-def named(event: Event | RunEnd) -> tuple[str, Any]:
-    return type(event).__name__, None
-
-
-@pytest.mark.anyio
-async def test_a_client_that_was_gone_before_the_beginning_leaves_nothing_running() -> None:
-    tools, client, stored = Tools(), Client(), Stored()
-    client.gone.set()
-    source = ScriptedSource([*SLEEPS, anyio.Event()])
-    with anyio.fail_after(30):
-        await client.request(EventStreamResponse(pipeline(source, tools=tools.all), after=stored))
-    assert not client.ended
-    assert (tools.charged, source.closed) == (0, True)
-    assert len(stored.turns) == 1
-
-
-@pytest.mark.anyio
 async def test_a_server_that_cancels_the_request_gets_its_tools_cancelled_and_the_turn_stored() -> None:
     tools, stored = Tools(), Stored()
     with anyio.fail_after(30):
@@ -326,29 +213,6 @@ async def test_a_server_that_cancels_the_request_gets_its_tools_cancelled_and_th
     assert stored.outcomes == ["cancelled", "skipped"]
 
 
-@pytest.mark.anyio
-async def test_a_client_that_is_slow_makes_the_source_wait() -> None:
-    source, permits = ScriptedSource(chat(["x"] * 200)), anyio.Semaphore(0)
-
-    async def slowly(piece: bytes) -> None:
-        await permits.acquire()
-
-    response = EventStreamResponse(pipeline(source, limits=Limits(event_buffer=4)), encode=lambda event: ("event", 0))
-    client = Client(slowly)
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.request, response)
-            for taken in range(1, 101):
-                permits.release()
-                for _ in range(20):
-                    await anyio.lowlevel.checkpoint()
-                assert source.position <= taken + 1 + 4 + 2
-            for _ in range(200):
-                permits.release()
-    assert source.position == len(source.script)
-    assert client.ended
-
-
 # -- what goes wrong -------------------------------------------------------------------------------------------
 
 
@@ -358,7 +222,7 @@ async def test_a_stream_error_is_the_last_event_by_its_kind_and_not_raised() -> 
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "org-12 is over its quota"}}
     source = [*anthropic(["Hello"], stop=None), *sse([error], named=True)]
     await client.request(EventStreamResponse(pipeline(source), after=stored))
-    assert client.told[-1] == ("run_end", {"outcome": "error", "kind": "provider_error"})
+    assert client.told[-1] == ("run_end", {"outcome": "error", "kind": "overloaded"})
     assert b"org-12" not in client.body
     assert client.ended
     assert stored.turns[0].error is not None
@@ -378,7 +242,7 @@ async def test_an_error_of_the_source_is_the_last_event_and_raised_to_the_server
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
+@every(
     ("encoded", "error", "match"),
     [
         (ZeroDivisionError("secret"), ZeroDivisionError, "secret"),
@@ -388,7 +252,6 @@ async def test_an_error_of_the_source_is_the_last_event_and_raised_to_the_server
         (("a", "b", "secret"), TypeError, "encode: expected"),
         (("odd", object()), TypeError, "not JSON serializable"),
     ],
-    ids=lambda value: str(value)[:20],
 )
 async def test_an_encoding_that_fails_ends_the_stream_and_is_raised_to_the_server(
     encoded: Any, error: type[Exception], match: str
@@ -403,28 +266,6 @@ async def test_an_encoding_that_fails_ends_the_stream_and_is_raised_to_the_serve
         await client.request(EventStreamResponse(pipeline(chat(["Hello"])), encode=encode))
     assert client.told == [("run_end", {"outcome": "error", "kind": "internal_error"})]
     assert client.ended
-
-
-@pytest.mark.anyio
-async def test_a_server_whose_send_fails_gets_its_own_error_back() -> None:
-    async def fail(piece: bytes) -> None:
-        raise RuntimeError("out of order")
-
-    tools = Tools()
-    with pytest.raises(RuntimeError, match="out of order"):
-        await Client(fail).request(EventStreamResponse(pipeline(hanging(SLEEPS), tools=tools.all)))
-
-
-@pytest.mark.anyio
-async def test_what_went_wrong_first_is_raised_also_if_the_client_can_no_longer_be_told() -> None:
-    async def gone(piece: bytes) -> None:
-        raise OSError
-
-    def encode(event: Event | RunEnd) -> Any:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        await Client(gone).request(EventStreamResponse(pipeline(chat(["Hello"])), encode=encode))
 
 
 @pytest.mark.anyio
@@ -470,24 +311,14 @@ async def test_a_response_answers_one_request_of_http() -> None:
     assert len(stored.turns) == 1
 
 
-@pytest.mark.anyio
-async def test_a_pipeline_that_is_entered_elsewhere_is_refused_before_anything_is_sent() -> None:
-    stored, client = Stored(), Client()
-    async with pipeline(chat(["Hello"])) as events:
-        with pytest.raises(LocalProtocolError, match="entered once"):
-            await client.request(EventStreamResponse(events, after=stored))
-    assert client.start is None
-    assert stored.turns == []
-
-
-@pytest.mark.parametrize("what", [None, [], pipeline, b"data: [DONE]\n\n"])
+@every("what", [None, [], pipeline, b"data: [DONE]\n\n"])
 def test_what_is_no_pipeline_is_refused_with_what_to_write(what: Any) -> None:
     with pytest.raises(TypeError, match=r"write EventStreamResponse\(pipeline\(stream, tools=\[...\]\)\)"):
         EventStreamResponse(what)
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
+@every(
     ("options", "match"),
     [
         ({"headers": {"bad name": "x"}}, "expected the name of a header"),
@@ -502,7 +333,3 @@ def test_what_is_no_pipeline_is_refused_with_what_to_write(what: Any) -> None:
 async def test_an_option_that_cannot_be_used_is_refused(options: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         EventStreamResponse(pipeline([]), **options)
-
-
-def test_what_the_default_does_not_name_is_not_sent() -> None:
-    assert encode_event(EventBase()) is None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from chat_client import Answer, Page
+from profiles import every
 from streams import chat, stream
 
 from streamtools import ToolContext, agent_loop, tool
@@ -125,14 +129,6 @@ async def test_a_page_has_an_answer_and_the_next_one_knows_the_first(program: Pr
     assert (await page.ask("GET", "/k/stream")).status == 204, "nothing runs"
 
 
-async def test_the_same_request_again_begins_nothing_and_is_answered_alike(program: Program) -> None:
-    page = program.page()
-    first = await page.ask("POST", "/", said("you"))
-    again = await page.ask("POST", "/", said("you"))
-    assert texts(again.chunks) == texts(first.chunks)
-    assert len(program.asked) == 1
-
-
 async def test_a_run_outlives_its_page_and_others_join_it_from_its_beginning(program: Program) -> None:
     page = program.page()
     left = await page.ask("POST", "/", said("slow"), leave=lambda answer: b'b"}' in answer.body)
@@ -185,17 +181,6 @@ async def test_a_person_decides_in_a_request_of_its_own_and_no_part_comes_twice(
     assert kinds(second)[:3] == ["start", "tool-approval-response", "tool-output-available"]
     again = await page.ask("POST", "/", decided(first.chunks, "k/1"))
     assert (again.status, program.paid) == (409, [5])
-
-
-async def test_a_person_who_denies_is_named_and_the_model_learns_of_it(program: Program) -> None:
-    page = program.page()
-    first = await page.ask("POST", "/", said("pay"))
-    second = await page.ask("POST", "/", decided(first.chunks, "k/1", approved=False))
-    assert "tool-output-denied" in kinds(second)
-    assert program.paid == []
-    turns = await program.chats.history("k")
-    assert turns is not None
-    assert turns[-1].outcome == "answered"
 
 
 async def test_an_answer_that_was_made_up_runs_nothing(program: Program) -> None:
@@ -367,6 +352,28 @@ async def test_logs_of_old_runs_expire_and_say_so(tmp_path: Path) -> None:
     assert statuses == [410, 410, 200, 200]
 
 
+@every("log, begun", [(None, "twice"), (MemoryLog, "twice"), (MemoryLog, "pay")])
+async def test_the_same_request_again_is_answered_alike_when_the_log_is_gone(
+    log: Any, begun: str, tmp_path: Path
+) -> None:
+    """It has expired, or was in the memory of a process that is gone."""
+
+    def program() -> Program:
+        return Program(tmp_path / f"{log}{begun}.db", max_logs=1, log=log and log())
+
+    def shown(answer: Answer) -> list[str]:
+        told = [one for one in answer.chunks if one != "[DONE]" and one.get("event") != "tool_call_delta"]
+        return ["".join(one.get("delta") or one.get("text") or "" for one in told), *map(str, answer.chunks[-2:])]
+
+    for name, route in (("a", "/"), ("b", "/b/events")):
+        here, there = program(), program()
+        first = await here.page().ask("POST", route, said(begun, chat=name))
+        for number in range(3):
+            await here.page().ask("POST", "/", said("you", chat="other", id=f"{name}{number}"))
+        again = await there.page().ask("POST", route, said(begun, chat=name))
+        assert (shown(again), there.asked) == (shown(first), [])
+
+
 async def test_a_client_of_ag_ui_asks_decides_and_answers(program: Program) -> None:
     page = program.page()
 
@@ -423,28 +430,6 @@ async def test_a_client_of_ag_ui_asks_decides_and_answers(program: Program) -> N
     program.held.set()
 
 
-async def test_a_page_that_is_loaded_anew_finds_what_the_stream_has_shown(program: Program) -> None:
-    page = program.page()
-    first = await page.ask("POST", "/", said("pay"))
-    loaded = (await page.ask("GET", "/k")).json["messages"]
-    assert [one["id"] for one in loaded] == ["m1", "k/1"]
-    pay = next(part for part in loaded[1]["parts"] if part["type"] == "tool-pay")
-    asked = next(one for one in first.chunks if one != "[DONE]" and one["type"] == "tool-approval-request")
-    assert (pay["state"], pay["approval"], pay["input"]) == (
-        "approval-requested", {"id": asked["approvalId"]}, {"amount": 5}
-    )  # fmt: skip
-    await page.ask("POST", "/", decided(first.chunks, "k/1"))
-    loaded = (await page.ask("GET", "/k")).json["messages"]
-    kinds = [part["type"] for part in loaded[1]["parts"]]
-    assert kinds == ["step-start", "text", "tool-pay", "tool-look", "step-start", "text"]
-    assert [part.get("output") for part in loaded[1]["parts"]][2:4] == ["paid 5", "seen x"]
-    await page.ask("POST", "/", said("slow", id="m2"), leave=lambda answer: b'b"}' in answer.body)
-    loaded = (await page.ask("GET", "/k")).json["messages"]
-    assert [one["id"] for one in loaded] == ["m1", "k/1", "m2"], "the unfinished one comes from the stream alone"
-    program.held.set()
-    assert (await page.ask("GET", "/other")).status == 404
-
-
 async def test_finished_messages_come_in_pages_and_outlive_the_log_which_is_read_once(tmp_path: Path) -> None:
     class Counted(MemoryLog):
         reads = 0
@@ -481,6 +466,50 @@ async def test_finished_messages_come_in_pages_and_outlive_the_log_which_is_read
     assert (await page.ask("GET", "/k?before=k/1")).json["messages"] == []
 
 
+@every("log, is_older", [(None, False), (MemoryLog, False), (None, True)])
+async def test_a_finished_answer_is_kept_whatever_process_or_log_it_was_shown_by(
+    log: Any, is_older: bool, tmp_path: Path
+) -> None:
+    """Also in a file of an earlier version, in which a call has waited meanwhile."""
+    path = tmp_path / f"{log}{is_older}.db"
+
+    def page() -> Page:  # of a process of its own
+        return Program(path, **({} if log is None else {"log": log()})).page()
+
+    asked = await page().ask("POST", "/", said("pay"))
+    waiting = (await page().ask("GET", "/k")).json["messages"][1]
+    assert [part.get("state") for part in waiting["parts"][2:]] == ["approval-requested", "output-available"]
+    if is_older:
+        _make_older(path)
+        assert (await page().ask("GET", "/k")).json["messages"][1] == waiting
+    await page().ask("POST", "/", decided(asked.chunks, "k/1"))
+    if is_older:
+        _make_older(path)
+    for _ in range(2):
+        loaded = (await page().ask("GET", "/k")).json["messages"][1]
+        kinds = [part["type"] for part in loaded["parts"]]
+        assert kinds == ["step-start", "text", "tool-pay", "tool-look", "step-start", "text"]
+        assert [part.get("output") for part in loaded["parts"]][2:4] == ["paid 5", "seen x"]
+
+
+def _make_older(path: Path) -> None:
+    """Takes from a file what earlier versions have not written."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE answers")
+        connection.execute("ALTER TABLE turns DROP COLUMN user")
+        for run, seq, body in connection.execute("SELECT run_id, seq, body FROM log").fetchall():
+            entries = json.loads(body)
+            for entry in entries:
+                entry.get("end", {}).pop("retry_after", None)
+            written = json.dumps(entries).encode()
+            connection.execute("UPDATE log SET body = ? WHERE run_id = ? AND seq = ?", (written, run, seq))
+        for run, step, facts in connection.execute("SELECT run, step, facts FROM responses").fetchall():
+            kept = {name: one for name, one in json.loads(facts).items() if name != "broken"}
+            values = (json.dumps(kept).encode(), run, step)
+            connection.execute("UPDATE responses SET facts = ? WHERE run = ? AND step = ?", values)
+        connection.commit()
+
+
 async def test_what_leaves_obeys_one_policy_in_the_stream_and_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -488,6 +517,20 @@ async def test_what_leaves_obeys_one_policy_in_the_stream_and_later(
     page = Program(tmp_path / "chats.db", privacy=hidden).page()
     answer = await page.ask("POST", "/", said("you"))
     assert (await page.ask("GET", "/k")).json["messages"][1]["parts"][1]["text"] == texts(answer.chunks) == "Hello, ***"
+    body = said("", id="m2")
+    files = [("a.txt", "data:text/plain;base64,aGkgeW91"), ("you.txt", "data:text/plain;base64,aGk="),
+             ("b.txt", "data:text/plain;base64,aGk="), ("c.png", "https://example.com/you.png")]  # fmt: skip
+    body["messages"][0]["parts"] = [{"type": "text", "text": "Are you there?"}] + [
+        {"type": "file", "mediaType": "text/plain" if name.endswith("t") else "image/png", "filename": name, "url": url}
+        for name, url in files
+    ]
+    assert (await page.ask("POST", "/", body)).status == 200
+    for route in ("/k", "/k/ag-ui"):
+        loaded = await page.ask("GET", route)
+        assert b"you" not in loaded.body, "the user's own words"
+        assert b"aGkgeW91" not in loaded.body
+        assert b"Are *** there?" in loaded.body
+        assert loaded.body.count(b"aGk=") == 1, "a file that the policy leaves as it is"
     events = await page.ask("GET", "/k/events", last_event_id="1.0")
     assert b"you" not in events.body
 
@@ -541,20 +584,3 @@ async def test_what_is_no_request_is_refused_in_words(program: Program) -> None:
         assert (answer.status, answer.headers["content-type"]) == (status, "application/json"), path
         assert answer.json["error"]["message"]
     assert program.asked == []
-
-
-async def test_a_program_that_makes_another_run_is_refused_and_the_page_learns_that_it_failed(tmp_path: Path) -> None:
-    def other(given: Any) -> Any:
-        return agent_loop(lambda messages, tools: stream(chat(["x"])), given.messages(WIRE), wire=WIRE)
-
-    def failing(given: Any) -> Any:
-        raise KeyError("secret")
-
-    for number, run in enumerate((other, failing, lambda given: 3)):
-        chats = Chats(journal=tmp_path / f"{number}.db", run=run)
-        answer = await Page(chats.app(may=lambda request: True)).ask("POST", "/", said("you"))
-        assert b"secret" not in answer.body
-        assert kinds(answer)[-2:] == ["error", "[DONE]"]
-        assert (await Page(chats.app(may=lambda request: True)).ask("GET", "/k/stream")).status == 204
-        again = await Page(chats.app(may=lambda request: True)).ask("POST", "/", said("more", id="m2"))
-        assert again.status == 200, "it does not go on by itself"

@@ -20,7 +20,8 @@ pytestmark = [
     pytest.mark.thorough,
     pytest.mark.deadline(300),
     needs_chromium,
-    pytest.mark.skipif(not AXE.exists(), reason="NOT JUDGED: axe is not here; `make test-web` installs it"),
+    pytest.mark.skipif(not AXE.exists(), reason="NOT JUDGED: axe is not here; `nox -s web` installs it"),
+    pytest.mark.asyncio_only,  # uvicorn's
 ]
 JUDGED = """
 axe.run(document, { resultTypes: ["violations"] }).then(({ violations, passes }) => [
@@ -38,11 +39,6 @@ UNTIL = """
 new Promise((done) => { const look = () => (%s) ? done(true) : setTimeout(look, 5); look(); })
 """
 STATUS = 'document.getElementById("status").textContent'
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # uvicorn's
 
 
 async def test_axe_finds_nothing_to_complain_of_in_the_example_chat(tmp_path: Path) -> None:

@@ -100,50 +100,39 @@ def program(tmp_path: Path) -> Program:
     return Program(tmp_path / "chats.db")
 
 
-async def test_a_client_of_openai_talks_to_a_conversation_by_its_address_or_its_metadata(program: Program) -> None:
+async def test_a_client_of_openai_talks_to_a_conversation_by_its_address(program: Program) -> None:
     client = program.client("/k")
     whole = await client.chat.completions.create(model="m", messages=said("you"))
     assert (whole.choices[0].message.content, whole.choices[0].finish_reason) == ("Hello, you", "stop")
     assert (whole.model, whole.object) == ("m", "chat.completion")
     chunks = [
-        one
-        async for one in await program.client().chat.completions.create(
-            model="m", messages=said("you", "again"), metadata={"chat": "k"}, stream=True
-        )
+        one async for one in await client.chat.completions.create(model="m", messages=said("you", "again"), stream=True)
     ]
     assert "".join(one.choices[0].delta.content or "" for one in chunks) == "Hello, you"
     assert [one["content"] for one in program.asked[-1]] == ["you", "Hello, you", "again"], "the server's own history"
-    # A client without a name for its conversation learns of one.
-    first = await program.client().chat.completions.with_raw_response.create(model="m", messages=said("you"))
-    named = first.headers["x-chat-id"]
-    await program.client(f"/{named}").chat.completions.create(model="m", messages=said("you", "again"))
-    assert [len(one) for one in program.asked] == [1, 3, 1, 3]
-    with pytest.raises(openai.BadRequestError, match=r"metadata\.chat"):
-        await program.client().chat.completions.create(model="m", messages=said("you", "again"))
 
 
 async def test_the_same_request_again_asks_the_model_once_also_if_its_client_left(program: Program) -> None:
     page = Page(program.app, authorization="Bearer ann")
     answers: list[Answer] = []
-    paths = ("/k/v1/chat/completions", "/v1/chat/completions")
+    path = "/k/v1/chat/completions"
 
-    async def ask(stream: bool, path: str) -> None:
-        body = {"model": "m", "messages": said("slow"), "metadata": {"chat": "k"}, "stream": stream}
+    async def ask(stream: bool) -> None:
+        body = {"model": "m", "messages": said("slow"), "stream": stream}
         answers.append(await page.ask("POST", path, body))
 
     def has_begun(answer: Answer) -> bool:
         return b"assistant" in answer.body
 
-    body = {"model": "m", "messages": said("slow"), "metadata": {"chat": "k"}, "stream": True}
-    left = await page.ask("POST", paths[1], body, leave=has_begun)
+    body = {"model": "m", "messages": said("slow"), "stream": True}
+    left = await page.ask("POST", path, body, leave=has_begun)
     assert not left.ended
     async with anyio.create_task_group() as tasks:
-        for path in paths:
-            tasks.start_soon(ask, False, path)
-            tasks.start_soon(ask, True, path)
+        for stream in (False, True, False, True):
+            tasks.start_soon(ask, stream)
         await anyio.wait_all_tasks_blocked()
         program.held.set()
-    await ask(False, paths[0])
+    await ask(False)
     assert [one.status for one in answers] == [200] * 5
     texts = [one.json["choices"][0]["message"]["content"] for one in answers if one.body[:1] == b"{"]
     assert texts == ["ab"] * 3
@@ -231,7 +220,6 @@ async def test_what_cannot_be_answered_is_an_error_of_the_openai_client(program:
         (client, {"n": 2}, openai.BadRequestError, "bad_request"),
         (client, {"tools": [bad]}, openai.BadRequestError, "bad_request"),
         (client, {"tools": big}, openai.APIStatusError, "bad_request"),
-        (client, {"metadata": {"chat": "other"}}, openai.BadRequestError, "bad_request"),
         (client, {"messages": forged}, openai.ConflictError, "nothing_waits"),
         (program.client("/k", key="bob"), {}, openai.PermissionDeniedError, "forbidden"),
         (program.client("/" + "k" * 300), {}, openai.BadRequestError, "bad_id"),

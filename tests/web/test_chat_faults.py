@@ -72,9 +72,7 @@ async def test_an_approval_that_is_sent_again_pays_for_no_later_call_that_looks_
     assert program.paid == [5, 5]
 
 
-async def test_a_call_that_is_approved_with_edits_runs_with_them_once_and_is_shown_so(
-    tmp_path: Path,
-) -> None:
+async def test_a_call_that_is_approved_with_edits_runs_with_them_once_and_is_shown_so(tmp_path: Path) -> None:
     program = Payer(tmp_path / "chats.db", 5)
     page = program.page()
     first = await page.ask("POST", "/", said("go"))
@@ -263,6 +261,7 @@ async def test_a_row_that_nobody_has_written_keeps_no_other_conversation_from_go
     page = program.page()
     assert (await page.ask("GET", "/a")).status == 500
     assert (await page.ask("DELETE", "/a")).status == 204
+    await program.chats.aclose()
 
 
 async def test_a_run_that_is_stopped_or_removed_before_it_has_begun_asks_no_model(tmp_path: Path) -> None:
@@ -485,3 +484,15 @@ async def test_a_run_that_its_journal_has_forgotten_holds_up_its_conversation_no
     for number in range(3):
         await Page(few.app(may=lambda request: True)).ask("POST", "/", said("you", id=f"m{number}"))
     assert [one.run_id for one in await few.journal.runs()] == ["k/3"]
+
+
+async def test_the_runs_of_others_push_out_no_call_that_waits_for_a_person(tmp_path: Path) -> None:
+    program = Program(tmp_path / "chats.db")
+    chats = Chats(journal=Journal(tmp_path / "few.db", max_runs=1), run=program.run)
+    page = Page(chats.app(may=lambda request: True))
+    asked = await page.ask("POST", "/", said("pay"))
+    for number in range(3):
+        other = Page(chats.app(may=lambda request: True))
+        await other.ask("POST", "/", {**said("you", id=f"m{number}"), "id": f"other-{number}"})
+    late = await page.ask("POST", "/", decided(asked.chunks, "k/1"))
+    assert (late.status, len(program.paid)) == (200, 1)

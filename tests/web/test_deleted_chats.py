@@ -16,7 +16,7 @@ from test_chat_app import WIRE, decided, said
 
 from streamtools import agent_loop, tool
 from streamtools.dispatch import Journal
-from streamtools.pipelines.offloads import Offloading
+from streamtools.policy import Offloading
 from streamtools.web import Chats, MemoryLog
 
 pytestmark = pytest.mark.anyio
@@ -163,22 +163,6 @@ async def test_files_of_a_run_are_removed_from_each_directory_that_its_visits_ha
     assert [len(list(one.iterdir())) for one in directories] == [1, 1]
     assert (await page.ask("DELETE", "/k")).status == 204
     assert [len(list(one.iterdir())) for one in directories] == [0, 0]
-
-
-async def test_the_times_of_the_example_go_with_their_conversation(tmp_path: Path) -> None:
-    pytest.importorskip("starlette")
-    from examples.chat.app import page_app
-
-    page, times = Page(page_app(tmp_path / "chats.db", pause=0), host="127.0.0.1"), tmp_path / "chats.db.times.jsonl"
-    for name in ("k", "k/1"):
-        await page.ask("POST", "/chats/", said("Lisbon or Porto?", chat=name))
-        assert [*(await page.ask("GET", f"/times/{name}")).json["runs"]] == [f"{name}/{len(name) // 2 + 1}"]
-    kept = [line for line in times.read_text().splitlines() if line.startswith('["k/1/')]
-    assert (await page.ask("DELETE", "/chats/k")).status == 204
-    assert (await page.ask("GET", "/times/k")).json["runs"] == {}
-    assert times.read_text().splitlines() == kept
-    again = Page(page_app(tmp_path / "chats.db", pause=0), host="127.0.0.1")
-    assert [*(await again.ask("GET", "/times/k/1")).json["runs"]] == ["k/1/2"]
 
 
 async def test_what_other_processes_begin_while_a_conversation_is_removed_is_removed_too_or_does_nothing(

@@ -79,7 +79,7 @@ class Program:
 
 
 async def test_equal_requests_at_once_begin_one_run_and_each_reads_its_whole_answer(tmp_path: Path) -> None:
-    for seed in range(examples(40, quick=4)):
+    for seed in range(examples(15, quick=3)):
         random = Random(seed)
         program = Program(tmp_path / f"{seed}.db", random, 1 + seed % 2)
         pages = program.pages()
@@ -105,7 +105,7 @@ async def test_equal_requests_at_once_begin_one_run_and_each_reads_its_whole_ans
 
 
 async def test_equal_answers_at_once_count_once_and_each_reads_on(tmp_path: Path) -> None:
-    for seed in range(examples(40, quick=4)):
+    for seed in range(examples(15, quick=3)):
         random = Random(seed)
         program = Program(tmp_path / f"{seed}.db", random, 1 + seed % 2)
         pages, answers = program.pages(), list[Answer]()

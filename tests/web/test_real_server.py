@@ -6,43 +6,33 @@ import asyncio
 import gc
 import logging
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import httpx
 import pytest
-from asgi_client import told
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
+from profiles import every
 from served import client_of, serving
 from starlette.applications import Starlette
-from starlette.background import BackgroundTask
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
 from starlette.routing import Route
-from streams import anthropic, chat, stream
+from streams import anthropic, chat
 
-from streamtools import Limits, Observation, Pipeline, TextDelta, Turn, pipeline, tool
-from streamtools.events import ToolStarted
-from streamtools.integrations import EventStreamResponse, encode_event
+from streamtools import Limits, Pipeline, Turn, pipeline, tool
+from streamtools.integrations import EventStreamResponse
 from streamtools.telemetry import Tracing
 from streamtools.testing import ScriptedSource
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]
 
 CALLS = [("a", "quick", "{}"), ("b", "sleep", "{}"), ("c", "charge", "{}"), ("d", "nope", "{}")]
 BODY = anthropic(["Let me see"], calls=CALLS, stop=None)
 CUT = b'data: {"type":"content_block_start","index":9,"content_block":{"type":"tool_use","id":"e","name":"quick"}}\n\n'
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 class Spans(SpanProcessor):
@@ -154,7 +144,7 @@ async def read_until(response: httpx.Response, word: str) -> bytes:
     return read
 
 
-@pytest.mark.parametrize("middleware", [False, True], ids=["", "behind a middleware"])
+@every("middleware", [False, True])
 async def test_a_client_that_goes_in_the_middle_cancels_the_tools_and_leaves_nothing_behind(middleware: bool) -> None:
     async def passes(request: Request, call_next: Any) -> Any:
         return await call_next(request)
@@ -172,36 +162,6 @@ async def test_a_client_that_goes_in_the_middle_cancels_the_tools_and_leaves_not
     app.is_clean()
     assert trace.get_current_span() is trace.INVALID_SPAN
     assert asyncio.all_tasks() == before
-
-
-async def test_of_two_clients_the_one_that_goes_takes_nothing_from_the_other() -> None:
-    class Two(App):
-        async def chat(self, request: Request) -> Any:
-            name = (await request.json())["name"]
-            body = chat([name], calls=[("a", "sleep", "{}")])
-            return EventStreamResponse(self.pipeline(body), after=self.store)
-
-    app = Two()
-    async with (
-        serving(app.starlette) as port,
-        client_of(port) as client,
-        client.stream("POST", "/", json={"name": "stays"}) as stays,
-    ):
-        async with client.stream("POST", "/", json={"name": "goes"}) as goes:
-            await read_until(goes, "tool_started")
-            while app.running < 2:
-                await anyio.lowlevel.checkpoint()
-        await app.stored.wait()
-        seen = [(turn.text, observation.outcome) for turn in app.turns for observation in turn.observations]
-        assert seen == [("goes", "cancelled")]
-        assert app.running == 1
-        app.release.set()
-        events = told(await stays.aread())
-    assert ("text_delta", {"text": "stays"}) in events
-    assert ("observation", {"call_id": "a", "tool_name": "sleep", "outcome": "ok"}) in events
-    assert events[-1] == ("run_end", {"outcome": "complete"})
-    assert [turn.text for turn in app.turns] == ["goes", "stays"]
-    assert sorted(app.spans.ended) == sorted(app.spans.started)
 
 
 async def test_a_client_that_does_not_read_makes_the_source_wait_and_gets_all_when_it_does() -> None:
@@ -230,71 +190,3 @@ async def test_a_client_that_does_not_read_makes_the_source_wait_and_gets_all_wh
                 received += len(data)
     assert source.position == len(source.script)
     assert received > count * len(piece)
-
-
-async def test_a_generator_in_a_streaming_response_reads_a_pipeline_that_was_opened_in_the_lifespan() -> None:
-    class Generates(App):
-        async def chat(self, request: Request) -> Any:
-            events = self.pipeline([*BODY, CUT, anyio.Event()]).open(request.state.tasks)
-
-            async def body() -> AsyncIterator[str]:
-                try:
-                    async for event in events:
-                        if isinstance(event, (TextDelta, ToolStarted, Observation)):
-                            yield f"{encode_event(event)}\n"
-                finally:
-                    await events.aclose()
-                    await self.store(events.turn)
-
-            return StreamingResponse(body())
-
-    @asynccontextmanager
-    async def lifespan(starlette: Starlette) -> AsyncIterator[dict[str, Any]]:
-        async with anyio.create_task_group() as tasks:
-            yield {"tasks": tasks}
-
-    app = Generates(lifespan=lifespan)
-    async with serving(app.starlette) as port, client_of(port) as client:
-        async with client.stream("POST", "/", json={}) as response:
-            read = await read_until(response, "unknown_tool")
-            await app.sleeping.wait()
-        while not app.sources[0].closed or app.running:
-            await anyio.lowlevel.checkpoint()
-    assert b"Let me see" in read
-    assert (app.running, app.charged) == (0, 0)
-    assert sorted(app.spans.ended) == sorted(app.spans.started)
-
-
-async def test_fastapi_takes_a_response_from_an_endpoint_of_five_lines() -> None:
-    fastapi = pytest.importorskip("fastapi", reason="FastAPI is not installed: its endpoint was not tried")
-    app = fastapi.FastAPI()
-
-    @app.post("/")
-    async def chat_endpoint(body: dict[str, str]) -> EventStreamResponse:
-        return EventStreamResponse(pipeline(stream(chat([body["name"]], finish="stop"))))
-
-    async with serving(app) as port, client_of(port) as client:
-        response = await client.post("/", json={"name": "Ada"})
-    assert told(response.content)[-1] == ("run_end", {"outcome": "complete"})
-    assert ("text_delta", {"text": "Ada"}) in told(response.content)
-    assert "content-length" not in response.headers
-    assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
-
-
-async def test_a_response_has_cookies_and_background_tasks_as_any_of_starlettes() -> None:
-    done: list[str] = []
-
-    async def later() -> None:
-        done.append("later")
-
-    class Cookies(App):
-        async def chat(self, request: Request) -> Any:
-            response = EventStreamResponse(self.pipeline(chat(["Hello"], finish="stop")))
-            response.set_cookie("session", "1")
-            response.background = BackgroundTask(later)
-            return response
-
-    async with serving(Cookies().starlette) as port, client_of(port) as client:
-        response = await client.post("/", json={})
-    assert response.cookies["session"] == "1"
-    assert done == ["later"]

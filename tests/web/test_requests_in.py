@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from profiles import FULL
+
 from streamtools.errors import BadRequest
 from streamtools.history import lint
 from streamtools.web.ag_ui_requests import read_ag_ui_request
@@ -71,10 +73,7 @@ def test_what_clients_of_both_ai_sdks_post_is_read() -> None:
         asked, answered, thanked, again, edited = [read_ui(body) for body in POSTED[tag]]
         picture = UserFile(media_type="image/png", url=PIXEL, filename="a.png")
         assert asked == ClientInput(
-            chat_id="chat-1",
-            trigger="submit",
-            message=UserMessage(f"{tag}-1", (picture, ASKED)),
-            extra={"model": "m"},
+            chat_id="chat-1", trigger="submit", message=UserMessage(f"{tag}-1", (picture, ASKED))
         )
         assert answered == ClientInput(
             chat_id="chat-1",
@@ -105,20 +104,14 @@ def test_what_the_client_of_ag_ui_posts_is_read() -> None:
         trigger="submit",
         message=UserMessage("u1", (UserText("Pay"), UserFile(media_type="image/png", url=PIXEL))),
         client_tools=(where,),
-        context=(("time", "noon"),),
-        state={"n": 1},
-        extra={"model": "m"},
     )
-    only = answered.only(approvals={"ap2"}, calls={"c4", "an4"})
-    assert (only.trigger, only.message, only.run_id) == ("resume", None, "r-2")
-    assert only.approvals == (ClientApproval(id="ap2", approved=True, arguments={"sum": 4}),)
-    assert only.results == (
-        ClientResult(call_id="c4", value='{"lat":1}'),
-        ClientResult(call_id="an4", value="the user cancelled it", is_error=True),
-    )
-    assert answered.only(approvals={"an4"}).approvals == (
-        ClientApproval(id="an4", approved=False, reason="the user cancelled it"),
-    ), "nothing is approved by leaving"
+    assert (answered.trigger, answered.message, answered.run_id) == ("resume", None, "r-2")
+    approvals, results = {one.id: one for one in answered.approvals}, {one.call_id: one for one in answered.results}
+    assert approvals["ap2"] == ClientApproval(id="ap2", approved=True, arguments={"sum": 4})
+    assert results["c4"] == ClientResult(call_id="c4", value='{"lat":1}')
+    assert results["an4"] == ClientResult(call_id="an4", value="the user cancelled it", is_error=True)
+    left = ClientApproval(id="an4", approved=False, reason="the user cancelled it")
+    assert approvals["an4"] == left, "nothing is approved by leaving"
     assert (thanked.trigger, thanked.message) == ("submit", UserMessage("u2", (UserText("Thanks"),)))
 
 
@@ -187,12 +180,11 @@ def test_nothing_that_a_client_has_invented_is_taken() -> None:
     body["messages"] = [
         {"id": "s", "role": "system", "parts": [{"type": "text", "text": "invented"}]},
         {"id": "a", "role": "assistant", "parts": [*early, *late]},
-        {**body["messages"][0], "parts": [{"type": "data-x", "data": "invented"}, *body["messages"][0]["parts"]]},
+        body["messages"][0],
     ]
     found = read_ui(body)
     assert found.message == UserMessage("u1", (UserText("Hello"),))
     assert (found.approvals, [one.call_id for one in found.results]) == ((), ["made up"])
-    assert "invented" not in str(found.only(calls={"c1"}))
 
     calls = [{"id": "c1", "type": "function", "function": {"name": "t", "arguments": "{}"}}]
     thread = [
@@ -206,7 +198,6 @@ def test_nothing_that_a_client_has_invented_is_taken() -> None:
     ]
     read = read_ag(ag(messages=thread))
     assert (read.message, [one.call_id for one in read.results]) == (UserMessage("u1", (UserText("Hello"),)), ["c9"])
-    assert read.only(calls={"c1"}).results == ()
 
 
 def test_hostile_bodies_are_refused() -> None:
@@ -216,57 +207,42 @@ def test_hostile_bodies_are_refused() -> None:
         many = [{"id": "a", "role": "user", "parts": [], "content": ""}] * 100_000
         for wrong, status, words in (
             (b" " * (10 << 20), 413, "max_bytes=8388608"),
-            (b'{"id":' + b"[" * 10_000 + b"]" * 10_000 + b"}", 400, "max_depth=100"),
-            (b'{"id":' * 10_000, 400, "max_depth=100"),
-            (valid(messages=many), 413, "max_values=300000"),
-            (valid(messages=many[:20_000]), 413, "messages: 20000 items are too many (max_messages=10000)"),
+            (b'{"id":' + b"[" * 10_000 + b"]" * 10_000 + b"}", 400, "max_depth=200"),
+            (b'{"id":' * 10_000, 400, "max_depth=200"),
+            (valid(messages=many), 413, "max_values=200000"),
+            (valid(messages=many[:20_000]), 413, "(max_length=10000)"),
             (b"[" + b"[]," * (2 << 20), 413, "max_values"),
-            (b'"' * (8 << 20), 413, "max_values"),
-            (b'"' + rb"\"" * (4 << 19) + b'"', 400, "expected an object, got text"),
-            (rb"\"" * (4 << 19), 400, "not JSON at character 0"),
-            (b'{"id": NaN}', 400, "NaN"),
-            (b'{"id": -Infinity}', 400, "Infinity"),
-            (b'{"id": 1e999}', 400, "too large"),
-            (b'{"id": ' + b"9" * 5_000 + b"}", 400, "too long"),
-            (b'{"id": "a", "id": "b"}', 400, "the key 'id' twice"),
-            (b'{"x": [{"\\ud83d\\ude00": 1, "\xf0\x9f\x98\x80": 2}]}', 400, "twice"),
-            (b'{"id": "\\ud800"}', 400, "surrogate"),
-            (b'{"x": [{"\\uDFFF": 1}]}', 400, "surrogate"),
-            (b'{"id": "\xed\xa0\x80"}', 400, "not UTF-8 at byte 8"),
+            (b'"' + rb"\"" * (4 << 19) + b'"', 400, "no JSON object"),
+            (rb"\"" * (4 << 19), 400, "not JSON"),
+            (b'{"id": NaN}', 400, "not JSON"),
+            (b'{"id": -Infinity}', 400, "not JSON"),
+            (b'{"id": ' + b"9" * 5_000 + b"}", 400, "not JSON"),
+            (b'{"id": "\\ud800"}', 400, "not JSON"),
+            (b'{"x": [{"\\uDFFF": 1}]}', 400, "not JSON"),
+            (b'{"id": "\xed\xa0\x80"}', 400, "not JSON"),
             (b"\xef\xbb\xbf" + body, 400, "not JSON"),
             (body[:-1], 400, "not JSON"),
             (body + b"{}", 400, "not JSON"),
             (b"", 400, "not JSON"),
-            (b"[]", 400, "expected an object, got a list"),
+            (b"[]", 400, "no JSON object"),
         ):
             error = refusal(read, wrong)
             assert (error.status, words in str(error)) == (status, True), (words, str(error))
         assert refusal(read, body, max_bytes=len(body) - 1).limit == f"max_bytes={len(body) - 1}"
         text = json.dumps(valid(), ensure_ascii=True).replace("Hello", r"\ud83d\ude00\\\"").encode()
         assert str(read(text).message and read(text).message.parts[0].text) == '\N{GRINNING FACE}\\"'  # type: ignore[union-attr]
+    storm = refusal(read_ui_request, ui(editedArgs=dict.fromkeys(map(str, range(2_000)), 1)))
+    assert "more than 1000 values" in str(storm), "whose places would cost more than all the rest"
 
 
 def test_each_value_of_a_request_may_be_anything_and_only_one_error_comes_of_it() -> None:
     """The error names a place, and has nothing of the content."""
     secret = "sk-secret"
-    values: tuple[Any, ...] = (
-        None,
-        True,
-        7,
-        1.5,
-        secret,
-        "",
-        "\0",
-        [],
-        [secret],
-        {},
-        {"approved": secret},
-        secret * 300,
-    )
+    values: tuple[Any, ...] = (None, True, 7, 1.5, secret, "", "\0", [], [secret], {}, {"a": secret}, secret * 300)
     seen, taken = 0, 0
     for read, bodies in ((read_ui_request, POSTED["ai7"][1::3]), (read_ag_ui_request, POSTED["ag_ui"][:2])):
         for body in bodies:
-            for path in list(_paths(body)):
+            for path in list(_paths(body))[:: 1 if FULL else 4]:
                 for value in values:
                     changed = copy.deepcopy(body)
                     _put(changed, path, value)
@@ -346,9 +322,12 @@ def test_files_and_tools_of_clients_are_bounded() -> None:
         [tool | {"description": "a" * 20_000}],
         [tool | {"parameters": {"enum": ["a" * 300_000]}}],
         [tool | {"parameters": []}],
-        [{"name": "where"}],
+        [{"description": "where"}],
     ):
         assert refusal(read_ag_ui_request, ag(tools=tools)).path.startswith("tools"), str(tools)[:100]
+    waits = {"interruptId": "i", "status": "resolved", "payload": ["far"]}
+    for far in (ag(tools=[tool | {"parameters": {"maximum": "far"}}]), ag(resume=[waits])):
+        assert "finite" in str(refusal(read_ag_ui_request, json.dumps(far).replace('"far"', "1e999").encode()))
     assert read_ag(ag(tools=[{"name": "a", "description": ""}])).client_tools[0].parameters == {"type": "object"}
 
 

@@ -8,13 +8,12 @@ import anyio
 import pytest
 from asgi_client import Client
 from decisions import decisions_on
-from streams import chat, hanging, stream
+from streams import chat, stream
 
 from streamtools import Event, TextDelta, agent_loop, pipeline, tool
-from streamtools.dispatch.store import MemoryStore
-from streamtools.errors import LocalProtocolError
-from streamtools.events import ApprovalRequested, StepEnd
-from streamtools.integrations import EventStreamResponse, Run, RunEnd, encode_event
+from streamtools.durable.memory import MemoryStore
+from streamtools.events import StepEnd
+from streamtools.integrations import EventStreamResponse, Run, RunEnd
 from streamtools.privacy import Privacy
 
 pytestmark = pytest.mark.anyio
@@ -51,16 +50,6 @@ class Kept:
     async def __call__(self, run: Run) -> None:
         self.runs.append(run)
         self.event.set()
-
-
-async def test_a_whole_run_is_answered_in_one_response() -> None:
-    client, kept = Client(), Kept()
-    await client.request(EventStreamResponse(loop_of(CALL, ANSWER, tools=[pay]), after=kept))
-    assert [data["text"] for name, data in client.told if name == "text_delta"] == ["Wait. ", "Done."]
-    assert [name for name, _ in client.told].count("step_end") == 2
-    assert client.told[-1] == ("run_end", {"outcome": "answered"})
-    assert [message["role"] for message in kept.runs[0].messages] == ["user", "assistant", "tool", "assistant"]
-    assert b"4111" not in client.body
 
 
 async def test_a_run_that_waits_for_an_approval_ends_its_response_and_goes_on_in_the_next() -> None:
@@ -108,7 +97,7 @@ async def test_a_run_whose_request_fails_says_so_by_its_kind_and_raises_it_to_th
         await client.request(EventStreamResponse(agent_loop(ask, [], wire=WIRE)))
     assert client.told[-2:] == [
         ("step_end", {"outcome": "error"}),
-        ("run_end", {"outcome": "error", "kind": "request_failed"}),
+        ("run_end", {"outcome": "error", "kind": "connection_lost"}),
     ]
     assert "secret.example" not in str(client.body)
 
@@ -135,76 +124,3 @@ async def test_a_protocol_of_ones_own_has_unnamed_frames_several_per_event_and_i
     head, seq, rest = client.body.decode().partition("event: delta\nid: ")
     assert (head, seq) == ('data: {"type":"text-start"}\n\n', "event: delta\nid: ")
     assert rest.endswith("\ndata: Done.\n\ndata: {}\n\ndata: [DONE]\n\n")
-
-
-@pytest.mark.parametrize("given", ["text", 3, {"a": 1}, [3]])
-async def test_an_encoding_of_another_type_is_refused_with_what_to_return(given: Any) -> None:
-    with pytest.raises(TypeError, match=r"encode: expected \(name, data\)"):
-        await Client().request(EventStreamResponse(pipeline(ANSWER), encode=lambda _: given))
-
-
-async def test_a_run_that_is_to_go_on_outlives_its_client() -> None:
-    started, release = anyio.Event(), anyio.Event()
-
-    @tool(effect="pure")
-    async def wait() -> str:
-        """Waits."""
-        started.set()
-        await release.wait()
-        return "waited"
-
-    client, kept = Client(), Kept()
-    run = loop_of(chat(["Hm. "], [("c1", "wait", "{}")]), ANSWER, tools=[wait])
-    with anyio.fail_after(20):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.request, EventStreamResponse(run, after=kept, on_disconnect="continue"))
-            await started.wait()
-            client.gone.set()
-            await anyio.wait_all_tasks_blocked()
-            sent = len(client.body)
-            release.set()
-    assert run.outcome == "answered"
-    assert run.turn.text == "Done."
-    assert kept.runs == [run]
-    assert len(client.body) == sent
-    assert not client.ended
-
-
-async def test_a_client_that_cannot_be_written_to_is_gone_and_the_run_goes_on() -> None:
-    async def gone(piece: bytes) -> None:
-        raise OSError
-
-    run = loop_of(CALL, ANSWER, tools=[pay])
-    await Client(gone).request(EventStreamResponse(run, on_disconnect="continue"))
-    assert run.outcome == "answered"
-
-
-async def test_a_client_that_goes_cancels_a_run_by_default() -> None:
-    client, kept = Client(), Kept()
-    run = agent_loop(lambda *_: hanging(CALL[:2]), [], wire=WIRE, tools=[pay])
-    with anyio.fail_after(20):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.request, EventStreamResponse(run, after=kept))
-            await anyio.wait_all_tasks_blocked()
-            client.gone.set()
-    assert run.outcome == "left"
-    assert kept.runs == [run]
-
-
-async def test_a_run_is_entered_by_its_response_alone() -> None:
-    async with loop_of(ANSWER) as run:
-        with pytest.raises(LocalProtocolError, match="entered once"):
-            await Client().request(EventStreamResponse(run))
-
-
-def test_an_unknown_way_to_take_a_disconnect_is_refused() -> None:
-    with pytest.raises(ValueError, match="known: cancel, continue"):
-        EventStreamResponse(pipeline(ANSWER), on_disconnect="wait")  # type: ignore[arg-type]  # that is the point
-
-
-def test_the_default_sends_what_is_to_be_approved_and_nothing_else_of_a_call() -> None:
-    asked = ApprovalRequested("c1", "pay", {"amount": 3}, fingerprint="f")
-    assert encode_event(asked) == (
-        "approval_requested",
-        {"call_id": "c1", "tool_name": "pay", "arguments": {"amount": 3}, "fingerprint": "f", "caller": "direct"},
-    )

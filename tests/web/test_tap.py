@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from typing import Any
 
@@ -16,11 +15,11 @@ from encoded import CODINGS, encoded
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from profiles import mostly_thorough
-from streams import anthropic, chat, sse
+from profiles import every, mostly_thorough
+from streams import anthropic, sse
 from tapping import CALL, Server, kinds, read, tapped
 
-from streamtools import Event, Limits, Observation, StreamEnd, TextDelta, agent_loop, pipeline, tool
+from streamtools import Event, Limits, StreamEnd, TextDelta, agent_loop, tool
 from streamtools.errors import TruncatedStream
 from streamtools.events import StepEnd
 from streamtools.integrations.httpx import Tap
@@ -28,7 +27,7 @@ from streamtools.telemetry import Tracing
 
 pytestmark = pytest.mark.anyio
 
-LIBRARIES = pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+LIBRARIES = every("library", [httpx, httpx2])
 TEXT = anthropic(["Hel", "lo"], stop="end_turn")
 
 
@@ -56,7 +55,7 @@ async def test_a_chunk_leaves_before_it_is_decoded() -> None:
         assert [chunk async for chunk in chunks] == TEXT[1:]
 
 
-@pytest.mark.parametrize("coding", mostly_thorough(CODINGS, 2))
+@every("coding", mostly_thorough(CODINGS, 2))
 async def test_the_copy_of_an_encoded_body_is_decoded_and_the_body_is_not(coding: str) -> None:
     seen: list[Event] = []
     body = encoded(TEXT, coding)
@@ -69,16 +68,6 @@ async def test_the_copy_of_an_encoded_body_is_decoded_and_the_body_is_not(coding
     assert tap.warnings == {}
 
 
-async def test_a_body_in_memory_is_read_too() -> None:
-    seen: list[Event] = []
-    whole = b"".join(TEXT)
-    answer = httpx.Response(200, headers={"content-type": "text/event-stream"}, content=whole)
-    tap = Tap(httpx.MockTransport(lambda _: answer), on_event=seen.append)
-    async with httpx.AsyncClient(transport=tap) as client:
-        assert (await client.post("http://model/")).content == whole
-    assert list(kinds(seen))[-1] == "StepEnd"
-
-
 NO_STREAMS: dict[str, tuple[list[bytes], dict[str, Any]]] = {
     "a whole answer": ([b'{"id": "x"}'], {"headers": {"content-type": "application/json"}}),
     "an error": (TEXT, {"status": 500}),
@@ -89,7 +78,7 @@ NO_STREAMS: dict[str, tuple[list[bytes], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", NO_STREAMS)
+@every("case", NO_STREAMS)
 async def test_what_is_no_model_stream_passes_without_an_event(case: str) -> None:
     seen: list[Event] = []
     body, options = NO_STREAMS[case]
@@ -97,14 +86,6 @@ async def test_what_is_no_model_stream_passes_without_an_event(case: str) -> Non
         assert await read(client) == body
     assert seen == []
     assert tap.warnings == {}
-
-
-async def test_a_given_wire_is_not_looked_for() -> None:
-    seen: list[Event] = []
-    body = [b'data: {"v": 1}\n\n']
-    async with tapped(Server(body), on_event=seen.append, wire="anthropic.messages") as (_, client):
-        assert await read(client) == body
-    assert [event.error is None for event in seen if isinstance(event, StreamEnd)] == [False]
 
 
 async def test_a_connection_that_breaks_is_told_to_both_sides() -> None:
@@ -137,18 +118,6 @@ async def test_a_response_that_is_left_is_cut_for_the_copy_too() -> None:
     assert "closed before its end" in str(end.error)
     assert seen[-1].outcome == "truncated"  # type: ignore[attr-defined]
     assert tap.warnings == {}
-
-
-async def test_a_response_that_is_dropped_leaves_nothing_behind() -> None:
-    seen: list[Event] = []
-    async with tapped(Server(TEXT), on_event=seen.append) as (tap, client):
-        response = await client.send(client.build_request("POST", "http://model/"), stream=True)
-        assert len(tap._copies) == 1
-        del response
-        gc.collect()
-        while tap._copies:
-            await anyio.lowlevel.checkpoint()
-    assert seen == []
 
 
 async def test_a_copy_that_lags_behind_is_dropped_and_the_response_is_not_delayed(
@@ -190,12 +159,6 @@ async def test_a_callback_that_fails_is_told_once_and_disturbs_nothing(
     assert len(caplog.records) == 1
 
 
-async def test_observers_that_cannot_be_made_disturb_nothing() -> None:
-    async with tapped(Server(TEXT), observers=lambda: 1 / 0) as (tap, client):
-        assert await read(client) == TEXT
-    assert tap.warnings == {"tap_failed": 1}
-
-
 async def test_responses_are_traced_below_the_span_of_the_request() -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
@@ -211,27 +174,6 @@ async def test_responses_are_traced_below_the_span_of_the_request() -> None:
     ids = {span.context.span_id: span.name for span in spans if span.context is not None}
     parents = [span.parent for span in spans if span.name == "streamtools.step"]
     assert [ids[parent.span_id] for parent in parents if parent is not None] == ["request"] * 2
-
-
-@LIBRARIES
-async def test_a_pipeline_over_a_tapped_response_has_it_to_itself(library: Any) -> None:
-    runs: list[str] = []
-    seen: list[Event] = []
-
-    def look_up(key: str) -> str:
-        """Looks a key up."""
-        runs.append(key)
-        return key
-
-    server = Server(CALL[0] + CALL[1], library=library)
-    async with tapped(server, on_event=seen.append) as (tap, client):
-        tap.tool(look_up, effect="pure")
-        response = await client.send(client.build_request("POST", "http://model/"), stream=True)
-        turn = await pipeline(response, tools=[tool(look_up, effect="pure")])
-    assert [one.outcome for one in turn.observations] == ["ok"]
-    assert runs == ["a"]
-    assert seen == []
-    assert tap.warnings == {}
 
 
 async def test_a_loop_over_tapped_responses_has_them_to_itself() -> None:
@@ -255,51 +197,7 @@ async def test_a_loop_over_tapped_responses_has_them_to_itself() -> None:
     assert (runs, seen, tap.warnings) == (["a"], [], {})
 
 
-async def test_a_pipeline_over_the_stream_of_an_sdk_has_it_to_itself() -> None:
-    openai = pytest.importorskip("openai", reason="the openai SDK is not installed")
-    seen: list[Event] = []
-    server = Server(chat(["Hi"], finish="stop"), library=httpx2)
-    async with tapped(server, on_event=seen.append) as (_, client):
-        sdk = openai.AsyncOpenAI(http_client=client, api_key="none", base_url="http://model")
-        stream = await sdk.chat.completions.create(model="m", messages=[], stream=True)
-        assert (await pipeline(stream)).text == "Hi"
-    assert seen == []
-
-
-async def test_a_tap_over_a_tap_leaves_it_to_the_inner_one() -> None:
-    inner: list[Event] = []
-    outer: list[Event] = []
-    with anyio.fail_after(30):
-        tap = Tap(Tap(Server(TEXT).transport(), on_event=inner.append), on_event=outer.append)
-        async with httpx.AsyncClient(transport=tap) as client:
-            assert await read(client) == TEXT
-    assert list(kinds(inner))[-1] == "StepEnd"
-    assert outer == []
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # the SDK leaves generators to be collected, as trio reports
-async def test_an_openai_client_reads_through_a_tap() -> None:
-    openai = pytest.importorskip("openai", reason="the openai SDK is not installed")
-    seen: list[Event] = []
-    server = Server(chat(["Hel", "lo"], finish="stop"), library=httpx2)
-    async with tapped(server, on_event=seen.append) as (_, client):
-        sdk = openai.AsyncOpenAI(http_client=client, api_key="none", base_url="http://model")
-        stream = await sdk.chat.completions.create(model="m", messages=[], stream=True)
-        said = [chunk.choices[0].delta.content or "" async for chunk in stream]
-    assert "".join(said) == "Hello"
-    assert "".join(event.text for event in seen if isinstance(event, TextDelta)) == "Hello"
-    assert seen[-1].outcome == "complete"  # type: ignore[attr-defined]
-
-
-async def test_calls_of_tools_that_were_not_given_are_left() -> None:
-    seen: list[Event] = []
-    async with tapped(Server(CALL[0] + CALL[1]), on_event=seen.append) as (_, client):
-        await read(client)
-    assert "ToolCallEnd" in kinds(seen)
-    assert not any(isinstance(event, Observation) for event in seen)
-
-
-@pytest.mark.parametrize(("library", "other"), [(httpx, httpx2), (httpx2, httpx)], ids=["httpx", "httpx2"])
+@every(("library", "other"), [(httpx, httpx2), (httpx2, httpx)])
 async def test_a_transport_of_the_other_library_is_refused_with_the_way_out(library: Any, other: Any) -> None:
     async with library.AsyncClient(transport=Tap(Server(TEXT, library=other).transport())) as client:
         with pytest.raises(TypeError, match=rf"write Tap\({library.__name__}\.MockTransport\(\.\.\.\)\)"):

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from anyio.lowlevel import checkpoint
-from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.util._once import Once
 from streams import anthropic
 from tapping import CALL, Server, read, tapped
 
-from streamtools.integrations.early_runs import MISSES
-from streamtools.observers import EarlyEnd
-from streamtools.telemetry import Tracing, configure
+from streamtools.telemetry import Tracing
 from streamtools.telemetry.names import SEMCONV
-from streamtools.view import Watch, draw_traces, page
 
 pytestmark = pytest.mark.anyio
 
@@ -61,27 +53,6 @@ async def test_calls_are_counted_as_claimed_missed_or_never_asked_for(caplog: py
     assert "a secret" not in caplog.text
 
 
-async def test_the_seconds_won_are_those_that_the_run_had_gone_on() -> None:
-    async def look_up(key: str) -> str:
-        """Looks a key up."""
-        await anyio.sleep(0.05)
-        return key
-
-    async with tapped(Server([b"".join(part) for part in CALL])) as (tap, client):
-        early = tap.tool(look_up, effect="pure")
-        await read(client)
-        await anyio.sleep(0.2)  # the rest of a response
-        await early("a")
-        assert 0.05 <= tap.summary().seconds_won < 0.2
-
-
-def test_the_page_about_frameworks_has_every_reason() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
-    _, _, table = text.partition("| reason | the function was called, since |")
-    rows = [line.split("`")[1] for line in table.partition("\n\n")[0].splitlines() if line.startswith("| `")]
-    assert rows == [*MISSES]
-
-
 async def test_the_first_miss_for_each_reason_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def look_up(key: str) -> str:
         """Looks a key up."""
@@ -114,51 +85,3 @@ async def test_what_became_of_calls_is_in_spans_with_the_seconds_won() -> None:
     assert found["claimed"][SEMCONV.early_won] >= 0
     assert found["missed"][SEMCONV.early_reason] == "other_arguments"
     assert "secret" not in str(found)
-
-
-async def test_spans_of_early_runs_can_be_switched_off() -> None:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    await claimed_missed_and_left(Server(TWO), observers=lambda: [Tracing(provider, spans={"early": False})])
-    assert not [span for span in exporter.get_finished_spans() if "early" in span.name]
-
-
-async def test_the_page_shows_what_became_of_calls() -> None:
-    watch = Watch()
-    await claimed_missed_and_left(Server(TWO), observers=lambda: [watch])
-    facts = {call.call_id: dict(call.facts).get("early run", "") for call in watch.picture.calls}
-    assert facts["c1"].startswith("claimed, 0.")
-    assert facts["c1"].endswith(" s won")
-    assert facts["c2"] == "nobody has asked for it"
-    assert "A call of look_up under a tap was not answered" in watch.picture.notes[0]
-    assert "nobody has asked for it" in page(watch)
-
-
-async def test_the_page_of_a_trace_shows_what_became_of_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)  # as nothing else unsets it
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", Once())
-    path = tmp_path / "trace.json"
-    with configure("jaeger-file", path=path) as providers:
-        await claimed_missed_and_left(Server(TWO))
-        del providers
-    picture = draw_traces(json.loads(path.read_text()))
-    facts = {call.call_id: dict(call.facts).get("early run") for call in picture.calls}
-    assert {*facts} == {"c1", "c2"}
-    assert str(facts["c1"]).startswith("claimed, 0.")
-    assert any("other_arguments" in note for note in picture.notes)
-    assert not any("other instrumentations" in note for note in picture.notes)
-
-
-async def test_an_observer_that_fails_at_it_changes_nothing_and_is_counted() -> None:
-    seen: list[EarlyEnd] = []
-
-    class Fails(Watch):
-        def see_early(self, end: EarlyEnd) -> None:
-            seen.append(end)
-            raise KeyError("a secret")
-
-    tap = await claimed_missed_and_left(Server(TWO), observers=lambda: [Fails()])
-    assert len(seen) == 1
-    assert tap.warnings == {"observer_failed": 1}
-    await checkpoint()

@@ -7,18 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import httpx2
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from profiles import mostly_thorough
+from profiles import every
 from tapping import Server, kinds, tapped
 from test_whole_answers import ANSWERS
 
 from streamtools import Event, Limits, Observation, StreamEnd
 from streamtools.events import ToolCallEnd
-from streamtools.integrations.httpx import Tap
 from streamtools.record import record, replay
 from streamtools.telemetry import Tracing
 
@@ -33,7 +31,7 @@ def whole(answer: Any, **options: Any) -> Server:
     return Server([body[:40], body[40:]], headers=JSON, **options)
 
 
-@pytest.mark.parametrize("wire", ANSWERS)
+@every("wire", ANSWERS)
 async def test_a_whole_answer_is_seen_as_a_stream_is_and_passes_unchanged(wire: str) -> None:
     seen: list[Event] = []
     given = wire if wire == "mistral.chat" else None  # which is never detected
@@ -45,15 +43,6 @@ async def test_a_whole_answer_is_seen_as_a_stream_is_and_passes_unchanged(wire: 
     assert end.usage is not None
     assert [event.call.arguments for event in seen if isinstance(event, ToolCallEnd)] == [{"a": 1}, {"a": 2}]
     assert tap.warnings == {}
-
-
-@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
-def test_a_whole_answer_of_a_synchronous_client_is_seen(library: Any) -> None:
-    seen: list[Event] = []
-    tap = Tap(whole(CHAT, library=library).sync_transport(), on_event=seen.append)
-    with library.Client(transport=tap) as client:
-        assert client.post("http://model/").json() == CHAT
-    assert list(kinds(seen))[-1] == "StepEnd"
 
 
 async def test_a_whole_answer_is_traced_and_recorded(tmp_path: Path) -> None:
@@ -86,33 +75,6 @@ async def test_calls_of_a_whole_answer_are_left_to_the_framework_and_counted() -
         assert tap.summary().missed == {"no_run": 1}
     assert keys == [1]
     assert not any(isinstance(event, Observation) for event in seen)
-
-
-NOT_A_MODEL_S: dict[str, Any] = {
-    "embeddings": {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.1]}], "model": "m"},
-    "a list of models": {"object": "list", "data": [{"id": "m", "object": "model"}]},
-    "a count of tokens": {"input_tokens": 14},
-    "a list": [1, 2],
-    "a text": "text",
-    "nothing": {},
-}
-
-
-@pytest.mark.parametrize("wire", [None, "openai.chat_completions"])
-@pytest.mark.parametrize("case", mostly_thorough(NOT_A_MODEL_S, 3))
-async def test_other_json_passes_without_an_event(case: str, wire: str | None) -> None:
-    seen: list[Event] = []
-    async with tapped(whole(NOT_A_MODEL_S[case]), on_event=seen.append, wire=wire) as (tap, client):
-        assert (await client.post("http://model/")).json() == NOT_A_MODEL_S[case]
-    assert seen == []
-    assert tap.warnings == {}
-
-
-async def test_an_answer_that_is_looked_up_is_no_step() -> None:
-    seen: list[Event] = []
-    async with tapped(whole(CHAT), on_event=seen.append) as (_, client):
-        assert (await client.get("http://model/")).json() == CHAT
-    assert seen == []
 
 
 async def test_an_answer_that_breaks_or_is_too_long_passes_without_an_event() -> None:

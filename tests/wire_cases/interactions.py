@@ -101,7 +101,7 @@ def _is_answered(steps: list[Message], count: int) -> bool:
 
 def _types() -> Any:
     """The SDK's types, imported when they are asked for, as that takes a second; None before google-genai 3, which
-    `make test-oldest` has: what is written is compared with them in the other tests."""
+    `nox -s oldest` has: what is written is compared with them in the other tests."""
     there = find_spec("google.genai._gaos")
     return None if there is None else import_module("google.genai._gaos.types.interactions")
 

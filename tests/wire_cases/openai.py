@@ -30,7 +30,7 @@ def _check(turn: Turn, messages: list[Message]) -> None:
         assert NAME.fullmatch(name)
         if call["type"] == "function":
             assert isinstance(strict_json(call["function"]["arguments"]), dict)
-    assert message["content"] != "" or message.get("reasoning_content"), "some refuse it empty, DeepSeek null"
+    assert message["content"] != "" or calls or message.get("reasoning_content"), "empty only beside something"
     if isinstance(message["content"], list):  # typed thinking is Mistral's, and OpenAI's types do not know it
         message = message | {"content": None}
     _MESSAGES.validate_python([message, *results])

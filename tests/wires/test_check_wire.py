@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from profiles import FULL
+from profiles import FULL, every
 from wire_cases import CASES, Response
 
 from streamtools import parse
 from streamtools.events import Event, ToolCallFragment
-from streamtools.history import lint, repair
 from streamtools.testing import check_wire
 from streamtools.wires import Wire, find
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))
-from newcomer_wire import HARBOR
 from own_wire import EXAMPLE, ExampleDecoder
 
-HOSTILE = 10_000 if FULL else 150
+HOSTILE = 1_000 if FULL else 100
 SAID = (
     Response(text=("It is ", "fine.")),
     Response(calls=(("callaaaa1", "look", '{"at": "Oslo", "days": 3}'), ("callaaaa2", "look", '{"at": 1}')), pieces=3),
@@ -34,21 +32,6 @@ LINES: list[list[dict[str, Any]]] = [
         {"line": "call", "id": "c1", "skill": "look", "args": {"at": "Oslo", "days": 2**64 + 1}},
         {"line": "call", "id": "c2", "skill": "look", "args": {"at": "Rome"}},
         {"line": "end", "why": "calls", "used": {"in": 12, "out": 5}},
-    ],
-]
-TIDES: list[list[dict[str, Any]]] = [
-    [
-        {"tide": "in"},
-        {"tide": "say", "wave": "It is "},
-        {"tide": "say", "wave": "fine."},
-        {"tide": "out", "why": "sailed"},
-    ],
-    [
-        {"tide": "dock", "berth": 0, "id": "c1", "task": "look"},
-        {"tide": "load", "berth": 0, "crate": '{"at": '},
-        {"tide": "load", "berth": 0, "crate": '"Oslo"}'},
-        {"tide": "undock", "berth": 0},
-        {"tide": "out", "why": "cranes", "cargo": {"in": 12, "out": 5, "muse": 2}},
     ],
 ]
 
@@ -66,16 +49,11 @@ def _is_a_bug(error: Exception) -> bool:
     return not type(error).__module__.startswith("streamtools")
 
 
-@pytest.mark.parametrize("wire", [EXAMPLE, HARBOR])
-def test_a_wire_of_somebodys_own_keeps_the_promises_of_wires(wire: Wire) -> None:
-    check_wire(wire, LINES if wire is EXAMPLE else TIDES, cases=HOSTILE)
+def test_a_wire_of_somebodys_own_keeps_the_promises_of_wires() -> None:
+    check_wire(EXAMPLE, LINES, cases=HOSTILE)
 
 
 def test_a_call_that_lost_its_pieces_and_its_end_does_not_run() -> None:
-    start, _, _, *rest = TIDES[1]
-    for lost in ([], [{"tide": "load", "berth": 0, "crate": ""}]):
-        turn = parse([start, *lost, {"tide": "dock", "berth": 0, "id": "c2", "task": "look"}, *rest], wire=HARBOR)
-        assert [(call.call_id, call.status) for call in turn.calls] == [("c1", "truncated"), ("c2", "ready")]
     fragments = [ToolCallFragment(0, call, "look", start=True) for call in ("c1", "c2")]
 
     class Unended(ExampleDecoder):
@@ -91,13 +69,6 @@ def test_a_call_that_lost_its_pieces_and_its_end_does_not_run() -> None:
 
 
 # -- wires that break one promise ------------------------------------------------------------------------------------
-
-
-class Early(ExampleDecoder):
-    """Calls the response complete before its end."""
-
-    def close(self, *, framed: bool) -> Any:
-        return super().close(framed=framed)[0], True
 
 
 class Unbegun(ExampleDecoder):
@@ -169,11 +140,6 @@ def test_the_check_names_the_promise_that_a_wire_breaks() -> None:
             check_wire(wire, LINES, cases=10)
 
 
-def test_a_stream_without_a_call_checks_too_little() -> None:
-    with pytest.raises(ValueError, match="with a call that has arguments"):
-        check_wire(EXAMPLE, LINES[:1])
-
-
 # -- the boundary ----------------------------------------------------------------------------------------------------
 
 
@@ -206,7 +172,7 @@ def test_a_decoder_that_raises_at_once_emits_nothing_twice() -> None:
     assert parse(LINES[0], wire=with_decoder(RaisingAtOnce)).text == "It is fine."
 
 
-@pytest.mark.parametrize("decoder", [Raising, RaisingAtItsEnd])
+@every("decoder", [Raising, RaisingAtItsEnd])
 def test_what_a_decoder_raises_ends_the_stream_and_keeps_what_came(decoder: type[ExampleDecoder]) -> None:
     turn = parse(LINES[0], wire=with_decoder(decoder))
     assert turn.text.startswith("It is ")
@@ -256,16 +222,11 @@ def test_a_fragment_of_anything_but_texts_is_no_call_that_runs() -> None:
             assert len(turn.calls) == 1, (name, bad)
 
 
-def test_a_message_that_a_reader_raises_for_is_a_flaw() -> None:
-    history: list[Any] = [
-        {"who": "user", "words": "What is it like?"},
-        {"who": "model", "words": "", "calls": [5]},
-        {"who": "model", "words": "It is fine."},
-    ]
-    assert [(flaw.code, flaw.path) for flaw in lint(history, EXAMPLE)] == [("not_a_message", "messages[1]")]
-    assert [message["who"] for message in repair(history, EXAMPLE)] == ["user", "model"]
-
-
 def test_the_marks_of_a_wire_that_raise_recognise_nothing() -> None:
     assert not replace(EXAMPLE, recognises=raising).is_own({"line": 1})
     assert find(EXAMPLE).is_own({"line": "say"})
+
+
+def test_a_stream_without_a_call_checks_too_little() -> None:
+    with pytest.raises(ValueError, match="with a call that has arguments"):
+        check_wire(EXAMPLE, LINES[:1])

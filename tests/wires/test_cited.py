@@ -5,18 +5,14 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-from cited_answers import ANSWERS, ONE, PNG, CitedAnswer
+from cited_answers import ANSWERS, ONE, PNG
 from every_wire import framed
-from record.recorded import same
 from sansio import byte_by_byte
 from wire_cases.names import CHAT
 
-from streamtools import Limits, StreamDecoder, Turn, parse, pipeline
-from streamtools.record import record, replay
+from streamtools import Limits, StreamDecoder, Turn, parse
 from streamtools.web import AGUI, OwnEvents, UIMessages
 from streamtools.web.encoding import json_bytes
 
@@ -97,19 +93,3 @@ def test_long_lists_and_addresses_are_bounded() -> None:
     assert "max_text_bytes" in str(small.error)
     again = parse([*ANSWERS["chat's annotations"].payloads[:2]] * 2000, wire=CHAT)
     assert "max_open_blocks" in str(again.error)
-
-
-@pytest.mark.anyio
-async def test_a_replay_has_the_same_sources_and_files(tmp_path: Path) -> None:
-    async def body(answer: CitedAnswer) -> Any:
-        for chunk in framed(answer.wire, answer.payloads):
-            yield chunk
-
-    for number, (name, answer) in enumerate(ANSWERS.items()):
-        path = tmp_path / f"{number}.jsonl"
-        async with pipeline(body(answer), wire=answer.wire, observers=[record(path)]) as events:
-            seen = [event async for event in events]
-        assert read(events.turn) == (answer.sources, answer.files), name
-        async with replay(path) as again:
-            found = [event async for event in again]
-        same(found, seen, times=False)

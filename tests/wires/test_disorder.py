@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
-import pytest
 from cohere_streams import START
 from cohere_streams import end as cohere_end
 from cohere_streams import event as cohere_event
-from profiles import FULL
+from profiles import FULL, every
 from responses_streams import CREATED, ended
 from sansio import check_turn
 from streams import chat_chunk
@@ -27,7 +26,7 @@ from streamtools import Turn, parse
 
 Payload = dict[str, Any]
 SEED = 20261124
-STREAMS = 5_000 if FULL else 250
+STREAMS = 1_000 if FULL else 150
 """How many bent streams there are of each wire."""
 
 
@@ -287,7 +286,7 @@ def verdict(turn: Turn) -> dict[str, tuple[str, Any]]:
     }
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@every("group", GROUPS)
 def test_a_disorder_has_one_verdict_and_nothing_runs_with_other_arguments(group: str) -> None:
     dice, problems = random.Random(SEED), []
     for number in range(STREAMS):
@@ -396,7 +395,7 @@ def as_sent(payloads: list[Payload], form: str) -> Any:
 FORMS = ("parsed", "compact", "spaced")
 
 
-@pytest.mark.parametrize("wire", CURSORS)
+@every("wire", CURSORS)
 def test_events_that_come_twice_are_taken_once(wire: str) -> None:
     for form in FORMS:
         taken_once(wire, form)
@@ -418,7 +417,7 @@ def taken_once(wire: str, form: str) -> None:
         assert [warning.code for warning in turn.warnings] == ["event_repeated"]
 
 
-@pytest.mark.parametrize("wire", CURSORS)
+@every("wire", CURSORS)
 def test_cursors_that_name_no_event_lose_nothing(wire: str) -> None:
     ((field, cursor_of),) = CURSORS[wire].items()
     payloads = with_text(wire)

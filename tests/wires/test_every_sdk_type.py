@@ -9,21 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
-import pytest
 from anthropic.types import ContentBlock, RawContentBlockDelta, RawMessageStreamEvent
-from anthropic.types.beta import (
-    BetaContentBlock,
-    BetaRawContentBlockDelta,
-    BetaRawMessageStreamEvent,
-    BetaStopReason,
-)
+from anthropic.types.beta import BetaContentBlock, BetaRawContentBlockDelta, BetaRawMessageStreamEvent, BetaStopReason
 from google.genai import types as genai
 from google.genai._gaos.types import interactions
 from google.genai._gaos.types.interactions import interactionsseevent, step, stepdeltadata
 from openai.types.chat.chat_completion_chunk import Choice, ChoiceDelta, ChoiceDeltaToolCall
 from openai.types.realtime import ConversationItem, RealtimeServerEvent
 from openai.types.responses import ResponseOutputItem, ResponseStreamEvent
-from profiles import mostly_thorough
+from profiles import every, mostly_thorough
+from sansio import codes
 
 from streamtools import StreamDecoder, Turn, parse
 from streamtools.events import UnknownPayload
@@ -64,10 +59,6 @@ def types_of(*unions: Any) -> list[str]:
     return sorted({word for kind in kinds for word in get_args(kind.model_fields["type"].annotation)})
 
 
-def codes(turn: Turn) -> list[str]:
-    return [warning.code for warning in turn.warnings]
-
-
 # -- OpenAI ------------------------------------------------------------------------------------------------------------
 
 ITEMS = types_of(ResponseOutputItem)
@@ -78,7 +69,7 @@ def responses(*payloads: dict[str, Any]) -> Turn:
     return parse([created, *payloads], wire=RESPONSES)
 
 
-@pytest.mark.parametrize("event", mostly_thorough(types_of(ResponseStreamEvent), 9))
+@every("event", mostly_thorough(types_of(ResponseStreamEvent), 9))
 def test_every_event_of_a_response_is_read_or_listed(event: str) -> None:
     topic = event.removeprefix("response.").partition(".")[0]
     items = [item for item in ITEMS if topic.startswith(item)] or ["reasoning" if "reasoning" in topic else "message"]
@@ -89,7 +80,7 @@ def test_every_event_of_a_response_is_read_or_listed(event: str) -> None:
     assert event not in UNREAD or f"`{event}`" in PAGE
 
 
-@pytest.mark.parametrize("item", mostly_thorough(sorted({*ITEMS} - {"mcp_approval_response"}), 4))
+@every("item", mostly_thorough(sorted({*ITEMS} - {"mcp_approval_response"}), 4))
 def test_every_item_of_a_response_is_read(item: str) -> None:
     """An approval is no output: the union has it because the API lists inputs by the same type."""
     body = {"id": "i", "type": item, "call_id": "c", "name": "f", "arguments": "{}"}
@@ -97,7 +88,7 @@ def test_every_item_of_a_response_is_read(item: str) -> None:
     assert "unknown_block_type" not in codes(turn)
 
 
-@pytest.mark.parametrize("event", mostly_thorough(types_of(RealtimeServerEvent), 9))
+@every("event", mostly_thorough(types_of(RealtimeServerEvent), 9))
 def test_every_event_of_a_session_is_read_or_passed_on(event: str) -> None:
     kinds = {"function_call_arguments": "function_call", "mcp_call_arguments": "mcp_call", "mcp_call": "mcp_call"}
     item = {"id": "i", "type": kinds.get(event.removeprefix("response.").partition(".")[0], "message"), "call_id": "c"}
@@ -107,7 +98,7 @@ def test_every_event_of_a_session_is_read_or_passed_on(event: str) -> None:
     assert "unknown_event" not in codes(parse([created, added, body], wire=REALTIME))
 
 
-@pytest.mark.parametrize("item", types_of(ConversationItem))
+@every("item", types_of(ConversationItem))
 def test_every_item_of_a_session_is_read(item: str) -> None:
     body = {"id": "i", "type": item, "call_id": "c", "name": "f", "arguments": "{}"}
     created = {"type": "response.created", "response": {"id": "r", "output": []}}
@@ -133,26 +124,26 @@ def anthropic(*payloads: dict[str, Any]) -> Turn:
     return parse([{"type": "message_start", "message": message}, *payloads], wire=ANTHROPIC)
 
 
-@pytest.mark.parametrize("event", types_of(RawMessageStreamEvent, BetaRawMessageStreamEvent))
+@every("event", types_of(RawMessageStreamEvent, BetaRawMessageStreamEvent))
 def test_every_event_of_a_message_is_read(event: str) -> None:
     assert "unknown_event" not in codes(anthropic({"type": event, "index": 0, "delta": {}, "content_block": {}}))
 
 
-@pytest.mark.parametrize("block", mostly_thorough(types_of(ContentBlock, BetaContentBlock), 4))
+@every("block", mostly_thorough(types_of(ContentBlock, BetaContentBlock), 4))
 def test_every_block_is_read(block: str) -> None:
     body = {"type": block, "id": "i", "name": "n"}
     start = {"type": "content_block_start", "index": 0, "content_block": body}
     assert "unknown_block_type" not in codes(anthropic(start, {"type": "content_block_stop", "index": 0}))
 
 
-@pytest.mark.parametrize("delta", types_of(RawContentBlockDelta, BetaRawContentBlockDelta))
+@every("delta", types_of(RawContentBlockDelta, BetaRawContentBlockDelta))
 def test_every_delta_is_read(delta: str) -> None:
     start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
     body = {"type": "content_block_delta", "index": 0, "delta": {"type": delta}}
     assert not {"unknown_delta_type", "unknown_delta_type"} & set(codes(anthropic(start, body)))
 
 
-@pytest.mark.parametrize("reason", get_args(BetaStopReason))
+@every("reason", get_args(BetaStopReason))
 def test_every_reason_to_stop_has_a_finish(reason: str) -> None:
     turn = anthropic({"type": "message_delta", "delta": {"stop_reason": reason}}, {"type": "message_stop"})
     assert turn.finish not in (None, "other")
@@ -190,14 +181,14 @@ def gemini(part: dict[str, Any], reason: str = "STOP") -> Turn:
     return parse([{"candidates": [candidate]}], wire=GEMINI)
 
 
-@pytest.mark.parametrize("field", mostly_thorough(genai.Part.model_fields, 4))
+@every("field", mostly_thorough(genai.Part.model_fields, 4))
 def test_every_field_of_a_part_is_read(field: str) -> None:
     part = {camel(field): VALUES.get(field, {"a": 1})}
     turn = gemini(part if field in ALONE else {"text": "x", **part})
     assert codes(turn) == []
 
 
-@pytest.mark.parametrize("reason", mostly_thorough([reason.value for reason in genai.FinishReason], 4))
+@every("reason", mostly_thorough([reason.value for reason in genai.FinishReason], 4))
 def test_every_finish_of_gemini_has_one_of_ours(reason: str) -> None:
     assert (gemini({"text": "x"}, reason).finish in (None, "other")) is (reason in UNSAID)
 
@@ -216,24 +207,24 @@ def live(*messages: dict[str, Any], **end: Any) -> Turn:
     return parse([*messages, {"serverContent": {"turnComplete": True, **end}}], wire=LIVE)
 
 
-@pytest.mark.parametrize("field", genai.LiveServerMessage.model_fields)
+@every("field", genai.LiveServerMessage.model_fields)
 def test_every_message_of_a_live_session_is_read_or_passed_on(field: str) -> None:
     assert codes(live({camel(field): {"a": 1}})) == []
 
 
-@pytest.mark.parametrize("field", mostly_thorough(genai.LiveServerContent.model_fields, 4))
+@every("field", mostly_thorough(genai.LiveServerContent.model_fields, 4))
 def test_every_content_of_a_live_session_is_read_or_passed_on(field: str) -> None:
     flags = {"turn_complete", "interrupted", "generation_complete", "waiting_for_input"}
     value = LIVE_VALUES.get(field, True if field in flags else {"a": 1})
     assert codes(live({"serverContent": {camel(field): value}})) == []
 
 
-@pytest.mark.parametrize("reason", mostly_thorough([reason.value for reason in genai.TurnCompleteReason], 3))
+@every("reason", mostly_thorough([reason.value for reason in genai.TurnCompleteReason], 3))
 def test_every_reason_of_a_live_turn_has_a_finish(reason: str) -> None:
     assert (live(turnCompleteReason=reason).finish in (None, "other")) is (reason in NO_LIVE_FINISH)
 
 
-@pytest.mark.parametrize("status", [status.value for status in genai.InteractionStatus])
+@every("status", [status.value for status in genai.InteractionStatus])
 def test_every_status_of_a_live_session_is_known(status: str) -> None:
     decoder = StreamDecoder(wire=LIVE)
     made = decoder.feed({"serverContent": {"interactionStatus": status}})
@@ -261,20 +252,20 @@ def interaction(*events: dict[str, Any], status: str = "completed") -> Turn:
     return parse([created, *events, completed], wire=INTERACTIONS)
 
 
-@pytest.mark.parametrize("event", mostly_thorough(sorted(interactionsseevent._INTERACTION_SSE_EVENT_VARIANTS), 3))
+@every("event", mostly_thorough(sorted(interactionsseevent._INTERACTION_SSE_EVENT_VARIANTS), 3))
 def test_every_event_of_an_interaction_is_read(event: str) -> None:
     turn = interaction({"event_type": event, "index": 0, "step": {"type": "model_output"}, "delta": {"type": "text"}})
     assert "unknown_event" not in codes(turn)
 
 
-@pytest.mark.parametrize("kind", mostly_thorough(sorted(step._STEP_VARIANTS), 3))
+@every("kind", mostly_thorough(sorted(step._STEP_VARIANTS), 3))
 def test_every_step_is_read(kind: str) -> None:
     body = {"type": kind, "id": "k", "call_id": "k", "name": "f", "arguments": {}}
     start = {"event_type": "step.start", "index": 0, "step": body}
     assert "unknown_block_type" not in codes(interaction(start, {"event_type": "step.stop", "index": 0}))
 
 
-@pytest.mark.parametrize("kind", mostly_thorough(sorted(stepdeltadata._STEP_DELTA_DATA_VARIANTS), 3))
+@every("kind", mostly_thorough(sorted(stepdeltadata._STEP_DELTA_DATA_VARIANTS), 3))
 def test_every_delta_of_a_step_is_read(kind: str) -> None:
     start = {"event_type": "step.start", "index": 0, "step": {"type": DELTAS_OF.get(kind, kind), "id": "k"}}
     turn = interaction(start, {"event_type": "step.delta", "index": 0, "delta": {"type": kind}})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from profiles import every
 from sansio import byte_by_byte
 from streams import chat_chunk, sse
 
-from streamtools import StreamDecoder, TextDelta, parse
+from streamtools import StreamDecoder, parse
 from streamtools.events import ProviderItem, UnknownPayload
 from streamtools.wires.openai_chat.facts import NOISE, REPEATED
 
@@ -56,7 +56,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("chunk", "place", "fields"), CASES)
+@every(("chunk", "place", "fields"), CASES)
 def test_unknown_fields_are_one_event_with_its_place(chunk: dict[str, Any], place: str, fields: dict[str, Any]) -> None:
     assert beside(words(chunk)) == [(place, fields)]
     assert parse(words(chunk)).text in ("abc", "ab")
@@ -69,7 +69,7 @@ def test_a_field_that_takes_the_place_of_another_does_not_slip_through() -> None
     assert beside(usual) == [("cited", {"citations": ["https://a"]})]
 
 
-@pytest.mark.parametrize("nothing", [None, "", [], {}])
+@every("nothing", [None, "", [], {}])
 def test_a_field_without_a_value_says_nothing(nothing: Any) -> None:
     chunks = [TEXT | {"citations": nothing, "token_ids": nothing}, with_choice(token_ids=nothing, logprobs=nothing)]
     assert beside(words(*chunks, *chunks)) == []
@@ -93,12 +93,6 @@ def test_what_only_repeats_what_stands_is_told_when_it_changes_and_all_else_ever
 def test_noise_is_told_by_no_event_and_has_its_reason() -> None:
     assert beside(words(TEXT | dict.fromkeys(NOISE, "x"))) == []
     assert all(reason for reason in (*NOISE.values(), *REPEATED.values()))
-
-
-def test_text_stays_text_whatever_stands_beside_it() -> None:
-    decoder = StreamDecoder()
-    events = [event for chunk in words(TEXT | CITATIONS, TEXT) for event in decoder.feed(chunk)]
-    assert [event.text for event in events if isinstance(event, TextDelta)] == ["a", "b", "c", "c"]
 
 
 def test_mistrals_padding_is_noise_and_its_other_fields_are_not() -> None:

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import random
-from enum import StrEnum
 from typing import Any
 
-import pytest
 from every_wire import GEMINI
-from gemini_streams import call, candidate, gemini, in_array, piece, pieces, response, text
-from mutations import TIMES, spoiled
-from sansio import QUIRKS, body_of, byte_by_byte, check_histories, check_turn, snapshot
+from gemini_streams import call, candidate, gemini, response, text
+from profiles import every
+from sansio import check_turn, codes, snapshot
 
-from streamtools import Limits, ReasoningDelta, StreamDecoder, StreamEnd, TextDelta, Turn, Usage, parse, pipeline
+from streamtools import StreamDecoder, Turn, Usage, parse
 from streamtools.errors import ProviderError
-from streamtools.events import (
-    ProviderItem,
-    ReasoningEnd,
-    ReasoningStart,
-    StreamStart,
-    StreamWarning,
-    TextEnd,
-    TextStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-    UnknownPayload,
-)
-from streamtools.wires import WIRES, detect
+from streamtools.events import ProviderItem, UnknownPayload
 
 
 def read(*payloads: dict[str, Any], finish: str | None = "STOP", **options: Any) -> Turn:
@@ -38,37 +21,12 @@ def read(*payloads: dict[str, Any], finish: str | None = "STOP", **options: Any)
     return turn
 
 
-def codes(turn: Turn) -> list[str]:
-    return [warning.code for warning in turn.warnings]
-
-
 def events(*payloads: dict[str, Any], wire: str | None = None) -> list[Any]:
     decoder = StreamDecoder(wire=wire)
     return [event for item in payloads for event in decoder.feed(item)] + decoder.finish()
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
-
-
-def test_parts_are_told_in_order_each_between_its_start_and_its_end() -> None:
-    told = events(
-        response(text("hm", thought=True)),
-        response(text("m", thought=True)),
-        response(text("one "), text("two")),
-        response(call("f", {"a": 1})),
-        response(text("three")),
-        response(finish="STOP"),
-    )
-    assert [type(event) for event in told] == [
-        StreamStart,
-        ReasoningStart, ReasoningDelta, ReasoningDelta, ReasoningEnd,
-        TextStart, TextDelta, TextDelta, TextEnd,
-        ToolCallStart, ToolCallDelta, ToolCallEnd,
-        TextStart, TextDelta, TextEnd,
-        StreamEnd,
-    ]  # fmt: skip
-    assert (told[0].wire, told[0].model, told[0].response_id) == (GEMINI, "gemini-9", "r1")
-    assert told[-1].finish == "tool_calls"
 
 
 def test_calls_of_one_response_are_calls_each_with_the_id_that_it_has_or_one_that_is_made_up() -> None:
@@ -82,7 +40,7 @@ def test_calls_of_one_response_are_calls_each_with_the_id_that_it_has_or_one_tha
     assert all(c.dispatchable for c in turn.calls)
 
 
-@pytest.mark.parametrize("args", [[1], 7, True, "no JSON", '["a"]'])
+@every("args", [[1], 7, True, "no JSON", '["a"]'])
 def test_arguments_that_are_no_object_do_not_run(args: Any) -> None:
     turn = read(response(call("f", args)))
     assert [c.status for c in turn.calls] == ["invalid"]
@@ -111,12 +69,7 @@ def test_a_call_that_the_model_named_while_it_spoke_is_told_after_the_text_of_it
     assert turn.calls[1].provider_state == {"thought": True}
 
 
-def test_a_call_without_a_name_cannot_run() -> None:
-    turn = read(response(call(None, {"a": 1})))
-    assert [(c.status, c.problem) for c in turn.calls] == [("invalid", "missing_name")]
-
-
-@pytest.mark.parametrize("body", [{}, {"willContinue": False}, {"args": None}, {"args": {}}])
+@every("body", [{}, {"willContinue": False}, {"args": None}, {"args": {}}])
 def test_a_call_that_says_nothing_is_the_mark_of_an_end_that_was_there_already(body: dict[str, Any]) -> None:
     turn = read(response({"functionCall": body}))
     assert not turn.calls
@@ -165,7 +118,7 @@ def test_a_signature_without_any_data_is_one_of_empty_text() -> None:
     assert turn.messages() == [{"role": "model", "parts": [{"text": "", "thoughtSignature": "cw=="}]}]
 
 
-@pytest.mark.parametrize("signature", ["", 7, ["x"], {"a": 1}])
+@every("signature", ["", 7, ["x"], {"a": 1}])
 def test_a_signature_that_is_none_does_not_go_back(signature: Any) -> None:
     parts = [text("a"), call("f", {}), {"inlineData": {"data": ""}}]
     turn = read(response(*(part | {"thoughtSignature": signature} for part in parts)))
@@ -181,35 +134,6 @@ def test_what_else_a_part_has_stays_with_it() -> None:
             "partMetadata": {"k": None},
         },
     ]
-
-
-def test_bytes_and_enums_of_an_sdks_objects_become_what_the_wire_has() -> None:
-    class Reason(StrEnum):
-        STOP = "STOP"
-
-    turn = parse(
-        [
-            {
-                "candidates": [
-                    {
-                        "content": {
-                            "parts": [
-                                {"text": None, "thought_signature": b"sig", "function_call": {"name": "f", "args": {}}},
-                                {"inline_data": {"mime_type": "image/png", "data": b"\x00\xff"}},
-                            ]
-                        },
-                        "finish_reason": Reason.STOP,
-                    }
-                ]
-            }
-        ]
-    )
-    assert turn.messages()[0]["parts"] == [
-        {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "c2ln"},
-        {"inlineData": {"mimeType": "image/png", "data": "AP8="}},
-    ]
-    assert type(turn.finish_raw) is str
-    assert turn.finish == "tool_calls"
 
 
 # -- what the provider runs itself, and what goes back as it came ------------------------------------------------------
@@ -238,7 +162,7 @@ def test_the_providers_own_calls_are_reported_and_never_dispatched() -> None:
     ], "the last call has no response, and must not go back without"
 
 
-@pytest.mark.parametrize("kind", ["inlineData", "fileData", "functionResponse", "codeExecutionResult", "toolResponse"])
+@every("kind", ["inlineData", "fileData", "functionResponse", "codeExecutionResult", "toolResponse"])
 def test_parts_that_are_not_looked_into_go_back_as_they_came(kind: str) -> None:
     part = {kind: {"a": [1, {"b": "c"}]}, "thoughtSignature": "cw=="}
     told = events(response(text("x"), part, finish="STOP"))
@@ -261,38 +185,10 @@ def test_a_part_nested_too_deep_is_not_given_back() -> None:
     assert "nested_too_deep" in codes(turn)
 
 
-def test_metadata_about_the_answer_is_no_part_of_it() -> None:
-    about = {"groundingMetadata": {"webSearchQueries": ["q"]}, "citationMetadata": {}, "urlContextMetadata": {}}
-    payload = {"candidates": [candidate([text("a")], "STOP", safetyRatings=[{"blocked": False}], **about)]}
-    turn = read(payload, finish=None)
-    assert (turn.text, len(turn.parts), turn.warnings) == ("a", 1, ())
-
-
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("reason", "finish"),
-    [
-        ("STOP", "stop"),
-        ("stop", "stop"),
-        ("FUNCTION_CALL", "tool_calls"),
-        ("MAX_TOKENS", "length"),
-        ("CONTINUATION", "pause"),
-        ("OTHER", "other"),
-        ("NO_IMAGE", "other"),
-        ("A_NEW_ONE", "other"),
-        *((word, "content_filter") for word in ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "SPII", "ESCALATION")),
-        *((word, "content_filter") for word in ("PROHIBITED_CONTENT", "MODEL_ARMOR", "IMAGE_SAFETY")),
-        *((word, "content_filter") for word in ("IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION")),
-    ],
-)
-def test_a_finish_reason_ends_the_response(reason: str, finish: str) -> None:
-    turn = read(response(text("a"), finish=reason), finish=None)
-    assert (turn.finish, turn.finish_raw, turn.complete, turn.error) == (finish, reason, True, None)
-
-
-@pytest.mark.parametrize(
+@every(
     ("reason", "kind"),
     [
         ("MALFORMED_FUNCTION_CALL", "malformed_function_call"),
@@ -302,7 +198,7 @@ def test_a_finish_reason_ends_the_response(reason: str, finish: str) -> None:
         ("MALFORMED_RESPONSE", "provider_error"),
     ],
 )
-@pytest.mark.parametrize("message", [None, "said so"])
+@every("message", [None, "said so"])
 def test_the_providers_verdict_is_an_error_of_a_complete_response_in_which_nothing_runs(
     reason: str, kind: str, message: str | None
 ) -> None:
@@ -327,17 +223,11 @@ def test_a_later_reason_counts_if_it_is_bad_news() -> None:
         assert (turn.finish, codes(turn)) == (finish, warned)
 
 
-@pytest.mark.parametrize("reason", [True, 1.5, ["STOP"], {"reason": "STOP"}])
+@every("reason", [True, 1.5, ["STOP"], {"reason": "STOP"}])
 def test_a_reason_that_is_none_is_reported_and_ends_nothing(reason: Any) -> None:
     turn = read(response(text("a"), finish=reason), finish=None)
     assert (turn.finish, turn.complete, turn.error and turn.error.kind) == (None, False, "stream_truncated")
     assert reason in [event.raw for event in events(response(finish=reason)) if isinstance(event, UnknownPayload)]
-
-
-def test_a_response_that_was_cut_is_truncated() -> None:
-    turn = read(response(text("a"), call("f", {})), finish=None)
-    assert (turn.complete, turn.error and turn.error.kind) == (False, "stream_truncated")
-    assert not turn.calls[0].dispatchable
 
 
 def test_a_response_that_may_go_on_says_how() -> None:
@@ -347,7 +237,7 @@ def test_a_response_that_may_go_on_says_how() -> None:
     assert parse([payload]).messages() == [{"role": "model", "parts": [{"text": "a"}]}], "the token is the request's"
 
 
-@pytest.mark.parametrize(
+@every(
     ("feedback", "message"),
     [
         ({"blockReason": "SAFETY"}, "SAFETY"),
@@ -362,9 +252,7 @@ def test_a_refused_prompt_is_an_error(feedback: dict[str, Any], message: str) ->
     assert turn.usage == Usage(input_tokens=7)
 
 
-@pytest.mark.parametrize(
-    "feedback", [None, 3, {}, {"safetyRatings": []}, {"blockReason": "BLOCKED_REASON_UNSPECIFIED"}]
-)
+@every("feedback", [None, 3, {}, {"safetyRatings": []}, {"blockReason": "BLOCKED_REASON_UNSPECIFIED"}])
 def test_feedback_that_refuses_nothing_is_passed_over(feedback: Any) -> None:
     turn = read({"promptFeedback": feedback}, response(text("a")))
     assert (turn.text, turn.complete, turn.error) == ("a", True, None)
@@ -395,17 +283,6 @@ def counted(*usages: Any) -> Usage | None:
     return read(*fast).usage
 
 
-def test_counts_grow_and_one_that_is_left_out_keeps_its_value() -> None:
-    counts = {"promptTokenCount": 9, "candidatesTokenCount": 1, "cachedContentTokenCount": 4}
-    assert counted(counts, counts | {"candidatesTokenCount": 2}, {"candidatesTokenCount": 3}, None, "?") == Usage(
-        input_tokens=9, output_tokens=3, cached_input_tokens=4
-    )
-    assert counted(counts, {"trafficType": "ON_DEMAND"}, {"trafficType": "X"}) == Usage(
-        input_tokens=9, output_tokens=1, cached_input_tokens=4
-    )
-    assert counted(None, {}, {"promptTokenCount": "9", "candidatesTokenCount": True}) is None
-
-
 def test_thoughts_are_output_and_are_not_counted_twice() -> None:
     apart = {"promptTokenCount": 10, "candidatesTokenCount": 5, "thoughtsTokenCount": 40, "totalTokenCount": 55}
     assert counted(apart) == Usage(input_tokens=10, output_tokens=45, reasoning_tokens=40)
@@ -434,14 +311,14 @@ def test_one_candidate_is_followed_the_first() -> None:
 # -- anything else -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("candidates", [{"a": 1}, "x", 7, [1], [None], [["a"]], [candidate(), "x"]])
+@every("candidates", [{"a": 1}, "x", 7, [1], [None], [["a"]], [candidate(), "x"]])
 def test_candidates_that_are_none_end_the_stream(candidates: Any) -> None:
     turn = parse([{"candidates": candidates}], wire=GEMINI)
     assert turn.error is not None
     assert turn.error.kind == "malformed_chunk"
 
 
-@pytest.mark.parametrize(
+@every(
     "spoiled_candidate",
     [
         {"content": "x"},
@@ -460,133 +337,8 @@ def test_what_is_not_understood_inside_a_candidate_is_reported(spoiled_candidate
     assert told[-1].complete
 
 
-@pytest.mark.parametrize("content", [None, {}, {"parts": None}, {"parts": []}, {"role": "model"}])
-def test_a_candidate_may_have_no_content(content: Any) -> None:
-    turn = read({"candidates": [{"content": content}]}, {"candidates": None}, {"candidates": []})
-    assert (turn.text, turn.warnings, turn.complete) == ("", (), True)
-
-
-def test_a_payload_that_says_nothing_known_is_reported() -> None:
-    told = events(response(text("a"), finish="STOP"), {"heartbeat": 1})
-    assert [event.raw for event in told if isinstance(event, UnknownPayload)] == [{"heartbeat": 1}]
-    assert [event.code for event in told if isinstance(event, StreamWarning)] == ["unknown_event"]
-
-
-def test_a_done_line_says_nothing() -> None:
-    whole, done = gemini(["a"]), b"data: [DONE]\r\n\r\n"
-    assert snapshot(parse([*whole, done])) == snapshot(parse([done, *whole], wire=GEMINI)) == snapshot(parse(whole))
-
-
 def test_a_wrapped_response_is_read_like_one() -> None:
     payloads = [response(text("a")), response(call("f", {"n": 2**70}), finish="STOP")]
     plain, wrapped = parse(payloads), parse([{"response": payload, "traceId": "t"} for payload in payloads])
     assert codes(wrapped) == ["wrapped_response"]
     assert snapshot(wrapped) | {"warnings": ()} == snapshot(plain)
-
-
-@pytest.mark.parametrize(
-    "payload",
-    [
-        {"candidates": []},
-        {"usageMetadata": {}},
-        {"promptFeedback": {}},
-        {"usage_metadata": {}},
-        {"response": {"candidates": []}},
-    ],
-)
-def test_its_payloads_are_told_from_all_others(payload: dict[str, Any]) -> None:
-    assert detect(payload) == GEMINI
-
-
-@pytest.mark.parametrize("other", [{"choices": []}, {"type": "message_start"}, {"object": "chat.completion.chunk"}])
-def test_a_payload_with_another_wires_marks_is_not_its(other: dict[str, Any]) -> None:
-    assert detect({"candidates": []} | other) != GEMINI
-    assert detect({"response": {"id": "r"}, "type": "response.created"}) != GEMINI
-
-
-def test_other_wires_payloads_are_not_its() -> None:
-    for quirk in QUIRKS:
-        if quirk["wire"] in WIRES and quirk["wire"] != GEMINI:
-            assert parse(body_of(quirk)).wire != GEMINI, quirk["id"]
-
-
-def test_limits_hold() -> None:
-    parts = [text("", signature="cw=="), {"inlineData": {}}, text("x", signature="cw==")]
-    for part in (*parts, {"executableCode": {}}):
-        turn = read(response(*parts, part, text("no more")), limits=Limits(max_open_blocks=3))
-        assert (turn.error and turn.error.kind, turn.text) == ("limit_exceeded", f"x{part.get('text', '')}")
-    turn = read(response(*[{"inlineData": {"data": "a" * 20}}] * 2), limits=Limits(max_text_bytes=60))
-    assert turn.error is not None
-    assert "max_text_bytes" in str(turn.error)
-    turn = read(response(*[call("f", {})] * 5), limits=Limits(max_tool_calls=4))
-    assert (turn.error and turn.error.kind, len(turn.calls)) == ("limit_exceeded", 4)
-    turn = read(response(text("a" * 20)), response(text("a" * 20)), limits=Limits(max_text_bytes=30))
-    assert turn.error is not None
-    assert "max_text_bytes" in str(turn.error)
-    turn = read(
-        {"candidates": [candidate(finish="STOP", continuationToken="t") for _ in "ab"]},
-        limits=Limits(max_open_blocks=1),
-    )
-    assert turn.error is not None
-
-
-def test_a_character_cut_in_two_is_whole_again() -> None:
-    halves = [response(text("a\ud83d")), response(text("\ude00b")), response(text("\ud83d", signature="cw=="))]
-    turn = read(*halves)
-    assert turn.text == "a\U0001f600b\ufffd"
-    assert codes(turn) == ["lone_surrogate"]
-
-
-def test_the_framing_changes_nothing() -> None:
-    payloads = [response(text('a[{"]\\')), response(text("b")), response(call("f", {"a": "}]"}), finish="STOP")]
-    whole = parse(payloads)
-    array = in_array(*payloads)
-    for chunks in (array, byte_by_byte(array)):
-        turn = parse(chunks)
-        assert snapshot(turn) | {"warnings": ()} == snapshot(whole)
-        assert codes(turn) == ["json_array_stream"]
-
-
-@pytest.mark.anyio
-async def test_it_goes_through_the_pipeline() -> None:
-    async with pipeline(gemini(["Let", " me see"], [("f", {"a": 1})]), tools=[]) as stream:
-        told = [event async for event in stream]
-    assert [event.text for event in told if isinstance(event, TextDelta)] == ["Let", " me see"]
-    assert stream.turn.finish == "tool_calls"
-    contents = stream.turn.messages()
-    assert contents[1]["parts"][0]["functionResponse"]["response"]["error"]
-
-
-_SEEDS = [
-    response(text("a"), text("b", thought=True, signature="cw=="), usageMetadata={"promptTokenCount": 1}),
-    response(call("f", {"a": [1, {"b": None}]}, id="i", signature="cw=="), call("g")),
-    response(call("f", willContinue=True, signature="cw==")),
-    response(pieces(piece("$.a.b[0]", goes_on=True, stringValue="x"), piece("$.n", numberValue=1e300), args={"a": 1})),
-    response(pieces(piece("$['a']", boolValue=True), piece("$.z", nullValue=None), goes_on=False)),
-    response(
-        {"executableCode": {"code": "1"}}, {"codeExecutionResult": {}}, {"toolCall": {"args": {}}}, {"inlineData": {}}
-    ),
-    {"response": response(text("w"), finish="STOP")},
-    {"candidates": [{"content": {"parts": [{"function_call": {"name": "f"}}]}, "finish_reason": "STOP"}]},
-    {"candidates": [candidate([], "SAFETY", finishMessage="m", continuationToken="t", index=1)]},
-    {"promptFeedback": {"blockReason": "OTHER", "blockReasonMessage": "m"}},
-    {"error": {"code": 1, "message": "m", "status": "S"}},
-]
-
-
-@pytest.mark.parametrize("seed", range(20 * TIMES))
-def test_whatever_stands_in_any_field_gives_a_turn_and_a_history(seed: int) -> None:
-    dice = random.Random(f"gemini:{seed}")
-    for _ in range(10):
-        payloads = [dice.choice(_SEEDS) for _ in range(dice.randint(1, 6))]
-        at = dice.randrange(len(payloads))
-        payload = spoiled(dice, payloads[at], _SEEDS)
-        payloads[at] = payload if isinstance(payload, dict) else {"candidates": payload}
-        turn = parse(payloads, wire=GEMINI)
-        check_turn(turn)
-        check_histories(turn)
-        try:
-            body = b"".join(b"data: " + json.dumps(payload).encode() + b"\r\n\r\n" for payload in payloads)
-        except (ValueError, RecursionError):
-            continue
-        check_turn(parse(body, wire=GEMINI))

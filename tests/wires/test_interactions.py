@@ -6,6 +6,8 @@ from typing import Any
 
 import anyio
 import pytest
+from profiles import every
+from sansio import codes
 from wire_cases.names import INTERACTIONS
 
 from streamtools import Turn, parse, pipeline, tool
@@ -63,8 +65,33 @@ def read(*payloads: Payload) -> Turn:
     return parse([created(), *payloads], tools=["look"])
 
 
-def codes(turn: Turn) -> list[str]:
-    return [warning.code for warning in turn.warnings]
+ASKED = CALL | {"arguments": {"at": 1}}
+BARE = {key: value for key, value in CALL.items() if key != "arguments"}
+ANSWERED = {"type": "model_output", "content": [{"type": "text", "text": "Hi"}]}
+ONLY_AT_THE_END: dict[str, tuple[list[Payload], list[Payload], list[str]]] = {
+    # what streamed, the list at the end, the warnings
+    "arguments": ([start(0, CALL), stop(0)], [ASKED], ["terminal_backfill"]),
+    "arguments of a step without them": ([start(0, BARE), stop(0)], [ASKED], ["terminal_backfill"]),
+    "arguments, and no stop": ([start(0, CALL)], [ASKED], ["terminal_backfill"]),
+    "arguments behind a beginning of theirs": (
+        [start(0, CALL), arguments(0, '{"a')],
+        [ASKED],
+        ["done_overrides_delta"],
+    ),
+    "nothing": ([start(0, CALL), arguments(0, '{"at": 1}'), stop(0)], [ASKED], []),
+    "nothing, since they began so": ([start(0, ASKED), stop(0)], [ASKED], []),
+    "a text": ([start(0, {"type": "model_output"}), stop(0)], [ANSWERED, ASKED], ["terminal_backfill"]),
+    "no text": ([start(0, {"type": "model_output"}), text(0, "Hi"), stop(0), *call(1, '{"at": 1}')], [ANSWERED], []),
+}
+
+
+def test_what_only_the_list_of_steps_at_the_end_has_is_taken_from_there_with_a_warning() -> None:
+    for name, (payloads, steps, expected) in ONLY_AT_THE_END.items():
+        turn = read(*payloads, completed(status="requires_action", steps=steps))
+        assert (codes(turn), [call.arguments for call in turn.calls]) == (expected, [{"at": 1}]), name
+        assert (turn.text, turn.finish) == ("Hi" * (ANSWERED in steps), "tool_calls"), name
+    unsaid = read(start(0, CALL), stop(0), completed(status="requires_action", steps=[CALL]))
+    assert (codes(unsaid), [call.arguments for call in unsaid.calls]) == ([], [{}])
 
 
 # -- steps that go back ------------------------------------------------------------------------------------------------
@@ -117,46 +144,6 @@ def test_every_step_goes_back_as_it_came_and_each_call_of_ours_with_its_result()
     assert [each.kind for each in turn.calls] == ["server", "function"]
     assert lint(turn.messages(), INTERACTIONS) == []
     assert repair(turn.messages(), INTERACTIONS) == turn.messages()
-
-
-def test_with_the_id_of_the_interaction_the_results_are_all_that_is_sent() -> None:
-    turn = read(*call(0, "{}"), completed(status="requires_action"))
-    assert turn.response_id == "v1_a"
-    (result,) = [step for step in turn.messages() if step["type"] == "function_result"]
-    assert result["call_id"] == "k1"
-
-
-def test_thoughts_count_as_output() -> None:
-    turn = read(start(0, OUTPUT), text(0, "Hi"), stop(0), completed())
-    assert turn.usage is not None
-    assert (turn.usage.output_tokens, turn.usage.reasoning_tokens) == (80, 65)
-
-
-def test_a_result_may_be_a_list_and_is_never_an_object() -> None:
-    history: list[Payload] = [
-        {"type": "user_input", "content": [{"type": "text", "text": "?"}]},
-        {**CALL, "arguments": {}},
-        {"type": "function_result", "call_id": "k1", "name": "look", "result": {"a": 1}},
-    ]
-    assert [violation.code for violation in lint(history, INTERACTIONS)] == ["bad_result"]
-    assert repair(history, INTERACTIONS)[2]["result"] == '{"a":1}'
-
-
-def test_a_result_without_the_id_of_its_call_is_refused_in_googles_words() -> None:
-    history: list[Payload] = [
-        {"type": "user_input", "content": [{"type": "text", "text": "?"}]},
-        {**CALL, "arguments": {}},
-        {"type": "function_result", "name": "look", "result": "x"},
-    ]
-    found = lint(history, INTERACTIONS)
-    assert ("missing_field", "Missing call_id in content of type function_result") in [
-        (violation.code, violation.provider_text) for violation in found
-    ]
-
-
-def test_contents_without_a_step_are_the_users() -> None:
-    moved = convert([{"type": "text", "text": "Hi"}], INTERACTIONS, "openai.chat_completions").messages
-    assert moved == [{"role": "user", "content": "Hi"}]
 
 
 def test_a_tool_search_of_the_clients_waits_for_its_answer() -> None:
@@ -224,7 +211,10 @@ def test_the_text_behind_a_checkpoint_is_replaced_by_what_is_said_again() -> Non
 
 
 @pytest.mark.anyio
-async def test_a_call_behind_a_checkpoint_runs_once_with_the_arguments_that_it_was_made_with_last() -> None:
+@every(("call_id", "calls"), [("k1", [("k1", "ready")]), ("k2", [("k1", "truncated"), ("k2", "ready")])])
+async def test_a_call_behind_a_checkpoint_runs_only_if_it_is_made_again_and_with_the_arguments_of_then(
+    call_id: str, calls: list[tuple[str, str]]
+) -> None:
     ran: list[int] = []
 
     @tool(effect="pure")
@@ -233,35 +223,14 @@ async def test_a_call_behind_a_checkpoint_runs_once_with_the_arguments_that_it_w
         ran.append(at)
         return "seen"
 
-    stream = [created(), TOKEN, *call(0, '{"at": 1}'), created("v1_b"), *call(0, '{"at": 2}')]
+    stream = [created(), TOKEN, *call(0, '{"at": 1}'), created("v1_b"), *call(0, '{"at": 2}', id=call_id)]
     stream.append(completed("v1_b", "requires_action"))
     with anyio.fail_after(30):
-        async with pipeline(stream, tools=[look]) as events:
-            async for _ in events:
-                pass
+        turn = await pipeline(stream, tools=[look])
     assert ran == [2]
-    assert [step.get("arguments") for step in events.turn.messages()] == [{"at": 2}, None]
-
-
-@pytest.mark.anyio
-async def test_a_call_that_is_not_made_again_never_runs() -> None:
-    ran: list[int] = []
-
-    @tool(effect="pure")
-    async def look(at: int) -> str:
-        """Look."""
-        ran.append(at)
-        return "seen"
-
-    stream = [created(), TOKEN, *call(0, '{"at": 1}'), created("v1_b"), *call(0, '{"at": 2}', id="k2")]
-    stream.append(completed("v1_b", "requires_action"))
-    with anyio.fail_after(30):
-        async with pipeline(stream, tools=[look]) as events:
-            async for _ in events:
-                pass
-    assert ran == [2]
-    assert [(each.call_id, each.status) for each in events.turn.calls] == [("k1", "truncated"), ("k2", "ready")]
-    assert [step.get("id", step.get("call_id")) for step in events.turn.messages()] == ["k2", "k2"]
+    assert [(each.call_id, each.status) for each in turn.calls] == calls
+    sent = [(step.get("id", step.get("call_id")), step.get("arguments")) for step in turn.messages()]
+    assert sent == [(call_id, {"at": 2}), (call_id, None)]
 
 
 def test_the_next_checkpoint_ends_the_calls_behind_the_last() -> None:
@@ -276,3 +245,8 @@ def test_texts_that_ended_behind_a_checkpoint_are_not_told_twice() -> None:
     turn = parse([created(), TOKEN, *said, created("v1_b"), *said, completed("v1_b")])
     assert turn.error is not None
     assert (turn.error.kind, turn.text) == ("said_again", "One")
+
+
+def test_contents_without_a_step_are_the_users() -> None:
+    moved = convert([{"type": "text", "text": "Hi"}], INTERACTIONS, "openai.chat_completions").messages
+    assert moved == [{"role": "user", "content": "Hi"}]

@@ -5,7 +5,6 @@ Google's session needs asyncio; a connection of websockets is tried on both even
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,14 +13,14 @@ import anyio
 import pytest
 from google import genai
 from google.genai import live, types
+from profiles import every
 from sockets import Server, connected, serving
 from websockets.asyncio.client import connect
 
-from streamtools import StreamDecoder, Turn, parse, pipeline, tool
-from streamtools.errors import LimitExceeded, TruncatedStream
-from streamtools.events import TextDelta, ToolCallStart, ToolStarted, UnknownPayload
-from streamtools.limits import Limits
-from streamtools.pipelines.agent_loop import agent_loop
+from streamtools import StreamDecoder, parse, pipeline, tool
+from streamtools.errors import TruncatedStream
+from streamtools.events import ToolCallStart, ToolStarted, UnknownPayload
+from streamtools.front import agent_loop
 from streamtools.sources import responses
 from streamtools.wires import detect
 from streamtools.wires.gemini_live import client_messages, function_responses
@@ -74,12 +73,6 @@ def agent(request: Payload) -> list[Payload]:
     return saying(f"It is {asked['functionResponses'][0]['response']['output']}.")
 
 
-async def read(connection: Any, **options: Any) -> Turn:
-    async with pipeline(connection, **options) as events:
-        _ = [seen async for seen in events]
-    return events.turn
-
-
 @asynccontextmanager
 async def sdk(answer: Any, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Any, Server]]:
     """A session of Google's SDK, which knows encrypted sockets alone; the server here has no certificate."""
@@ -98,18 +91,12 @@ async def sdk(answer: Any, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tup
 # -- the response and its end ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("start", ["auto", "turn_end", "pure"])
+@every("start", ["auto", "turn_end", "pure"])
 async def test_a_call_ends_the_response_so_that_even_a_call_that_waits_for_the_end_runs(start: Any) -> None:
     RAN.clear()
-    turn = await read([said("So. "), calling(1, 2), *saying("never read")], tools=[f], start=start)
+    turn = await pipeline([said("So. "), calling(1, 2), *saying("never read")], tools=[f], start=start)
     assert (turn.text, turn.finish, turn.finish_raw, turn.complete) == ("So. ", "tool_calls", "toolCall", True)
     assert ([1, 2] if start != "pure" else []) == sorted(RAN)
-
-
-async def test_a_reason_of_the_end_is_told() -> None:
-    for reason, finish in (("RESPONSE_REJECTED", "content_filter"), ("MAX_REGENERATION_REACHED", "other")):
-        turn = parse([said("a"), over(turnCompleteReason=reason)])
-        assert (turn.finish, turn.finish_raw) == (finish, reason)
 
 
 async def test_thoughts_are_output_and_counted() -> None:
@@ -132,11 +119,6 @@ def test_sound_is_passed_on_and_not_kept_and_its_transcript_is_text() -> None:
     turn = parse(payloads)
     assert turn.text == "Hi there"
     assert turn.messages() == [{"role": "model", "parts": [{"text": "Hi there"}]}]
-
-
-def test_more_calls_than_the_limit_end_the_stream() -> None:
-    turn = parse([calling(*range(9))], limits=Limits(max_tool_calls=3))
-    assert isinstance(turn.error, LimitExceeded)
 
 
 # -- a session ---------------------------------------------------------------------------------------------------------
@@ -170,9 +152,9 @@ async def test_the_messages_of_the_sdks_own_receive_are_read_to_the_call_and_on(
     RAN.clear()
     async with sdk(agent, monkeypatch) as (session, _):
         await session.send_client_content(turns={"role": "user", "parts": [{"text": "Go"}]})
-        first = await read(session.receive(), tools=[f])
+        first = await pipeline(session.receive(), tools=[f])
         await session.send_tool_response(function_responses=function_responses(first.messages()))
-        second = await read(session.receive(), tools=[f])
+        second = await pipeline(session.receive(), tools=[f])
     assert ([first.text, second.text], RAN, first.wire) == (["Let me see. ", "It is got 7."], [7], WIRE)
 
 
@@ -190,44 +172,13 @@ async def test_fields_that_the_sdks_types_do_not_know_are_told_where_the_session
     assert told == [{"brandNew": {"x": 1}}]
 
 
-async def test_an_agent_runs_over_a_socket_of_ones_own() -> None:
-    RAN.clear()
-    async with serving(agent) as server, connected(server) as socket:
-        await socket.send('{"setup": {}}')
-
-        async def call_model(contents: list[Any], _: list[Any]) -> Any:
-            for message in client_messages(contents[-1:]):
-                await socket.send(json.dumps(message))
-            return socket
-
-        question = {"role": "user", "parts": [{"text": "Go"}]}
-        async with agent_loop(call_model, [question], tools=[f], wire=WIRE) as run:
-            turn = await run.finish()
-        assert list(responses(socket).asides) == [SETUP]
-    assert (run.outcome, turn.text, RAN) == ("answered", "It is got 7.", [7])
-
-
 async def test_a_model_that_does_not_wait_goes_on_in_the_next_response() -> None:
     script = [said("One moment. "), calling(1), said("Meanwhile, "), said("this."), over(), *saying("Done.")]
     async with serving(lambda _: script) as server, connected(server) as socket:
         await socket.send("{}")
-        turns = [await read(socket, tools=[f]) for _ in range(3)]
+        turns = [await pipeline(socket, tools=[f]) for _ in range(3)]
     assert [turn.text for turn in turns] == ["One moment. ", "Meanwhile, this.", "Done."]
     assert [len(turn.observations) for turn in turns] == [1, 0, 0]
-
-
-async def test_a_response_that_is_left_early_leaves_the_session_open_for_the_next() -> None:
-    scripts = iter([[said("a"), said("b")], saying("c")])
-    async with serving(lambda _: next(scripts)) as server, connected(server) as socket:
-        await socket.send("{}")
-        async with pipeline(socket) as events:
-            async for seen in events:
-                if isinstance(seen, TextDelta):
-                    break
-        await server.send({"serverContent": {"interrupted": True}}, over())
-        await socket.send("{}")
-        turn = await read(socket)
-    assert turn.text == "c"
 
 
 async def test_a_session_that_closes_before_the_end_runs_nothing_of_the_open_response() -> None:
@@ -265,7 +216,7 @@ async def test_a_transcript_that_comes_after_its_turn_is_not_the_next_turns_text
         async with serving(lambda _, script=script: script) as server, connected(server) as socket:  # type: ignore[misc]
             await socket.send("{}")
             with anyio.fail_after(30):
-                texts = [(await read(socket)).text for _ in range(2)]
+                texts = [(await pipeline(socket)).text for _ in range(2)]
             assert (texts, list(responses(socket).asides)) == (["One", second], between[:aside])
     assert parse([*start, over(), heard(" two."), heard("")]).text == "One two."
     turn = parse([*start, over(), heard(" two"), user, heard("Three."), SOUND, heard("Four.")])
@@ -277,7 +228,7 @@ async def test_a_transcript_begins_a_turn_behind_one_that_was_not_spoken() -> No
     async with serving(lambda _: script) as server, connected(server) as socket:
         await socket.send("{}")
         with anyio.fail_after(30):
-            assert [(await read(socket)).text for _ in range(3)] == ["a", "b", "c"]
+            assert [(await pipeline(socket)).text for _ in range(3)] == ["a", "b", "c"]
 
 
 async def test_a_late_interruption_does_not_end_the_next_turn() -> None:
@@ -288,7 +239,7 @@ async def test_a_late_interruption_does_not_end_the_next_turn() -> None:
         async with serving(lambda _, script=script: script) as server, connected(server) as socket:  # type: ignore[misc]
             await socket.send("{}")
             with anyio.fail_after(30):
-                turns = [await read(socket) for _ in range(2)]
+                turns = [await pipeline(socket) for _ in range(2)]
             assert [(turn.text, turn.finish, turn.finish_raw) for turn in turns] == [
                 ("a", "stop", "turnComplete"),
                 ("b", "stop", "turnComplete"),
@@ -329,7 +280,7 @@ async def test_a_call_that_the_session_cancels_is_stopped_while_it_runs_and_the_
         assert outcomes["call-1"][0] == "cancelled"
         assert outcomes["call-2"] == ("ok", "done 2")
         assert [answer["id"] for answer in function_responses(turn.messages(), leave_out=["call-1"])] == ["call-2"]
-        assert (await read(socket)).text == "Yes?", "what came meanwhile waits for its reader"
+        assert (await pipeline(socket)).text == "Yes?", "what came meanwhile waits for its reader"
 
 
 async def test_a_call_that_the_session_cancels_before_its_turn_to_run_never_runs() -> None:
@@ -358,9 +309,9 @@ async def test_a_call_that_the_session_cancels_before_its_turn_to_run_never_runs
 async def test_a_cancellation_that_comes_when_all_calls_are_over_is_aside_and_the_next_response_is_read() -> None:
     async with serving(lambda _: [calling(1)]) as server, connected(server) as socket:
         await socket.send("{}")
-        assert [seen.outcome for seen in (await read(socket, tools=[f])).observations] == ["ok"]
+        assert [seen.outcome for seen in (await pipeline(socket, tools=[f])).observations] == ["ok"]
         await server.send(cancelling(1), *saying("Next."))
-        assert (await read(socket)).text == "Next."
+        assert (await pipeline(socket)).text == "Next."
         assert list(responses(socket).asides) == [cancelling(1)]
 
 
@@ -381,23 +332,6 @@ async def test_a_socket_that_closes_while_calls_run_ends_no_call() -> None:
                     await server.hang_up()
                     closed.set()
         assert [seen.outcome for seen in events.turn.observations] == ["ok"]
-
-
-async def test_leaving_the_block_while_calls_run_leaves_the_socket_to_its_owner() -> None:
-    @tool(name="f", effect="once")
-    async def slow(n: int) -> str:
-        """Wait."""
-        await anyio.sleep_forever()
-        return "never"
-
-    async with serving(lambda _: [calling(1)]) as server, connected(server) as socket:
-        await socket.send("{}")
-        async with pipeline(socket, tools=[slow]) as events:
-            async for seen in events:
-                if isinstance(seen, ToolStarted):
-                    break
-        await server.send(*saying("Still here."))
-        assert (await read(socket)).text == "Still here."
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------

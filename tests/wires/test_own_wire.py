@@ -6,26 +6,18 @@ import copy
 import json
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from example_wire import EXAMPLE, OWN, known_by_name
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from streams import chat, stream
 
 from streamtools import Observation, StreamDecoder, Turn, Usage, agent_loop, parse, pipeline, tool
-from streamtools.cli import main as command
-from streamtools.errors import ExportError
-from streamtools.exports import export_all
-from streamtools.history import convert, lint, repair, with_results
+from streamtools.history import convert, lint, repair
 from streamtools.interop import ToolInteropRegistry
-from streamtools.telemetry import Tracing
 from streamtools.wires import WIRES, Wire, detect, find, known, names, register
 
 CHAT = "openai.chat_completions"
@@ -86,10 +78,6 @@ def test_a_registered_wire_is_detected_found_and_listed(registered: Wire) -> Non
     assert known()[0] is registered
 
 
-def test_other_wires_are_detected_as_before(registered: Wire) -> None:
-    assert parse(chat(["Hi"], finish="stop")).wire == CHAT
-
-
 def test_a_name_is_registered_once(registered: Wire) -> None:
     register(registered)
     with pytest.raises(ValueError, match=r"the name 'example\.talk' is taken by example\.talk"):
@@ -145,10 +133,9 @@ async def test_a_pipeline_runs_its_calls_and_hands_back_its_messages(
 
 @pytest.mark.anyio
 async def test_the_messages_of_a_turn_need_no_registration() -> None:
-    async with pipeline(stream([BODY]), tools=[get_weather], wire=EXAMPLE) as events:
-        _ = [event async for event in events]
-    assert events.turn.messages()[0]["who"] == "model"
-    assert events.turn.messages(CHAT)[0]["role"] == "assistant"
+    turn = await pipeline(stream([BODY]), tools=[get_weather], wire=EXAMPLE)
+    assert turn.messages()[0]["who"] == "model"
+    assert turn.messages(CHAT)[0]["role"] == "assistant"
     assert parse(chat(["Hi"], finish="stop")).messages(EXAMPLE) == [{"who": "model", "words": "Hi"}]
 
 
@@ -169,14 +156,6 @@ async def test_an_agent_loop_speaks_it_to_the_end() -> None:
     assert [message["who"] for message in asked[1]] == ["user", "model", "skills"]
 
 
-def test_tools_are_exported_in_its_shape() -> None:
-    entry = get_weather.to(EXAMPLE)
-    assert entry == {"skill": "get_weather", "about": "Weather in a city.", "takes": get_weather.schema}
-    assert export_all([get_weather], EXAMPLE).request == {"skills": [entry]}
-    with pytest.raises(ExportError, match="no strict form"):
-        get_weather.to(EXAMPLE, strict=True)
-
-
 def test_its_histories_are_checked_repaired_and_moved() -> None:
     call = {"id": "c1", "skill": "get_weather", "args": {"city": "Oslo"}}
     history: list[Any] = [QUESTION, {"who": "model", "words": "", "calls": [call]}, QUESTION]
@@ -190,12 +169,16 @@ def test_its_histories_are_checked_repaired_and_moved() -> None:
     assert back.messages == repaired
 
 
-@pytest.mark.anyio
-async def test_late_results_are_put_into_its_history() -> None:
-    async with pipeline(stream([BODY]), tools=[get_weather], wire=EXAMPLE) as events:
-        _ = [event async for event in events]
-    history = [QUESTION, *parse(BODY, wire=EXAMPLE, tools=[get_weather]).messages()]
-    assert with_results(history, events.turn.observations, EXAMPLE) == [QUESTION, *events.turn.messages()]
+def test_messages_alternate_by_the_field_that_its_rules_name() -> None:
+    def join(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        return {**messages[0], "words": " ".join(message["words"] for message in messages)}
+
+    strict = replace(EXAMPLE, rules=replace(EXAMPLE.rules, alternate=True, join=join))
+    history: list[Any] = [QUESTION, QUESTION]
+    (found,) = lint(history, strict)
+    assert (found.code, found.path) == ("role_order", "messages[1]")
+    assert found.message == "two messages of the role 'user' in a row"
+    assert repair(history, strict) == [{"who": "user", "words": "Weather in Oslo? Weather in Oslo?"}]
 
 
 def test_interop_writes_its_calls_and_tools(registered: Wire) -> None:
@@ -205,27 +188,6 @@ def test_interop_writes_its_calls_and_tools(registered: Wire) -> None:
     chat_call = {"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}}
     (call,) = registry.convert_tool_calls([chat_call], target="example.talk")
     assert call == {"id": "c1", "skill": "get_weather", "args": {"city": "Oslo"}}
-
-
-@pytest.mark.anyio
-async def test_its_spans_name_its_provider(registered: Wire) -> None:
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    async with pipeline(stream([BODY]), tools=[get_weather], wire=EXAMPLE, observers=[Tracing(provider)]) as events:
-        _ = [event async for event in events]
-    (asked,) = [span for span in exporter.get_finished_spans() if span.name.startswith("chat")]
-    assert asked.attributes is not None
-    assert asked.attributes["gen_ai.provider.name"] == "example"
-    assert asked.attributes["gen_ai.usage.input_tokens"] == 12
-
-
-def test_the_command_line_reads_it_by_name(
-    registered: Wire, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    body = tmp_path / "body.jsonl"
-    body.write_bytes(BODY)
-    assert command(["decode", str(body), "--wire", "example.talk"]) == 0
-    assert "get_weather" in capsys.readouterr().out
 
 
 def test_a_turn_of_a_registered_wire_can_be_pickled_and_copied(registered: Wire) -> None:

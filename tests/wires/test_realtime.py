@@ -12,13 +12,14 @@ from typing import Any
 import anyio
 import pytest
 from openai.types.realtime import ConversationItemParam, RealtimeClientEventParam
+from profiles import every
 from pydantic import TypeAdapter
 from sockets import Server, client_of, connected, serving
 
-from streamtools import StreamDecoder, Turn, parse, pipeline, tool
-from streamtools.errors import ProviderError, TruncatedStream
+from streamtools import StreamDecoder, parse, pipeline, tool
+from streamtools.errors import ProviderError
 from streamtools.events import TextDelta, ToolCallStart, UnknownPayload
-from streamtools.pipelines.agent_loop import agent_loop
+from streamtools.front import agent_loop
 from streamtools.sources import responses
 from streamtools.wires import detect
 from streamtools.wires.openai_realtime import client_events
@@ -101,12 +102,6 @@ def agent(request: Payload) -> list[Any]:
 _LAST: list[Payload] = []
 
 
-async def read(connection: Any, **options: Any) -> Turn:
-    async with pipeline(connection, **options) as events:
-        _ = [seen async for seen in events]
-    return events.turn
-
-
 @asynccontextmanager
 async def sdk(respond: Any) -> AsyncIterator[tuple[Any, Server]]:
     async with (
@@ -120,7 +115,7 @@ async def sdk(respond: Any) -> AsyncIterator[tuple[Any, Server]]:
 # -- when calls run ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every(
     ("last", "outcome"),
     [
         (over(call()), "ok"),
@@ -129,7 +124,6 @@ async def sdk(respond: Any) -> AsyncIterator[tuple[Any, Server]]:
         (over(call(), status="incomplete", reason="max_output_tokens"), "truncated"),
         (over(call(), status="in_progress"), "truncated"),
     ],
-    ids=["completed", "turn_detected", "client_cancelled", "max_output_tokens", "in_progress"],
 )
 async def test_a_pure_call_waits_for_the_end_of_the_response_and_runs_only_if_that_is_completed(
     last: Payload, outcome: str
@@ -146,7 +140,7 @@ async def test_a_pure_call_waits_for_the_end_of_the_response_and_runs_only_if_th
         asked.set()
         yield last
 
-    turn = await read(session(), tools=[f])
+    turn = await pipeline(session(), tools=[f])
     assert asked.is_set()
     assert [seen.outcome for seen in turn.observations] == [outcome]
     assert ([1] if outcome == "ok" else []) == RAN
@@ -194,52 +188,14 @@ async def test_an_agent_runs_over_one_session_of_the_sdk() -> None:
     _CLIENT_EVENTS.validate_python(server.requests)
 
 
-@on_asyncio
-async def test_a_response_that_is_left_early_leaves_the_session_open_for_the_next() -> None:
-    scripts = iter([[created(), *whole(message("a"))], saying("b", "resp_2")])
-    async with sdk(lambda _: next(scripts)) as (connection, server):
-        await connection.response.create()
-        async with pipeline(connection) as events:
-            async for seen in events:
-                if isinstance(seen, TextDelta):
-                    break
-        await server.send(over(message("a"), status="cancelled", reason="client_cancelled"))
-        await connection.response.create()
-        turn = await read(connection)
-    assert (turn.response_id, turn.text, turn.wire) == ("resp_2", "b", WIRE)
-
-
 async def test_responses_at_once_are_a_turn_each_and_the_sessions_own_events_are_aside() -> None:
     start, late = event("session.created", session={"model": "m"}), event("input_audio_buffer.speech_started")
     both = [each for pair in zip(saying("a"), saying("b", "resp_2"), strict=True) for each in pair]
     script = [start, *both, late, *saying("c", "resp_3")]
     async with serving(lambda _: script) as server, connected(server) as socket:
         await socket.send("{}")
-        texts = [(await read(socket)).text for _ in range(3)]
+        texts = [(await pipeline(socket)).text for _ in range(3)]
         assert (texts, list(responses(socket).asides)) == (["a", "b", "c"], [start, late])
-
-
-async def test_no_event_of_the_session_begins_a_response_whatever_it_is_called() -> None:
-    before = [
-        event("session.created", session={"model": "grok"}),
-        event("ping", timestamp=1),
-        event("conversation.created", conversation={"id": "conv_1"}),
-        event("keepalive"),
-        event("warning", warning={"code": "w", "message": "slow"}),
-        event("voice.activity", item_id="item_9", level=3),
-        event("conversation.item.added", item={"id": "item_9", "type": "message", "role": "user"}),
-    ]
-    with anyio.fail_after(30):
-        for first in (before, *([one] for one in before)):
-            script = [*first, *saying("Hi"), event("ping", timestamp=2), *saying("Bye", "resp_2")]
-            async with serving(lambda _, script=script: script) as server, connected(server) as socket:  # type: ignore[misc]
-                await socket.send("{}")
-                turns = [await read(socket) for _ in range(2)]
-                assert [(turn.text, turn.complete, turn.warnings) for turn in turns] == [
-                    ("Hi", True, ()),
-                    ("Bye", True, ()),
-                ]
-                assert [each["type"] for each in responses(socket).asides] == [*(one["type"] for one in first), "ping"]
 
 
 async def test_an_error_refuses_a_request_but_does_not_end_a_response() -> None:
@@ -248,21 +204,9 @@ async def test_an_error_refuses_a_request_but_does_not_end_a_response() -> None:
     async with serving(lambda _: script) as server, connected(server) as socket:
         await socket.send("{}")
         with pytest.raises(ProviderError, match="no"):
-            await read(socket)
-        turn = await read(socket)
+            await pipeline(socket)
+        turn = await pipeline(socket)
     assert (turn.text, turn.complete, [warning.code for warning in turn.warnings]) == ("a", True, ["session_error"])
-
-
-async def test_a_session_that_closes_before_the_response_is_done_runs_nothing() -> None:
-    RAN.clear()
-    async with serving(lambda _: calling()[:-1]) as server, connected(server) as socket:
-        await socket.send("{}")
-        with pytest.raises(TruncatedStream):
-            async with pipeline(socket, tools=[f]) as events:
-                async for seen in events:
-                    if isinstance(seen, ToolCallStart):
-                        await server.hang_up()
-    assert RAN == []
 
 
 # -- items -------------------------------------------------------------------------------------------------------------
@@ -279,7 +223,7 @@ def test_results_become_client_events_and_what_the_model_made_does_not() -> None
     _CLIENT_EVENTS.validate_python([*sent, *history])
 
 
-@pytest.mark.parametrize("decision", [True, "not today"])
+@every("decision", [True, "not today"])
 async def test_an_approval_of_an_mcp_call_is_answered_and_the_server_runs_it(decision: bool | str) -> None:
     request = {
         "id": "mcpr_1",
@@ -289,9 +233,8 @@ async def test_an_approval_of_an_mcp_call_is_answered_and_the_server_runs_it(dec
         "arguments": "{}",
     }
 
-    async with pipeline([created(), *whole(request), over(request)], wire=WIRE, approve=lambda _: decision) as events:
-        _ = [seen async for seen in events]
-    *_, answer = events.turn.messages()
+    turn = await pipeline([created(), *whole(request), over(request)], wire=WIRE, approve=lambda _: decision)
+    *_, answer = turn.messages()
     assert (answer["type"], answer["approval_request_id"], answer["approve"]) == (
         "mcp_approval_response",
         "mcpr_1",
@@ -299,20 +242,6 @@ async def test_an_approval_of_an_mcp_call_is_answered_and_the_server_runs_it(dec
     )
     assert client_events([answer])[0]["item"] == answer
     _ITEMS.validate_python([answer])
-
-
-def test_a_call_of_the_servers_own_is_reported_and_given_back() -> None:
-    item = {
-        "id": "item_1",
-        "type": "mcp_call",
-        "server_label": "docs",
-        "name": "f",
-        "arguments": '{"n":1}',
-        "output": "x",
-    }
-    turn = parse([created(), *whole(item), over(item)], tools=[f])
-    assert [(call.kind, call.dispatchable) for call in turn.calls] == [("server", False)]
-    assert turn.messages() == [item]
 
 
 # -- detection ---------------------------------------------------------------------------------------------------------

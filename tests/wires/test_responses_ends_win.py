@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from profiles import every
 from responses_streams import (
     CREATED,
     Payload,
@@ -18,11 +18,11 @@ from responses_streams import (
     summary,
     text,
 )
-from sansio import check_histories, check_turn
+from sansio import check_histories, check_turn, codes
 from streams import sse
 
-from streamtools import Limits, StreamDecoder, TextDelta, Turn, parse, pipeline
-from streamtools.events import ReasoningEnd, TextEnd
+from streamtools import Limits, StreamDecoder, TextDelta, Turn, parse
+from streamtools.events import ReasoningEnd, TextEnd, ToolCallEnd
 from streamtools.integrations.asgi import encode_event
 from streamtools.stages import DEFAULT, split_think
 
@@ -42,10 +42,6 @@ def read(*payloads: Payload, **options: Any) -> Turn:
     return turn
 
 
-def codes(turn: Turn) -> list[str]:
-    return [warning.code for warning in turn.warnings]
-
-
 ENDS = {
     "the text's": [text_done("Bye"), done(0, WHOLE), ended()],
     "only the text's": [text_done("Bye"), ended()],
@@ -55,8 +51,8 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
-@pytest.mark.parametrize("deltas", [["Hi"], ["H", "i", "!"], ["Byee"], ["e"]], ids=repr)
+@every("ends", ENDS.values())
+@every("deltas", [["Hi"], ["H", "i", "!"], ["Byee"], ["e"]])
 def test_a_text_is_what_its_end_says(ends: list[Payload], deltas: list[str]) -> None:
     turn = read(added(0, message()), *(text(0, delta) for delta in deltas), *ends)
     assert (turn.text, [item["content"][0]["text"] for item in turn.messages()]) == ("Bye", ["Bye"])
@@ -72,14 +68,6 @@ def test_the_deltas_stay_as_they_were_told_and_the_end_of_the_text_has_the_whole
     decoder = StreamDecoder()
     plain = [e for item in (CREATED, text(0, "Bye"), done(0, WHOLE)) for e in decoder.feed(item)]
     assert [(e.whole, encode_event(e)) for e in plain if isinstance(e, TextEnd)] == [(None, None)]
-
-
-@pytest.mark.anyio
-async def test_a_pipelines_turn_has_the_text_of_the_end() -> None:
-    async with pipeline([CREATED, added(0, message()), text(0, "Hi"), done(0, WHOLE), ended()]) as events:
-        told = [event async for event in events]
-    assert (events.turn.text, events.turn.messages()) == ("Bye", [WHOLE])
-    assert [event.whole for event in told if isinstance(event, TextEnd)] == ["Bye"]
 
 
 def test_only_the_text_that_is_contradicted_is_replaced() -> None:
@@ -130,3 +118,61 @@ def test_a_stage_that_reads_the_text_keeps_what_it_has_read() -> None:
         stages=DEFAULT.insert_before("accumulate", split_think()),
     )
     assert (turn.text, turn.reasoning, codes(turn)[-1:]) == ("Hi", "a", OVERRIDES)
+
+
+CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "f", "arguments": '{"a": 1}'}
+BARE = CALL | {"arguments": ""}
+THOUGHT = reasoning("Hm", encrypted_content="gAAA")
+ONLY_AT_THE_END: dict[str, tuple[list[Payload], Payload]] = {
+    "a call": ([], CALL),
+    "arguments": ([added(0, BARE)], CALL),
+    "arguments, behind the item's end": ([added(0, BARE), done(0, BARE)], CALL),
+    "a text": ([added(0, message())], WHOLE),
+    "a thought": ([added(0, reasoning())], THOUGHT),
+}
+BEFORE: dict[str, tuple[list[Payload], Payload]] = {
+    "arguments in the item's end": ([added(0, BARE), done(0, CALL)], CALL),
+    "arguments in pieces": ([added(0, BARE), event("function_call_arguments.delta", 0, delta='{"a": 1}')], CALL),
+    "arguments at their own end": (
+        [added(0, BARE), event("function_call_arguments.done", 0, arguments='{"a": 1}')],
+        CALL,
+    ),
+    "a text in pieces": ([added(0, message()), text(0, "Bye")], WHOLE),
+    "a thought in pieces": ([added(0, reasoning()), summary(0, "Hm")], THOUGHT),
+}
+
+
+def test_a_text_or_arguments_that_only_the_last_event_has_are_taken_from_there_with_a_warning() -> None:
+    for table, expected in ((ONLY_AT_THE_END, ["terminal_backfill"]), (BEFORE, [])):
+        for name, (payloads, whole) in table.items():
+            turn = read(*payloads, ended(output=[whole]))
+            assert codes(turn) == expected, name
+            said = (turn.text, turn.reasoning, [call.arguments for call in turn.calls])
+            assert said == {"message": ("Bye", "", []), "reasoning": ("", "Hm", [])}.get(
+                whole["type"], ("", "", [{"a": 1}])
+            )
+            session = {"type": "response.done", "response": {"id": "resp_1", "status": "completed", "output": [whole]}}
+            if whole is CALL:
+                live = parse([CREATED, *payloads, session], wire="openai.realtime")
+                assert codes(live) == expected, name
+                assert [call.arguments for call in live.calls] == [{"a": 1}]
+    first = {
+        "response": {"text": "Bye", "tool_calls": [{"name": "f", "parameters": {"a": 1}}]},
+        "finish_reason": "COMPLETE",
+    }
+    cohere = parse([{"event_type": "stream-start"}, {"event_type": "stream-end", **first}])
+    assert (codes(cohere), [call.arguments for call in cohere.calls]) == (["terminal_backfill"], [{"a": 1}])
+
+
+def test_a_call_whose_arguments_are_whole_and_whose_end_is_missing_is_told_so() -> None:
+    for word, shown in (("the end of the call never came", '{"a": 1}'), ("is not complete", '{"a": ')):
+        whole, piece = CALL | {"arguments": shown}, event("function_call_arguments.delta", 0, delta=shown)
+        for wire, payloads in (
+            ("openai.realtime", [added(0, BARE), done(0, whole)]),
+            ("openai.realtime", [added(0, BARE), piece]),
+            ("openai.responses", [added(0, BARE), piece]),
+        ):
+            decoder = StreamDecoder(wire=wire)
+            seen = [one for payload in (CREATED, *payloads) for one in decoder.feed(payload)] + decoder.finish()
+            (end,) = [one for one in seen if isinstance(one, ToolCallEnd)]
+            assert (end.call.status, word in str(end.error)) == ("truncated", True), (wire, shown)

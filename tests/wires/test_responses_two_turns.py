@@ -5,27 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from responses_streams import (
-    CREATED,
-    Payload,
-    added,
-    arguments,
-    done,
-    ended,
-    event,
-    function,
-    message,
-    output_text,
-    reasoning,
-    text,
-)
+from profiles import every
+from responses_streams import CREATED, Payload, added, done, ended, event, function, message, output_text, text
 from sansio import byte_by_byte
 from streams import sse
 
 from streamtools import Limits, StreamDecoder, Turn, parse, pipeline, tool
 from streamtools.errors import ProviderError
 from streamtools.events import StreamWarning, UnknownPayload
-from streamtools.pipelines.agent_loop import agent_loop
+from streamtools.front import agent_loop
 
 OTHER = {"type": "response.created", "response": {"id": "resp_2"}}
 ANSWER = [added(0, message()), text(0, "Hi"), done(0, message(output_text("Hi")))]
@@ -59,29 +47,13 @@ INSIDE = [
 ]
 
 
-@pytest.mark.parametrize(("payloads", "calls"), INSIDE)
+@every(("payloads", "calls"), INSIDE)
 def test_only_the_first_of_two_responses_is_followed_and_the_other_is_named(
     payloads: list[Payload], calls: list[str]
 ) -> None:
     for turn in (parse(payloads), parse(sse(payloads)), parse(byte_by_byte(b"".join(sse(payloads))))):
         assert (ids(turn), turn.complete, turn.error, turn.response_id) == (calls, True, None, "resp_1")
         assert told(turn) == [("other_response", "resp_2")]
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize(("payloads", "calls"), INSIDE)
-async def test_only_calls_of_the_first_response_run(payloads: list[Payload], calls: list[str]) -> None:
-    ran: list[str] = []
-
-    @tool(effect="pure")
-    async def f() -> str:
-        """Note that it ran."""
-        ran.append("f")
-        return "done"
-
-    async with pipeline(payloads, tools=[f]) as events:
-        _ = [event async for event in events]
-    assert (len(ran), [seen.call_id for seen in events.turn.observations]) == (len(calls), calls)
 
 
 def test_a_lane_of_its_own_is_another_response_even_at_the_same_places() -> None:
@@ -117,7 +89,7 @@ def test_an_error_ends_the_response_of_its_lane_and_without_a_lane_every_respons
 
 def test_the_name_of_another_response_is_cut_and_escaped() -> None:
     odd = {"type": "response.created", "response": {"id": "\x1b[2J\n" + "x" * 1000}}
-    [(code, detail)] = told(parse([CREATED, odd, ended()], limits=Limits(max_id_bytes=9)))
+    [(code, detail)] = told(parse([CREATED, odd, ended()], limits=Limits(max_name_bytes=9)))
     assert (code, detail) == ("other_response", "\\x1b[2J\\nxxxx")
 
 
@@ -143,7 +115,7 @@ def test_a_failure_under_an_unknown_id_keeps_its_reason_and_runs_no_call() -> No
         assert (turn.error, turn.complete, ids(turn)) == (None, True, ["call_1"]), "it is the other's"
 
 
-@pytest.mark.parametrize("odd", [None, 7, [], {}, "", {"id": 7}, {"id": []}])
+@every("odd", [None, 7, [], {}, "", {"id": 7}, {"id": []}])
 def test_an_event_whose_response_has_no_id_belongs_to_the_one_that_was_named_last(odd: Any) -> None:
     last = {"type": "response.completed", "response": odd, "response_id": odd, "stream_id": None}
     assert parse([CREATED, *ANSWER, last]).complete
@@ -167,7 +139,7 @@ NOTICES = [
 ]
 
 
-@pytest.mark.parametrize(("notice", "warnings"), NOTICES)
+@every(("notice", "warnings"), NOTICES)
 def test_an_answer_to_what_the_client_sent_is_passed_on_and_changes_no_turn(
     notice: Payload, warnings: list[tuple[str, str]]
 ) -> None:
@@ -216,12 +188,3 @@ async def test_a_run_goes_on_with_the_successor_of_a_response_that_was_redirecte
         turn = await run.finish()
     assert (run.outcome, turn.text, [one.finish for one in run.turns]) == ("answered", "Bye", ["steered", "stop"])
     assert asked[1][1:] == [message(output_text("Hi"))]
-
-
-def test_a_compaction_stays_in_its_place_in_the_history() -> None:
-    compaction = {"type": "compaction", "id": "cmp_1", "encrypted_content": "QUI="}
-    thought = reasoning("S", encrypted_content="x")
-    turn = parse([CREATED, done(0, thought), done(1, compaction), done(2, message(output_text("Hi"))), ended()])
-    assert turn.messages() == [thought, compaction, message(output_text("Hi"))]
-    cut = parse([CREATED, done(0, compaction), added(1, function()), arguments(1, "{"), STEERED])
-    assert cut.messages()[0] == compaction

@@ -7,22 +7,11 @@ from typing import Any
 
 import pytest
 from decisions import decisions_on
+from profiles import every
 from responses_streams import CREATED, Payload, added, done, ended
 from wire_cases.responses import check_items
 
-from streamtools import (
-    AgentLoop,
-    ApprovalRequested,
-    Deny,
-    Observation,
-    Suspended,
-    Tool,
-    Turn,
-    agent_loop,
-    pipeline,
-    resume,
-    tool,
-)
+from streamtools import AgentLoop, ApprovalRequested, Deny, Suspended, Tool, Turn, agent_loop, pipeline, resume, tool
 from streamtools.content import Media, RequestHints, ToolResult
 from streamtools.dispatch import MemoryStore
 from streamtools.history import convert, lint, with_results
@@ -89,10 +78,7 @@ async def each(payloads: Iterable[Payload]) -> AsyncIterator[Payload]:
 
 
 async def turn_of(*items: Payload, tools: Iterable[Tool[..., Any]] = (), **options: Any) -> Turn:
-    async with pipeline(each(stream(*items)), tools=list(tools), **options) as events:
-        async for _ in events:
-            pass
-    return events.turn
+    return await pipeline(each(stream(*items)), tools=list(tools), **options)
 
 
 async def loop_of(turns: list[list[Payload]], **options: Any) -> AgentLoop:
@@ -147,15 +133,10 @@ async def test_a_search_of_ours_is_answered_with_the_tools_that_it_found() -> No
     assert lint([QUESTION, said, answer], RESPONSES) == []
 
 
-def test_the_request_has_the_providers_own_entry() -> None:
-    assert computer_call.to(RESPONSES) == {"type": "computer"}
-    assert tool_search_call.to(RESPONSES) == {"type": "tool_search", "execution": "client"}
-
-
 # -- what nobody answers --
 
 
-@pytest.mark.parametrize("item", [COMPUTER, SEARCH], ids=["computer", "search"])
+@every("item", [COMPUTER, SEARCH])
 async def test_a_call_that_nobody_answers_is_unknown_and_says_what_the_provider_waits_for(item: Payload) -> None:
     turn = await turn_of(item)
     (seen,) = turn.observations
@@ -189,7 +170,7 @@ async def test_on_another_wire_such_a_call_has_a_result_in_words() -> None:
 # -- approvals of the provider's own calls --
 
 
-@pytest.mark.parametrize(("decision", "approve"), [(True, True), (False, False), (Deny("too dear"), False)])
+@every(("decision", "approve"), [(True, True), (False, False), (Deny("too dear"), False)])
 async def test_a_question_for_approval_goes_where_all_approvals_go(decision: bool | Deny, approve: bool) -> None:
     asked: list[ApprovalRequested] = []
 
@@ -215,38 +196,10 @@ async def test_an_approval_that_nobody_has_decided_is_suspended_and_no_answer_is
     history = [QUESTION, *events.turn.messages()]
     assert history == [QUESTION, APPROVAL]
     kept = Suspended.from_text(events.suspended.to_text(KEY), KEY)
-    async with resume(kept, tools=[], store=MemoryStore(), decisions=decisions_on(kept, {"mcpr_1": True})) as again:
-        async for _ in again:
-            pass
-    whole = with_results(history, again.turn.observations, RESPONSES)
+    turn = await resume(kept, tools=[], store=MemoryStore(), decisions=decisions_on(kept, {"mcpr_1": True}))
+    whole = with_results(history, turn.observations, RESPONSES)
     assert whole[-1] == {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
     assert lint(whole, RESPONSES) == []
-
-
-async def test_a_loop_asks_and_goes_on() -> None:
-    seen: list[Any] = []
-
-    async def ask(messages: list[Any], _: Any) -> AsyncIterator[Payload]:
-        seen.append(messages)
-        return each(stream(APPROVAL) if len(seen) == 1 else stream())
-
-    async with agent_loop(ask, [QUESTION], wire=RESPONSES) as run:
-        async for event in run:
-            if isinstance(event, ApprovalRequested):
-                run.approve(event)
-    assert run.outcome == "answered"
-    assert [item.get("type") for item in seen[1]] == [None, "mcp_approval_request", "mcp_approval_response"]
-
-
-async def test_a_tool_of_ones_own_may_answer_a_question_for_approval() -> None:
-    @tool(effect="pure")
-    def mcp_approval_request(server_label: str, name: str, arguments: str) -> str:
-        """Decide."""
-        return "approved" if server_label == "shop" else "no"
-
-    async with pipeline(each(stream(APPROVAL)), tools=[mcp_approval_request]) as events:
-        seen = [event async for event in events if isinstance(event, Observation)]
-    assert [one.outcome for one in seen] == ["ok"]
 
 
 # -- calls of the provider's programs and agents --

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import pytest
 from every_wire import said
-from sansio import check_histories, check_turn
+from profiles import every
+from sansio import check_histories, check_turn, codes
 from streams import chat_chunk, sse
 
 from streamtools import StreamDecoder, ToolCallValidated, Turn, parse, tool
-from streamtools.events import UnknownPayload
 
-DONE = b"data: [DONE]\n\n"
 Payload = dict[str, Any]
 
 
@@ -28,15 +26,6 @@ def read(payloads: Iterable[Payload], **more: Any) -> Turn:
     check_turn(turn)
     check_histories(turn)
     return turn
-
-
-def codes(turn: Turn) -> list[str]:
-    return [warning.code for warning in turn.warnings]
-
-
-def unknown(payloads: Iterable[Payload]) -> list[Any]:
-    decoder = StreamDecoder()
-    return [event.raw for payload in payloads for event in decoder.feed(payload) if isinstance(event, UnknownPayload)]
 
 
 # -- Messages ----------------------------------------------------------------------------------------------------------
@@ -69,24 +58,12 @@ def reason(word: str) -> Payload:
     return {"type": "message_delta", "delta": {"stop_reason": word}, "usage": {"output_tokens": 1}}
 
 
-def test_a_call_whose_block_starts_twice_is_one_call() -> None:
-    turn = read([MESSAGE, use(0, "a"), use(0, "a"), arguments(0, '{"x": 1}'), end(0), reason("tool_use"), STOP])
-    assert [(call.call_id, call.arguments, call.dispatchable) for call in turn.calls] == [("a", {"x": 1}, True)]
-    assert codes(turn) == ["duplicate_block_start"]
-
-
 def test_arguments_that_may_be_one_calls_or_that_of_another_which_replaced_it_run_neither() -> None:
     for before, ready in (([], [False, False]), ([arguments(0, '{"a":1}')], [True, True])):
         turn = read(
             [MESSAGE, use(0, "a"), *before, use(0, "b", "g"), arguments(0, "{}"), end(0), reason("tool_use"), STOP]
         )
         assert [(call.name, call.dispatchable) for call in turn.calls] == [("f", ready[0]), ("g", ready[1])]
-
-
-def test_a_message_that_was_cut_does_not_become_whole_by_a_later_stop_reason() -> None:
-    for bad, finish in (("max_tokens", "length"), ("refusal", "content_filter")):
-        turn = read([MESSAGE, use(0, "a"), arguments(0, "{}"), end(0), reason(bad), reason("tool_use"), STOP])
-        assert (turn.finish, turn.finish_raw, [call.dispatchable for call in turn.calls]) == (finish, bad, [False])
 
 
 def test_a_call_in_a_message_that_was_cut_before_its_arguments_is_no_call_without_arguments() -> None:
@@ -99,9 +76,7 @@ def test_a_call_in_a_message_that_was_cut_before_its_arguments_is_no_call_withou
         assert [(call.arguments, call.dispatchable) for call in turn.calls] == [({}, True) if stop else (None, False)]
 
 
-@pytest.mark.parametrize(
-    "wire", ["anthropic.messages", "bedrock.converse_stream", "cohere.chat", "openai.chat_completions"]
-)
+@every("wire", ["anthropic.messages", "bedrock.converse_stream", "cohere.chat", "openai.chat_completions"])
 def test_a_call_that_is_sent_twice_under_one_id_runs_once(wire: str) -> None:
     calls = [("call_1", "f", text) for text in ('{"a":1}', '{"a":1}', '{"a":2}', '{"a":2}')]
     turn = parse(said(wire, calls=calls), wire=wire, tools=["f"])
@@ -154,7 +129,7 @@ def test_code_that_waits_for_the_result_of_our_tool_goes_back_without_a_result_o
     assert [block["tool_use_id"] for block in answered["content"]] == ["a"]
 
 
-@pytest.mark.parametrize("caller", [None, "x", {}, {"tool_id": ["srvtoolu_1"]}, {"tool_id": "srvtoolu_2"}])
+@every("caller", [None, "x", {}, {"tool_id": ["srvtoolu_1"]}, {"tool_id": "srvtoolu_2"}])
 def test_a_server_call_that_nothing_of_ours_was_called_by_does_not_go_back_without_its_result(caller: Any) -> None:
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
     turn = read([MESSAGE, begin(0, search), end(0), use(1, "a", caller=caller), end(1), reason("tool_use"), STOP])
@@ -191,7 +166,7 @@ RESPONSE: list[Payload] = [
 ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("event", "finish"),
     [("failed", "error"), ("incomplete", "other"), ("cancelled", "other"), ("completed", "tool_calls")],
 )
@@ -211,9 +186,9 @@ STREAMS: dict[str, list[Payload]] = {
 }
 
 
-@pytest.mark.parametrize("wire", STREAMS)
-@pytest.mark.parametrize("kind", ["ping", "keepalive"])
-@pytest.mark.parametrize("count", [1, 100])
+@every("wire", STREAMS)
+@every("kind", ["ping", "keepalive"])
+@every("count", [1, 100])
 def test_payloads_that_keep_a_connection_alive_tell_no_wire(wire: str, kind: str, count: int) -> None:
     payloads = [{"type": kind}] * count + STREAMS[wire]
     for body in (sse(payloads), [part.removeprefix(b"data: ")[:-1] for part in sse(payloads)]):
@@ -225,12 +200,6 @@ def test_payloads_that_keep_a_connection_alive_tell_no_wire(wire: str, kind: str
 def test_a_stream_of_nothing_but_pings_is_cut() -> None:
     turn = parse(sse([{"type": "ping"}] * 100))
     assert (turn.wire, turn.error and turn.error.kind) == (None, "stream_truncated")
-
-
-def test_json_lines_are_a_stream_of_mistrals_too() -> None:
-    lines = [part.removeprefix(b"data: ")[:-1] for part in sse(STREAMS["openai.chat_completions"])]
-    turn = parse(lines, wire="mistral.chat")
-    assert (turn.text, turn.complete) == ("Hi", True)
 
 
 # -- Chat Completions --------------------------------------------------------------------------------------------------
@@ -257,23 +226,7 @@ def test_free_text_of_a_call_is_only_whole_in_a_turn_that_ended_well() -> None:
     assert whole.arguments == {"input": "rm -r /tmp"}
 
 
-def test_groqs_word_that_the_stream_was_stopped_early_is_an_error() -> None:
-    turn = read([call(), chat_chunk({}, "stop") | {"x_groq": {"id": "r", "error": "over capacity"}}])
-    assert turn.error is not None
-    assert (turn.error.message, [call.dispatchable for call in turn.calls]) == ("over capacity", [False])
-    assert read([call(), chat_chunk({}, "stop") | {"x_groq": {"id": "r", "error": None}}]).error is None
-
-
-def test_an_error_inside_the_choice_is_one() -> None:
-    ended = chat_chunk({}, "stop")
-    ended["choices"][0]["error"] = {"code": 502, "message": "upstream died"}
-    turn = read([call(), ended])
-    assert turn.error is not None
-    assert (turn.error.kind, turn.error.message) == ("provider_error", "upstream died")
-    assert [call.dispatchable for call in turn.calls] == [False]
-
-
-@pytest.mark.parametrize("error", [None, {}, "", False, 0, []])
+@every("error", [None, {}, "", False, 0, []])
 def test_an_error_that_says_nothing_beside_an_answer_is_none(error: Any) -> None:
     turn = read([chat_chunk({"content": "Hi"}) | {"error": error}, chat_chunk({}, "stop") | {"error": error}])
     assert (turn.text, turn.error) == ("Hi", None)
@@ -286,61 +239,12 @@ def test_an_error_that_says_nothing_beside_an_answer_is_none(error: Any) -> None
     assert parse([parts]).error is None
 
 
-def test_nothing_of_a_chunk_is_dropped_without_a_word() -> None:
-    odd: list[Payload] = [
-        {"detail": "x"},
-        chat_chunk({"audio": {"id": "au_1"}, "annotations": [1], "padding": None}),
-        {"id": "chatcmpl-1", "choices": [{"index": 0, "delta": "x"}]},
-        {"id": "chatcmpl-1", "choices": [{"index": 0, "message": {"content": "x"}}]},
-    ]
-    assert unknown([chat_chunk({"role": "assistant", "content": "Hi"}), *odd]) == [
-        {"detail": "x"},
-        {"audio": {"id": "au_1"}, "annotations": [1]},
-        "x",
-        {"content": "x"},
-    ]
-
-
-def test_a_call_that_the_provider_runs_itself_is_not_ours() -> None:
-    search = {"index": 0, "id": "ws", "type": "web_search", "web_search": {"input": "x"}}
-    turn = read([chat_chunk({"tool_calls": [search]}), chat_chunk({"content": "Hi"}), chat_chunk({}, "stop")])
-    assert (turn.calls, turn.finish) == ((), "stop")
-    assert turn.messages() == [{"role": "assistant", "content": "Hi"}]
-
-
-def test_a_choice_without_its_index_is_the_one_that_is_followed() -> None:
-    def choice(delta: Payload, finish: str | None = None, **index: int) -> Payload:
-        return {"id": "x", "choices": [{**index, "delta": delta, "finish_reason": finish}]}
-
-    other = choice({"content": "other"}, index=1)
-    turn = read([choice({"content": "a"}, index=0), choice({"content": "b"}), other, choice({}, "stop", index=0)])
-    assert (turn.text, turn.finish, codes(turn)[0]) == ("ab", "stop", "extra_choice")
-
-
-def test_thoughts_alone_are_no_message() -> None:
-    assert read([chat_chunk({"reasoning_content": "Hm"}), chat_chunk({}, "length")]).messages() == []
-
-
-def test_content_is_empty_and_not_null_beside_reasoning_content() -> None:
-    message, _ = read([chat_chunk({"reasoning_content": "Hm"}), call(), chat_chunk({}, "tool_calls")]).messages()
-    assert (message["content"], message["reasoning_content"]) == ("", "Hm")
-
-
 # -- Cohere, Bedrock ---------------------------------------------------------------------------------------------------
 
 
 def cohere_call(id_: str, text: str = "") -> Payload:
     function = {"id": id_, "type": "function", "function": {"name": "f", "arguments": text}}
     return {"type": "tool-call-start", "index": 0, "delta": {"message": {"tool_calls": function}}}
-
-
-def test_a_call_of_coheres_that_starts_twice_is_one_call() -> None:
-    for at_once, piece in ("", '{"x": 1}'), ('{"x": ', "1}"), ('{"x": 1}', ""):
-        more = {"delta": {"message": {"tool_calls": {"function": {"arguments": piece}}}}}
-        body = [{"type": "message-start", "id": "m"}, cohere_call("a", at_once), cohere_call("a", at_once)]
-        body += [{"type": "tool-call-delta", "index": 0, **more}, {"type": "tool-call-end", "index": 0}]
-        turn = read([*body, {"type": "message-end", "delta": {"finish_reason": "TOOL_CALL"}}])
-        assert [(call.call_id, call.arguments) for call in turn.calls] == [("a", {"x": 1})]
 
 
 def test_a_call_of_coheres_that_never_ends_in_a_message_that_was_cut_does_not_become_one_without_arguments() -> None:
@@ -360,13 +264,6 @@ def converse(*events: Payload, reason: str = "tool_use") -> Turn:
 
 def converse_call(id_: str) -> Payload:
     return {"contentBlockStart": {"contentBlockIndex": 0, "start": {"toolUse": {"toolUseId": id_, "name": "f"}}}}
-
-
-def test_a_call_of_converse_whose_block_starts_twice_is_one_call() -> None:
-    piece = {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"toolUse": {"input": '{"x": 1}'}}}}
-    stop = {"contentBlockStop": {"contentBlockIndex": 0}}
-    turn = converse(converse_call("a"), converse_call("a"), piece, stop)
-    assert [(call.call_id, call.arguments) for call in turn.calls] == [("a", {"x": 1})]
 
 
 def test_a_call_of_converse_that_is_never_stopped_in_a_message_that_was_cut_has_no_arguments() -> None:

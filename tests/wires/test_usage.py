@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
+from typing import Any
 
-import pytest
+from profiles import every
+from streams import chat_chunk, sse
 
-from streamtools import Limits, Usage, parse
-from streamtools.wires import WIRES, find
+from streamtools import StreamDecoder, Usage, parse
+from streamtools.events import UnknownPayload
+from streamtools.wires import find
 from streamtools.wires.usage import Derived, UsageMap, total
-
-FIELDS = {field.name for field in fields(Usage)}
 
 
 def read(counts: UsageMap, *usages: object) -> Usage | None:
@@ -20,25 +22,127 @@ def read(counts: UsageMap, *usages: object) -> Usage | None:
     return counts.usage(newest)
 
 
+# -- what servers send last --------------------------------------------------------------------------------------------
+
+
+def counts(prompt: int, completion: int, total: int | None = None, **more: Any) -> dict[str, Any]:
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total, **more}
+
+
+def reasoned(tokens: int) -> dict[str, Any]:
+    return {"completion_tokens_details": {"reasoning_tokens": tokens}}
+
+
+LAST_CHUNKS: dict[str, tuple[dict[str, Any], Usage]] = {
+    # docs.x.ai: "reasoning token consumption will be counted separately from completion_tokens, but will be counted in
+    # the total_tokens" (vercel/ai#12425)
+    "xAI": (
+        counts(32, 9, 135, prompt_tokens_details={"cached_tokens": 6}, **reasoned(94)),
+        Usage(input_tokens=32, output_tokens=103, cached_input_tokens=6, reasoning_tokens=94),
+    ),
+    "xAI, Grok 4.20 (Wei-Shaw/sub2api#5771)": (
+        counts(10120, 1499, 14428, prompt_tokens_details={"cached_tokens": 128}, **reasoned(2809)),
+        Usage(input_tokens=10120, output_tokens=4308, cached_input_tokens=128, reasoning_tokens=2809),
+    ),
+    "OpenAI": (counts(32, 103, 135, **reasoned(94)), Usage(input_tokens=32, output_tokens=103, reasoning_tokens=94)),
+    "no total, which alone could tell": (
+        counts(32, 9, **reasoned(94)), Usage(input_tokens=32, output_tokens=9, reasoning_tokens=94),
+    ),
+    "a total that tells something else": (
+        counts(32, 9, 140, **reasoned(94)), Usage(input_tokens=32, output_tokens=9, reasoning_tokens=94),
+    ),
+    "Moonshot": (
+        counts(19, 13, 32, cached_tokens=12), Usage(input_tokens=19, output_tokens=13, cached_input_tokens=12),
+    ),
+    "DashScope, whose cache was written": (
+        counts(2600, 9, 2609, prompt_tokens_details={
+            "cached_tokens": 0, "cache_creation_input_tokens": 2000, "cache_type": "ephemeral",
+            "cache_creation": {"ephemeral_5m_input_tokens": 2000},
+        }),
+        Usage(input_tokens=2600, output_tokens=9, cached_input_tokens=0, cache_write_input_tokens=2000),
+    ),
+    "LiteLLM, with Claude": (
+        counts(2600, 9, 2609, cache_creation_input_tokens=400, cache_read_input_tokens=2000,
+               prompt_tokens_details={"cached_tokens": 2000}),
+        Usage(input_tokens=2600, output_tokens=9, cached_input_tokens=2000, cache_write_input_tokens=400),
+    ),
+    "LiteLLM, without details": (
+        counts(2600, 9, 2609, cache_creation_input_tokens=0, cache_read_input_tokens=2000),
+        Usage(input_tokens=2600, output_tokens=9, cached_input_tokens=2000, cache_write_input_tokens=0),
+    ),
+    "DeepSeek": (
+        counts(2600, 9, 2609, prompt_cache_hit_tokens=2560, prompt_cache_miss_tokens=40),
+        Usage(input_tokens=2600, output_tokens=9, cached_input_tokens=2560),
+    ),
+}  # fmt: skip
+
+
+@every("server", LAST_CHUNKS)
+def test_the_counts_of_a_server_are_read_as_it_means_them(server: str) -> None:
+    raw, usage = LAST_CHUNKS[server]
+    beside: dict[str, Any] = chat_chunk({}, "stop") | {"usage": raw}
+    inside = chat_chunk({}, "stop")
+    inside["choices"][0]["usage"] = raw  # as Moonshot has it
+    said = {**chat_chunk({"content": "Hi"}), "usage": None}
+    for wire in ("openai.chat_completions", "mistral.chat"):
+        for last in ([beside], [inside], [inside, {**chat_chunk({}), "choices": [], "usage": raw}]):
+            for body in ([said, *last], sse([said, *last])):
+                turn = parse(body, wire=wire)
+                assert turn.usage == (usage if wire != "mistral.chat" else replace(usage, **mistral_cached(raw)))
+                assert turn.usage_raw == raw
+
+
+def mistral_cached(raw: dict[str, Any]) -> dict[str, Any]:
+    """Mistral has names of its own for what came out of the cache."""
+    return {"cached_input_tokens": raw.get("prompt_tokens_details", {}).get("cached_tokens")}
+
+
+METRICS = {"inputTokenCount": 4187, "outputTokenCount": 20, "invocationLatency": 900, "firstByteLatency": 300}
+INVOKED = {
+    "openai.chat_completions": [chat_chunk({"content": "Hi"}), chat_chunk({}, "stop")],
+    "cohere.chat": [
+        {"event_type": "stream-start", "is_finished": False, "generation_id": "g"},
+        {"event_type": "text-generation", "is_finished": False, "text": "Hi"},
+        {"event_type": "stream-end", "is_finished": True, "finish_reason": "COMPLETE", "response": {"text": "Hi"}},
+    ],
+    "anthropic.messages": [
+        {"type": "message_start", "message": {"id": "m", "content": [], "usage": {"input_tokens": 3}}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}},
+        {"type": "message_stop"},
+    ],
+}  # fmt: skip
+
+
+@every("wire", INVOKED)
+def test_counts_that_bedrock_has_beside_the_last_payload_stand_in_for_a_missing_usage(wire: str) -> None:
+    """InvokeModel counts for each model; some bodies (OpenAI's gpt-oss, Kimi, Qwen, Cohere) have no other counts."""
+
+    def counted() -> Usage | None:
+        *first, last = INVOKED[wire]
+        payloads = [*first, {**last, "amazon-bedrock-invocationMetrics": METRICS}]
+        turns = [
+            parse([{"chunk": {"bytes": json.dumps(payload).encode()}} for payload in payloads], wire=wire),
+            parse(payloads, wire=wire),
+        ]
+        decoder = StreamDecoder(wire=wire)
+        events = [event for payload in payloads for event in decoder.feed(payload)]
+        assert [event.raw for event in events if isinstance(event, UnknownPayload)] == []
+        assert turns[0].usage == turns[1].usage
+        return turns[0].usage
+
+    if wire == "anthropic.messages":
+        assert counted() == Usage(input_tokens=3, output_tokens=2), "its own counts count"
+    else:
+        assert counted() == Usage(input_tokens=4187, output_tokens=20)
+    if wire == "openai.chat_completions":
+        last = {**chat_chunk({}), "choices": [], "amazon-bedrock-invocationMetrics": METRICS}
+        turn = parse([*INVOKED[wire], last | {"usage": counts(9, 2, 11)}])
+        assert turn.usage == Usage(input_tokens=9, output_tokens=2)
+        alone = parse([*INVOKED[wire], {"amazon-bedrock-invocationMetrics": METRICS}])
+        assert (alone.usage, alone.warnings) == (Usage(input_tokens=4187, output_tokens=20), ())
+
+
 # -- the maps ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_map_names_only_counts_that_there_are(wire: str) -> None:
-    assert {"input_tokens", "output_tokens"} <= find(wire).usage.counts.keys() <= FIELDS
-
-
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_decoder_reads_the_map_of_its_wire(wire: str) -> None:
-    assert find(wire).new_decoder(Limits()).usage is find(wire).usage
-
-
-def test_a_wire_of_the_users_own_has_a_map_of_its_own() -> None:
-    counts = UsageMap({"input_tokens": ("in",), "output_tokens": total("out", "thought")})
-    own = replace(find("openai.chat_completions"), name="example.own", usage=counts)
-    chunk = {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]}
-    turn = parse([chunk | {"usage": {"in": 3, "out": 2, "thought": 5, "prompt_tokens": 9}}], wire=own)
-    assert turn.usage == Usage(input_tokens=3, output_tokens=7)
 
 
 USAGES = {
@@ -95,7 +199,7 @@ USAGES = {
 }
 
 
-@pytest.mark.parametrize("wire", USAGES)
+@every("wire", USAGES)
 def test_parts_of_the_counts_are_read_where_the_wire_has_them(wire: str) -> None:
     raw, usage = USAGES[wire]
     assert read(find(wire).usage, raw) == usage
@@ -140,9 +244,61 @@ def test_a_derived_count_is_made_of_the_newest_of_its_parts() -> None:
     assert read(UsageMap({"input_tokens": Derived(("a",), lambda _: None)}), {"a": 1}) is None
 
 
-def test_only_what_a_map_asks_for_is_kept() -> None:
-    newest: dict[str, int] = {}
-    counts = UsageMap({"input_tokens": ("in",)})
-    for number in range(100):
-        counts.read({"in": number, f"new{number}": number}, newest)
-    assert newest == {"in": 99}
+@every("wire", USAGES)
+def test_a_later_count_of_nought_lowers_none(wire: str) -> None:
+    usage, expected = USAGES[wire]
+    counts = find(wire).usage
+    assert read(counts, usage, _noughts(usage)) == expected
+    assert read(counts, _noughts(usage), usage) == expected
+    nought = read(counts, _noughts(usage))
+    assert nought is None or set(_counts(nought)) <= {None, 0}
+
+
+def test_the_last_event_of_a_stream_lowers_no_count() -> None:
+    start = {"input_tokens": 9, "cache_read_input_tokens": 5, "output_tokens": 1}
+    end = {"input_tokens": 0, "cache_read_input_tokens": 0, "cache_creation_input_tokens": None, "output_tokens": 7}
+    message = {"id": "m", "model": "c", "content": [], "usage": start}
+    turn = parse(
+        [
+            {"type": "message_start", "message": message},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": end},
+            {"type": "message_stop"},
+        ]
+    )
+    assert turn.usage == Usage(input_tokens=14, cached_input_tokens=5, output_tokens=7)
+    refused = {"type": "message_delta", "delta": {"stop_reason": "refusal"}, "usage": {"output_tokens": 0}}
+    turn = parse([{"type": "message_start", "message": message}, refused, {"type": "message_stop"}])
+    assert turn.usage == Usage(input_tokens=14, cached_input_tokens=5, output_tokens=0)
+    hop = {"id": "v1", "status": "in_progress", "object": "interaction", "model": "m"}
+    turn = parse(
+        [
+            {"event_type": "interaction.created", "interaction": hop | {"usage": {"total_input_tokens": 5}}},
+            {
+                "event_type": "interaction.completed",
+                "interaction": hop
+                | {"status": "completed", "usage": {"total_input_tokens": 0, "total_output_tokens": 1}},
+            },
+        ]
+    )
+    assert turn.usage == Usage(input_tokens=5, output_tokens=1)
+
+
+def _noughts(usage: Any) -> Any:
+    """The same usage object, each of its counts 0."""
+    if isinstance(usage, dict):
+        return {key: _noughts(value) for key, value in usage.items()}
+    if isinstance(usage, list):
+        return [_noughts(value) for value in usage]
+    return 0 if isinstance(usage, int) else usage
+
+
+def _counts(usage: Usage) -> list[int | None]:
+    return [getattr(usage, field.name) for field in fields(Usage)]
+
+
+def test_a_wire_of_the_users_own_has_a_map_of_its_own() -> None:
+    counts = UsageMap({"input_tokens": ("in",), "output_tokens": total("out", "thought")})
+    own = replace(find("openai.chat_completions"), name="example.own", usage=counts)
+    chunk = {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]}
+    turn = parse([chunk | {"usage": {"in": 3, "out": 2, "thought": 5, "prompt_tokens": 9}}], wire=own)
+    assert turn.usage == Usage(input_tokens=3, output_tokens=7)

@@ -18,34 +18,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...on_demand import names
-from ..executor import Executor, Invocation
-from ..in_process import LocalExecutor
-from ..store import (
-    CallValue,
-    Claimed,
-    EndUnknown,
-    IdempotencyStore,
-    LeasingStore,
-    MemoryStore,
-    Recorded,
-    StillRunning,
-    call_fingerprint,
-    run_once,
-)
+from ...durable.claims import CallValue, run_once
+from ...durable.memory import MemoryStore
+from ...ground.on_demand import names
+from ...seams import call_fingerprint
+from .. import Executor, Invocation
+from ..store import Claimed, EndUnknown, IdempotencyStore, LeasingStore, Recorded, StillRunning
+from .local import LocalExecutor
 from .process import ProcessExecutor
 
 if TYPE_CHECKING:
-    from ..store_redis import RedisStore
-    from ..store_sqlite import SqliteStore
-    from .ray import RayExecutor
+    from ...durable.store_redis import RedisStore
+    from ...durable.store_sqlite import SqliteStore
 else:
     __getattr__ = names(
         __name__,
         {
-            "ray": "RayExecutor",  # needs an extra, as the next one does
-            ".store_redis": "RedisStore",
-            ".store_sqlite": "SqliteStore",
+            "..durable.store_redis": "RedisStore",
+            "..durable.store_sqlite": "SqliteStore",
         },
     )
 
@@ -59,7 +49,6 @@ __all__ = [
     "LocalExecutor",
     "MemoryStore",
     "ProcessExecutor",
-    "RayExecutor",
     "Recorded",
     "RedisStore",
     "SqliteStore",

@@ -1,9 +1,7 @@
 """Writes the messages between an executor and its workers, as JSON within a bound: a call, its reports, its end.
 
-A tool does not travel: it is named as ``module:qualname``, and the worker finds it by that name.
-
-No value is written in full only to be refused as too large: its least size is counted first. Both sides word a failure
-in the same way, so that a model reads the same text wherever a tool has run.
+A tool does not travel: the worker finds it as ``module:qualname``. No value is written in full only to be refused as
+too large: its least size is counted first.
 """
 
 from __future__ import annotations
@@ -19,16 +17,15 @@ from typing import Any
 from pydantic_core import to_json
 
 from ...content import Text, ToolResult
-from ...errors import ToolDefinitionError, ToolFailed, ToolNotStarted
-from ...text import type_name
+from ...errors import ToolDefinitionError, ToolFailed, ToolNotStarted, contained
+from ...ground.text import type_name
 from ...tools import AnyTool, Tool, tool
 from ...tools.toolset import Exported
-from ..executor import Invocation
-from ..in_process import bind
+from .. import Invocation
 from ..results import encode_error, encode_result, tool_error
+from .local import bind
 
 FIELDS = ("tool", "arguments", "key", "effect", "attempt", "call_id", "run_id", "step", "has_context")
-"""The fields of an `Invocation` that travel with the call. Its span follows, since there is none before it begins."""
 
 
 def encode_call(call: Invocation, reference: str, tool: Tool[..., Any], max_bytes: int, **more: Any) -> bytes:
@@ -51,7 +48,6 @@ def encode_call(call: Invocation, reference: str, tool: Tool[..., Any], max_byte
 
 
 def encode_value(tool: str, value: Any, max_bytes: int) -> bytes:
-    """Returns a tool's value as JSON; raises `ToolFailed` if JSON cannot express it, or not within `max_bytes`."""
     try:
         data = encode_result(_within(value, max_bytes))
         size = f"{len(data)} bytes" if len(data) > max_bytes else ""
@@ -63,22 +59,19 @@ def encode_value(tool: str, value: Any, max_bytes: int) -> bytes:
 
 
 def encode_report(value: Any, max_bytes: int) -> bytes:
-    """Returns a running tool's report as JSON; raises `ToolFailed` if JSON cannot express it, or not within
-    `max_bytes`."""
     try:
         data = to_json(_within(value, max_bytes))
         size = f"{len(data)} bytes" if len(data) > max_bytes else ""
     except TooLarge:
         data, size = b"", "too large"
-    except Exception as error:  # the value's own code runs here
-        raise ToolFailed(f"progress: a {type(value).__name__} cannot be written as JSON") from error
+    except BaseException as error:  # the value's own code runs here
+        raise ToolFailed(f"progress: a {type(value).__name__} cannot be written as JSON") from contained(error)
     if size:
         raise ToolFailed(f"progress: {size} (max_message_bytes={max_bytes})")
     return data
 
 
 def encode_failure(tool: str, error: BaseException, max_bytes: int) -> bytes:
-    """Returns a tool's failure as JSON: its own words if it has any that fit, else its type."""
     try:
         words = encode_error(tool, tool_error(tool, error))
         data = to_json({name: str.encode(text, "utf-8", "replace").decode() for name, text in words.items()})
@@ -89,17 +82,12 @@ def encode_failure(tool: str, error: BaseException, max_bytes: int) -> bytes:
     return to_json({"kind": "ToolFailed", "text": f"the tool {tool} raised {type_name(error)}"})
 
 
-# -- the name by which a worker finds a tool ---------------------------------------------------------------------------
+# -- the name by which a worker finds a tool --
 
 
 def reference_of(given: AnyTool | str) -> tuple[str, Tool[..., Any]]:
-    """Returns where a worker finds the tool, and the tool: one that its module knows by its name, or its
-    ``module:qualname``.
-
-    Raises:
-        ToolDefinitionError: the tool's module does not know it by that name; or the tool is in ``__main__``, which a
-            worker cannot import.
-    """
+    """Returns the tool, and its name in its module or its ``module:qualname``. Raises a `ToolDefinitionError` if the
+    module does not know it by that, or is ``__main__``, which a worker cannot import."""
     if isinstance(given, str):
         found = resolved(given)
         return given, found
@@ -115,11 +103,6 @@ def reference_of(given: AnyTool | str) -> tuple[str, Tool[..., Any]]:
 
 
 def resolved(reference: str) -> Tool[..., Any]:
-    """Returns the tool that ``module:qualname`` names.
-
-    Raises:
-        ToolDefinitionError: there is none.
-    """
     module, _, path = reference.partition(":")
     if module == "__main__":
         raise _refused(reference, "a worker cannot import __main__; move the tool into a module of its own")
@@ -140,10 +123,9 @@ def _refused(reference: str, why: str, name: str | None = None) -> ToolDefinitio
     return ToolDefinitionError(f"tool {reference!r}: {why}", tool=name or reference)
 
 
-# -- values, bounded before they are written ---------------------------------------------------------------------------
+# -- values, bounded before they are written --
 
-MAX_DEPTH = 100
-"""Values that are nested deeper are not counted; pydantic-core writes no JSON that is deeper than 255."""
+MAX_DEPTH = 100  # values that are nested deeper are not counted; pydantic-core writes no JSON that is deeper than 255
 
 
 class TooLarge(Exception):
@@ -151,9 +133,9 @@ class TooLarge(Exception):
 
 
 def _within(value: Any, max_bytes: int) -> Any:
-    """Returns the value, with iterators read out into lists. Counts the least size that its JSON can have, so that
-    nothing large is built in vain; objects of other classes count as one byte. Raises `TooLarge` if that is more than
-    `max_bytes`."""
+    """Returns the value, with iterators read out into lists; raises `TooLarge` by the least size that its JSON can
+    have.
+    """
     return _Counted(max_bytes).plain(value, 0)
 
 
@@ -162,7 +144,6 @@ class _Counted:
         self._left = left
 
     def plain(self, value: Any, depth: int) -> Any:
-        """Returns the value without iterators, down to `MAX_DEPTH`."""
         self._take(len(value) + 2 if isinstance(value, (str, bytes, bytearray)) else 1)
         if depth > MAX_DEPTH:
             return value

@@ -1,14 +1,13 @@
 """Runs calls in processes of their own, which can be killed.
 
-Theory of operation. Workers are started when first needed, run one call at a time, and are used again. A worker gets a
-call ready (finds the tool, validates the arguments) and reports that; the host awaits ``begin()``, and tells the worker
-to go. A worker that is lost before ``begin()`` has started nothing, and another one is tried if it had died while it
-was idle; a worker that is lost after it may have done anything. All that cuts a call short (deadline, cancellation,
-closing) kills its worker with all that it has started, which is the only way to stop unwilling code; see `worker` for
-what is beyond reach. A deadline and the worker's end are not final: an answer that is in the pipe by then is the call's
-end. No task waits in the background: the task that runs a call reads its worker's answers, and awaits the worker's end
-beside them, since a child may hold the pipe open. A forked child of the host has copies of the executor and of all
-tasks; its copies leave the workers alone, which are the parent's.
+Theory of operation. Workers are started when first needed, and run one call at a time. A worker gets a call ready
+(finds the tool, validates the arguments) and reports that; the host awaits ``begin()``, and tells the worker to go. A
+worker that is lost before ``begin()`` has started nothing, and another one is tried if it had died while it was idle;
+one that is lost after it may have done anything. All that cuts a call short kills its worker with all that it has
+started, the only way to stop unwilling code; see `worker` for what is beyond reach. An answer that is in the pipe by
+then is the call's end. No task waits in the background: the task of a call reads its worker's answers, and awaits the
+worker's end beside them, since a child may hold the pipe open. Copies in a forked child of the host leave the workers
+alone, which are the parent's.
 """
 
 from __future__ import annotations
@@ -31,14 +30,13 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from pydantic_core import from_json, to_json
 
 from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from ...ground.text import type_name
 from ...limits import checked_bound
-from ...telemetry.worker_spans import TakeSpans
-from ...text import type_name
 from ...tools import AnyTools, Tool
-from ..executor import Emit, Invocation
-from ..in_process import BlockExecutor, WorkerRun
+from .. import Emit, Invocation
 from ..results import decode_error, decode_result
 from .codec import encode_call, reference_of
+from .local import BlockExecutor, WorkerRun
 from .worker import (
     CALL,
     DROP,
@@ -49,14 +47,13 @@ from .worker import (
     REFUSED,
     REPORT,
     RESULT,
-    SPANS,
     PipeFrame,
     kill_family,
     kill_late,
     new_mark,
 )
 
-PASSED_ON = (
+PASSED_ON = (  # the variables that a worker has by default: what programs need to run, and no place where keys are kept
     # Where programs, modules, settings and temporary files are, and for whom this runs.
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "TMPDIR", "TMP", "TEMP", "XDG_*", "VIRTUAL_ENV", "PYTHON*",
     "LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_*",
@@ -66,7 +63,6 @@ PASSED_ON = (
     "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "OS", "USERPROFILE", "USERNAME", "HOMEDRIVE",
     "HOMEPATH", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES*", "NUMBER_OF_PROCESSORS", "PROCESSOR_*",
 )  # fmt: skip
-"""The variables that a worker has by default: what programs need to run, and no place where keys are kept."""
 GRACE_S = 2.0  # for an idle worker to run its exit functions
 QUICK_S = 0.05  # most answers are there by then, and save the task that awaits the worker's end
 SMALL_BYTES = 4096  # a pipe takes them at once
@@ -130,7 +126,6 @@ class ProcessExecutor(BlockExecutor):
         self._idle: list[_Worker] = []
 
     async def __aenter__(self) -> Self:
-        """Takes calls from now on."""
         if not sys.executable:
             raise LocalProtocolError("ProcessExecutor: sys.executable is not set, so no worker can be started")
         await super().__aenter__()
@@ -237,8 +232,6 @@ class _Lost(Exception):
 
 
 class _Worker:
-    """One worker process, as the executor sees it."""
-
     def __init__(self, process: Process, mark: str, max_message_bytes: int) -> None:
         assert process.stdin is not None, "it is started with a pipe"
         assert process.stdout is not None, "it is started with a pipe"
@@ -250,7 +243,6 @@ class _Worker:
         self._header: tuple[int, bytes, int, int] | None = None  # of a frame whose data is still to come
         self._received: PipeFrame | None = None
         self._number = 0
-        self._take_spans: TakeSpans | None = None  # of the call that runs
         self._pid: int | None = None  # from the worker's own frames, since a launcher may stand between
         self._host = os.getpid()
 
@@ -271,13 +263,11 @@ class _Worker:
         raise AssertionError("nobody cancels a shield")
 
     async def ask(self, request: bytes) -> PipeFrame:
-        """Hands over a call; returns the worker's answer, which is that it is ready or that it refuses."""
         self._number += 1
         await self._send(CALL, request)
         return await self._frame(READY, REFUSED)
 
     async def drop(self) -> bool:
-        """Tells the worker to drop the call that it is ready for; returns whether it could be told."""
         try:
             with anyio.move_on_after(GRACE_S, shield=True):
                 await self._send(DROP, b"")
@@ -287,23 +277,17 @@ class _Worker:
         return False
 
     async def go(self, call: Invocation, seconds: float, emit: Emit, ends: list[PipeFrame]) -> None:
-        """Tells the worker to run the call that it is ready for, follows the call, and adds its end to `ends`."""
-        self._take_spans, limit = call.take_spans, None if seconds == math.inf else seconds
-        wanted = self._take_spans is not None
-        await self._send(GO, to_json({"carrier": call.carrier, "seconds": limit, "spans": wanted}))
+        limit = None if seconds == math.inf else seconds
+        await self._send(GO, to_json({"carrier": call.carrier, "seconds": limit}))
         await self._follow(emit, ends)
 
     async def drain(self, emit: Emit, ends: list[PipeFrame]) -> None:
-        """Adds the call's end to `ends` if it is in the pipe; for a worker that is gone."""
         with suppress(_Lost):
             await self._follow(emit, ends, DRAIN_S)
 
     async def _follow(self, emit: Emit, ends: list[PipeFrame], quick_s: float = QUICK_S) -> None:
-        while (frame := await self._frame(REPORT, SPANS, RESULT, FAILED, quick_s=quick_s)).kind in (REPORT, SPANS):
-            if frame.kind == REPORT:
-                emit(from_json(frame.data))
-            elif self._take_spans is not None:
-                self._take_spans(frame.data)
+        while (frame := await self._frame(REPORT, RESULT, FAILED, quick_s=quick_s)).kind == REPORT:
+            emit(from_json(frame.data))
         ends.append(frame)
 
     async def _send(self, kind: bytes, data: bytes) -> None:
@@ -335,14 +319,12 @@ class _Worker:
         self._header, self._received = None, PipeFrame(kind, number, data)
 
     async def _whole(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Sends or receives; raises `_Lost` if the pipe has ended."""
         try:
             await work()
         except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             raise _Lost from None
 
     async def _alive(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Sends or receives for as long as the process lives, since a child of it may hold the pipe open."""
         lost = True
 
         async def end() -> None:
@@ -378,7 +360,6 @@ class _Worker:
         raise AssertionError("nobody cancels a shield")
 
     async def end(self) -> None:
-        """Lets the process, which is idle, end by itself, then kills what is left."""
         with anyio.move_on_after(GRACE_S, shield=True):
             await self._to.aclose()
             await self._process.wait()

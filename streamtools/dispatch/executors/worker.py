@@ -1,21 +1,16 @@
 """Runs a worker process of `ProcessExecutor`: takes calls from one pipe, one by one, and answers into another.
 
-The worker gets a call ready, reports that, and runs the call's tool when it is told to go. It ends when its executor
-closes the pipe or is gone: at once if a tool runs then, together with the processes that the tool has started. A tool's
-output goes to standard error; the pipes are out of the tool's reach, and a forked child that comes back through the
-tool ends.
-
-A frame is its length (four bytes, big-endian), one byte for its kind, the call's number (eight bytes), the process that
-has written it (four bytes), and JSON. A frame of another call or another process (a forked child that came back through
-the tool) is not the worker's, and the worker is ended for it.
+It ends when its executor closes the pipe or is gone: at once if a tool runs then, together with the processes that the
+tool has started. The pipes are out of the tool's reach. A frame is its length (four bytes, big-endian), one byte for
+its kind, the call's number (eight bytes), the process that has written it (four bytes), and JSON. A frame of another
+call or process (a forked child that came back through the tool) is not the worker's, and the worker is ended for it.
 
     executor -> worker   C  the call
     worker -> executor   Y  the tool is there, the arguments fit; ready to go
                          N  the call was not started, and will not be
-    executor -> worker   G  go: the seconds that the call may take, its span, and whether spans are wanted
+    executor -> worker   G  go: the seconds that the call may take, and its span
                          D  drop the call
     worker -> executor   P  a report of the tool's
-                         S  the spans that the tool has drawn, before its end, if the executor wants them
                          R  the value
                          E  the tool failed
 """
@@ -45,29 +40,24 @@ from pydantic_core import from_json, to_json
 
 from ...errors import InvalidArguments, StreamToolsError
 from ...telemetry.carrier import carried
-from ...telemetry.worker_spans import SpanKeeper
 from ...tools import Bound, Tool, ToolContext
-from ..executor import Invocation, context_of
+from .. import Invocation, context_of
 from ..in_process import awaited
 from .codec import encode_failure, encode_report, encode_value, resolved
 
 HEADER = Struct(">IcQI")
 CALL, GO, DROP = b"C", b"G", b"D"
-READY, REFUSED, REPORT, SPANS, RESULT, FAILED = b"Y", b"N", b"P", b"S", b"R", b"E"
+READY, REFUSED, REPORT, RESULT, FAILED = b"Y", b"N", b"P", b"R", b"E"
 LATE_S = 0.5  # the executor kills at the deadline; this is for an executor that cannot
 
 
 @dataclass(frozen=True, slots=True)
 class PipeFrame:
-    """One frame."""
-
     kind: bytes
-    number: int
-    """The number of the call that it belongs to, among the worker's calls."""
+    number: int  # the number of the call that it belongs to, among the worker's calls
     data: bytes = b""
 
     def packed(self) -> bytes:
-        """Returns the frame as bytes, with this process as its writer."""
         return HEADER.pack(len(self.data), self.kind, self.number, os.getpid()) + self.data
 
 
@@ -95,7 +85,6 @@ def main(mark: str) -> None:  # pragma: no cover - in a worker
 
 
 def die(mark: str, worker: int) -> None:  # pragma: no cover - in a worker
-    """Ends this process and, if it is the worker, those that it has started, now."""
     if os.getpid() == worker:
         kill_all_marked(mark)
         sys.stdout.flush()
@@ -117,10 +106,8 @@ class Server:
         self._lock = threading.Lock()
         self._frames: queue.SimpleQueue[PipeFrame | None] = queue.SimpleQueue()
         self._busy = False
-        self._keeper = SpanKeeper()
 
     def serve(self) -> None:
-        """Runs calls until there are no more."""
         threading.Thread(target=self._read, daemon=True).start()
         while (frame := self._frames.get()) is not None:
             if frame.kind != CALL or not self._answered(frame):
@@ -155,12 +142,9 @@ class Server:
             return True
         sent = from_json(order.data)
         call.carrier = sent["carrier"]
-        limit = request["max_message_bytes"]
-        running = _Running(self, frame.number, call, limit, request["backend"])
-        with carried(call.carrier), self._keeper.kept(limit if sent["spans"] else 0) as kept:
+        running = _Running(self, frame.number, call, request["max_message_bytes"], request["backend"])
+        with carried(call.carrier):
             kind, answer = running.run(tool, bound, sent["seconds"])
-        if spans := kept.take():
-            self._sent(PipeFrame(SPANS, frame.number, spans))
         self._busy = False
         return self._sent(PipeFrame(kind, frame.number, answer))
 
@@ -192,7 +176,6 @@ class Server:
             os._exit(1)
 
     def alarm(self, seconds: float | None) -> threading.Timer:
-        """Returns a timer that ends this process if its call takes too long; it is started if there is a limit."""
         alarm = threading.Timer(min(max(0.0, seconds or 0.0) + LATE_S, threading.TIMEOUT_MAX), self._die)
         alarm.daemon = True
         if seconds is not None:
@@ -202,18 +185,14 @@ class Server:
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """One call that the worker was told to run."""
-
     server: Server
     number: int
     call: Invocation
-    limit: int
-    """Bytes of a value or a report."""
+    limit: int  # bytes of a value or a report
     backend: str
     over: threading.Event = field(default_factory=threading.Event)
 
     def run(self, tool: Tool[..., Any], bound: Bound, seconds: float | None) -> tuple[bytes, bytes]:
-        """Runs the tool, and returns the kind and the data of the frame for its end."""
         ctx = context_of(self.call, self._report, self.over.is_set)
         alarm = self.server.alarm(seconds)
         try:
@@ -228,7 +207,6 @@ class _Running:
             alarm.cancel()
 
     def _value(self, tool: Tool[..., Any], value: Any, ctx: ToolContext) -> Any:
-        """Returns the function's value, awaited if it is a coroutine or an async generator."""
         if not (isawaitable(value) or isasyncgen(value)):
             return value
         return anyio.run(self._awaited, tool.name, value, ctx.progress, backend=self.backend)
@@ -243,14 +221,10 @@ class _Running:
         self.server.report(PipeFrame(REPORT, self.number, encode_report(value, self.limit)), self.over)
 
 
-# -- the processes that a worker has started -------------------------------------------------------------------------
+# -- the processes that a worker has started --
 
-# Kills a worker process together with the processes that it has started.
-#
-# Input: the worker, and the mark that is in its environment and in that of all that it starts. Guarantee:
-#
-# | | killed with the worker | |---|---| | Linux | its process group, and all that have its mark in their environment,
-# in sessions of their own too | | macOS, other Unix | its process group | | Windows | nothing but the worker |
+# Killed with a worker are, on Linux, its process group and all that have its mark in their environment, in sessions of
+# their own too; on macOS and other Unix its process group; on Windows nothing but the worker.
 #
 # Beyond reach is a process that has left the worker's group and, on Linux, has cleared its environment as well.
 #
@@ -275,7 +249,6 @@ STATE, FLAGS, BORN, ENVIRONMENT = 0, 6, 19, slice(47, 49)  # in /proc/PID/stat, 
 
 
 def new_mark() -> str:
-    """Returns the name of an environment variable that no other worker has."""
     return MARK + secrets.token_hex(8)
 
 
@@ -326,7 +299,6 @@ def kill_marked(mark: str, *, proc: Path = PROC, kill: Callable[[int, int], obje
 
 
 def _look(mark: str, proc: Path) -> tuple[list[int], bool]:
-    """Returns the processes that show the mark, and whether some process may yet show it."""
     start, marked, hidden = f"{mark}=".encode(), list[int](), False
     since = _born(proc)
     for directory in proc.glob("[0-9]*"):

@@ -1,7 +1,6 @@
 """Reads a JSON Schema as a document, and keeps the state of translating it, together with the plan of the way back.
 
-A document resolves its references, finds its subschemas, and bounds how much may be written. `Build.translate` makes a
-`Translation` of one subschema. Only schemas are walked, never data (``default``, ``enum``, ``const``, ``examples``).
+Only schemas are walked, never data (``default``, ``enum``, ``const``, ``examples``).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from ...errors import ExportError
+from ..circles import on_circles
 from ..dialects import Action, Dialect
 from .plan import Translation
 
@@ -23,16 +23,12 @@ ONE = frozenset({"items", "additionalItems", "unevaluatedItems", "contains", "co
     {"additionalProperties", "unevaluatedProperties", "propertyNames", "not", "if", "then", "else"}
 )
 """Keywords whose value is a schema (draft-07's ``items`` may be a list of them)."""
-LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-"""Keywords whose value is a list of schemas."""
+LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})  # keywords whose value is a list of schemas
 MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
-"""Keywords whose value has schemas by name."""
 REFERENCES = frozenset({"$ref", "$dynamicRef"})
 DEFINITIONS = frozenset({"$defs", "definitions"})
 ANNOTATIONS = frozenset({"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"})
-"""Keywords without a demand on a value."""
-ANY = ANNOTATIONS - {"description"} | {"not", "if", "then", "else"}
-"""Keywords that can stand beside any type."""
+ANY = ANNOTATIONS - {"description"} | {"not", "if", "then", "else"}  # keywords that can stand beside any type
 _STRING = frozenset({"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"})
 _NUMBER = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format"})
 _ARRAY = frozenset({"minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains"})
@@ -46,7 +42,6 @@ KEYWORDS_OF: Mapping[str, frozenset[str]] = {
     "array": _ARRAY,
     "object": _OBJECT,
 }
-"""The keywords that bound values, by type, without those that give them their form."""
 
 MAX_COST = 50_000
 """The most subschemas that one export may write, with references followed; lists and long texts count for more. A
@@ -54,7 +49,6 @@ schema below it makes some megabytes."""
 
 
 def without(node: Mapping[str, Any], *keywords: AbstractSet[str]) -> dict[str, Any]:
-    """Returns a schema without some of its keywords."""
     gone = frozenset[str]().union(*keywords)
     return {keyword: value for keyword, value in node.items() if keyword not in gone}
 
@@ -74,7 +68,6 @@ def pointer(place: str, *steps: str | int) -> str:
 
 
 def reference_of(node: Mapping[str, Any]) -> str | None:
-    """Returns a schema's reference, if it has one."""
     # A dynamic one leads to its static target: an export only shows a model what to write, and validation resolves it
     # correctly.
     reference = node.get("$ref", node.get("$dynamicRef"))
@@ -82,7 +75,6 @@ def reference_of(node: Mapping[str, Any]) -> str | None:
 
 
 def mapped(keyword: str, value: Any, place: str, each: Callable[[Any, str], Any]) -> Any:
-    """Returns a keyword's value with the result of `each` for every schema directly inside; data as it is."""
     if keyword in MAPS and isinstance(value, dict):
         return {name: each(inner, pointer(place, name)) for name, inner in value.items()}
     if isinstance(value, list) and (keyword in LISTS or keyword == "items"):
@@ -91,7 +83,6 @@ def mapped(keyword: str, value: Any, place: str, each: Callable[[Any, str], Any]
 
 
 def subschemas(node: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]:
-    """Yields the schemas directly inside one, each with its place."""
     # Never data: an object in `default` or `enum` may look like a schema.
     for keyword, value in node.items():
         if keyword in MAPS and isinstance(value, dict):
@@ -106,8 +97,6 @@ def subschemas(node: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]
 
 
 class SchemaDocument:
-    """Resolves the references of a tool's schema, by name, within a budget for its translation."""
-
     def __init__(self, root: Mapping[str, Any], tool: str) -> None:
         self.root = root
         self.tool = tool
@@ -115,7 +104,6 @@ class SchemaDocument:
         self._names: dict[str, str] = {}
 
     def spend(self, node: Any, place: str) -> None:
-        """Counts a subschema that is about to be written; raises an `ExportError` if there are too many."""
         # References are followed as often as they occur, so that a schema of a kilobyte may write gigabytes.
         self.spent += 1
         if isinstance(node, Mapping):
@@ -128,8 +116,7 @@ class SchemaDocument:
             raise self.refused(place, "with its references followed, the schema is too large; make it smaller")
 
     def target(self, reference: str, place: str) -> tuple[str, Any]:
-        """Returns the pointer of a reference's target, without escapes of URLs, and the target's schema; raises an
-        `ExportError` if it leads nowhere in this document, or in the end to itself."""
+        """Raises an `ExportError` if the reference leads nowhere in this document, or in the end to itself."""
         passed: set[str] = set()
         at, node = self._found(reference, place)
         result = at, node
@@ -141,7 +128,6 @@ class SchemaDocument:
         return result
 
     def name(self, at: str) -> str:
-        """Returns the name of the definition at a pointer; one name for one pointer, the same in every process."""
         # OpenAI resolves only `#` and `#/$defs/x`, and schemas refer to any place, so each target becomes a definition.
         if at not in self._names:
             last = at.rpartition("/")[2].replace("~1", "/").replace("~0", "~") if at != "#" else "arguments"
@@ -160,14 +146,9 @@ class SchemaDocument:
             if at not in edges:
                 edges[at] = self.references(self.target(at, at)[1], at)
                 waiting.extend(edges[at])
-        backwards: dict[str, set[str]] = {at: set() for at in edges}
-        for at, targets in edges.items():
-            for target in targets:
-                backwards[target].add(at)
-        return frozenset(_peeled(edges, backwards) & _peeled(backwards, edges))
+        return on_circles(edges)
 
     def references(self, node: Any, place: str) -> set[str]:
-        """Returns the pointers of all that a schema itself refers to, at any depth."""
         found: set[str] = set()
         waiting = [(place, node)]
         while waiting:
@@ -182,7 +163,6 @@ class SchemaDocument:
         return found
 
     def refused(self, place: str, why: str) -> ExportError:
-        """Returns the error to raise for a place in this schema."""
         return ExportError(f"tool {self.tool!r}: {place[:200]}: {why}")
 
     def _found(self, reference: str, place: str) -> tuple[str, Any]:
@@ -224,31 +204,14 @@ def _step(node: Any, step: str) -> Any:
     return None
 
 
-def _peeled(edges: Mapping[str, set[str]], backwards: Mapping[str, set[str]]) -> set[str]:
-    """Returns the nodes that lead into a circle."""
-    # Those that are left after removing, again and again, all that lead nowhere: linear, and without recursion.
-    leading = {at: len(targets) for at, targets in edges.items()}
-    waiting = [at for at, count in leading.items() if count == 0]
-    left = set(edges)
-    while waiting:
-        at = waiting.pop()
-        left.discard(at)
-        for before in backwards[at]:
-            leading[before] -= 1
-            if leading[before] == 0:
-                waiting.append(before)
-    return left
-
-
-# -- one run over a schema ---------------------------------------------------------------------------------------------
+# -- one run over a schema --
 
 
 # Definitions are translated once, when the first reference is met. A recursive one is referred to before its
 # translation is known. So the first build assumes that its plan is empty, the next one uses the translation made by the
 # first, and so on until a build makes the same translation that it used.
 
-MAX_DEPTH = 64
-"""The most levels of nested subschemas, with references followed (as `Limits.max_schema_depth`)."""
+MAX_DEPTH = 64  # the most levels of nested subschemas, with references followed (as `Limits.max_schema_depth`)
 
 
 Translate: TypeAlias = "Callable[[Build, Any, str], Translation]"
@@ -270,12 +233,10 @@ class Build:
         self.inlining: list[str] = []
         """Pointers of the definitions that are being written in the places of their references."""
         self.losses: dict[str, str] = {}
-        """The losses by place: the parts that the schema does not express, with their replacements."""
         self._depth = 0
         document.spent = 0
 
     def translate(self, node: Any, place: str) -> Translation:
-        """Translates one subschema; raises an `ExportError` if the dialect cannot express it, or a bound is hit."""
         self.document.spend(node, place)
         self._depth += 1
         if self._depth > MAX_DEPTH:
@@ -326,26 +287,22 @@ class Build:
         return {**first, "description": text, **kept}
 
     def defined(self, name: str) -> Translation | None:
-        """Returns a definition of this build, else of the build before; None if it is not known yet."""
         return self.definitions.get(name) or self.known.get(name)
 
     def lose(self, place: str, what: str) -> None:
-        """Records the loss of the part at `place`, and its replacement."""
         self.losses.setdefault(place, what)
 
     def refused(self, place: str, why: str) -> ExportError:
-        """Returns the error for a part that the dialect cannot express."""
         return self.document.refused(place, why)
 
 
-# -- demands in words --------------------------------------------------------------------------------------------------
+# -- demands in words --
 
 # Demands that the dialect cannot express go to the end of the description: `(min 1, max 10, default 5)`. The text is
 # always the same for one schema and never depends on the order of a dictionary, since a request that changes from one
 # turn to the next misses the provider's prompt cache.
 
-NOTED = "in the description only"
-"""The entry in `Exported.losses` for a keyword that is noted in the description."""
+NOTED = "in the description only"  # the entry in `Exported.losses` for a keyword that is noted in the description
 
 MAX_SHOWN = 200
 """The most characters of one keyword's value in a description; of a longer one only the keyword is named."""
@@ -374,13 +331,11 @@ _WORDS: Mapping[str, str] = {
     "patternProperties": "properties by pattern",
     "additionalProperties": "further properties",
 }
-_BARE = frozenset({"format", "contentEncoding", "contentMediaType", "pattern"})
-"""Keywords whose values are shown without quotes."""
+_BARE = frozenset({"format", "contentEncoding", "contentMediaType", "pattern"})  # shown without quotes
 _ORDER = {keyword: number for number, keyword in enumerate([*_WORDS, "default"])}
 
 
 def note(keyword: str, value: Any) -> str:
-    """Puts one keyword into words: ``min 1``."""
     if keyword == "uniqueItems":
         return "unique items"
     if keyword in ("deprecated", "readOnly", "writeOnly"):

@@ -1,8 +1,4 @@
-"""Compares and merges schemas: whether a value has the form of one, whether a value can have the forms of two.
-
-`merge` makes one schema of an ``allOf``, with all demands together; `outermost` makes an object of the outermost
-schema, since a call's arguments are one.
-"""
+"""Compares and merges schemas: whether a value has the form of one, whether a value can have the forms of two."""
 
 from __future__ import annotations
 
@@ -17,17 +13,14 @@ from .plan import Translation
 # number out of its bounds still belongs to its alternative.
 
 Definitions = Callable[[str], Translation | None]
-"""Returns a definition of an exported schema by its name; None for one that is not known yet."""
 
 
 def defined(schema: Mapping[str, Any], definitions: Definitions) -> dict[str, Any] | None:
-    """Returns the target of an exported schema's reference."""
     found = definitions(schema["$ref"].rpartition("/")[2])
     return None if found is None else found.schema
 
 
 def kinds_in(schema: Mapping[str, Any]) -> list[str] | None:
-    """Returns the types that an exported schema names; None without ``type``."""
     kinds = schema.get("type")
     if kinds is None:
         return None
@@ -35,7 +28,6 @@ def kinds_in(schema: Mapping[str, Any]) -> list[str] | None:
 
 
 def values_in(schema: Mapping[str, Any]) -> list[Any] | None:
-    """Returns the values that an exported schema lists; None without ``const`` and ``enum``."""
     if "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")
@@ -45,7 +37,6 @@ def values_in(schema: Mapping[str, Any]) -> list[Any] | None:
 
 
 def is_closed(schema: Mapping[str, Any]) -> bool:
-    """Returns whether an exported object accepts its own properties only."""
     # One that lists properties without mentioning others does: the model is asked for no others.
     return schema.get("additionalProperties", not schema.get("properties")) is False
 
@@ -56,7 +47,6 @@ def same(one: Any, other: Any) -> bool:
 
 
 def kind_of(value: Any) -> str:
-    """Returns the JSON type of a value."""
     match value:
         case None:
             return "null"
@@ -90,8 +80,6 @@ def fits(schema: Mapping[str, Any], definitions: Definitions, value: Any, found:
 
 
 class _Fitting:
-    """Checks one value. Results for its parts are remembered, or nested unions would multiply the work."""
-
     def __init__(self, definitions: Definitions, found: dict[tuple[int, int], bool]) -> None:
         self.definitions = definitions
         self.found = found
@@ -151,8 +139,6 @@ def apart(one: Mapping[str, Any], other: Mapping[str, Any], definitions: Definit
 
 
 class _Comparison:
-    """Compares two schemas, within a bound on steps."""
-
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
         self.steps = 0
@@ -166,7 +152,8 @@ class _Comparison:
                 meant = defined(this, self.definitions)
                 return meant is None or self.apart(meant, that)  # not known yet: the next build knows
             if "anyOf" in this:
-                return all(self.apart(branch, that) for branch in this["anyOf"]) and self._null_apart(this, that)
+                may_both_be_null = this.get("nullable") and "null" in types_of(that, self.definitions)
+                return not may_both_be_null and all(self.apart(branch, that) for branch in this["anyOf"])
         these, those = types_of(one, self.definitions), types_of(other, self.definitions)
         if not these & those and not (these & _NUMBERS and those & _NUMBERS):
             return True
@@ -174,9 +161,6 @@ class _Comparison:
         if values is not None and rivals is not None:
             return not any(same(value, rival) for value in values for rival in rivals)
         return these == those == {"object"} and self._objects_apart(one, other)
-
-    def _null_apart(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-        return not one.get("nullable") or "null" not in types_of(other, self.definitions)
 
     def _objects_apart(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         for this, that in ((one, other), (other, one)):
@@ -203,11 +187,10 @@ def _types(schema: Mapping[str, Any], definitions: Definitions, seen: set[str]) 
     return ALL if kinds is None else frozenset(kinds)
 
 
-# -- one schema of several ---------------------------------------------------------------------------------------------
+# -- one schema of several --
 
 
 Lose = Callable[[str, str], None]
-"""Records a loss: the place of a keyword that cannot be kept, and its replacement in words."""
 NOT_EXPRESSED = "not expressed; only one of several could be"
 
 
@@ -227,8 +210,6 @@ def merge(document: SchemaDocument, parts: Sequence[tuple[str, Any]], lose: Lose
 
 
 class _Merging:
-    """Adds the demands of parts to one schema."""
-
     def __init__(self, document: SchemaDocument, lose: Lose) -> None:
         self.document = document
         self.lose = lose
@@ -256,7 +237,6 @@ class _Merging:
             self.add(at, inner, (*opened, at))
 
     def report_opened(self) -> None:
-        """Reports parts whose demands on further properties or items cannot be kept."""
         # `additionalProperties` of a part is about the names that this part itself does not have. In one schema it
         # would be about those that all parts together do not have.
         for place, part in self.parts:
@@ -305,7 +285,7 @@ def _properties(before: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str
 _REMAINING = {"additionalProperties": ("properties", "patternProperties"), "items": ("prefixItems",)}
 """Keywords about the properties or items beyond those that the given keywords name."""
 
-_COMBINED: dict[str, Callable[[Any, Any], Any]] = {
+_COMBINED: dict[str, Callable[[Any, Any], Any]] = {  # the functions that join two values of one keyword
     "type": _merged_types,
     "properties": _properties,
     "patternProperties": _properties,
@@ -317,7 +297,6 @@ _COMBINED: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
 }
-"""The functions that join two values of one keyword."""
 
 
 _UNIONS = ("anyOf", "oneOf")
@@ -325,7 +304,6 @@ _OF_OBJECTS = frozenset({"properties", "required", "additionalProperties", "patt
 
 
 def is_union(root: Mapping[str, Any]) -> bool:
-    """Returns whether the outermost schema is a union."""
     # Anthropic: "input_schema does not support oneOf, allOf, or anyOf at the top level" (langchain-ai/langchain#39271).
     return any(keyword in root for keyword in (*_UNIONS, "allOf"))
 
@@ -366,7 +344,6 @@ def _flattened(document: SchemaDocument, root: dict[str, Any], lose: Lose) -> di
 
 
 def _objects(document: SchemaDocument, branches: list[Any], keyword: str, lose: Lose) -> Iterator[dict[str, Any]]:
-    """Yields the alternatives that an object can fit, each as one schema without unions at its top."""
     for number, branch in enumerate(branches):
         place = pointer("#", keyword, number)
         try:
@@ -395,7 +372,6 @@ def _one_object(base: Mapping[str, Any], objects: list[dict[str, Any]]) -> dict[
 
 
 def _either(known: list[Any]) -> Any:
-    """Returns one schema for a property that has several; constants become an enum."""
     if len(known) == 1:
         return known[0]
     # The discriminator of a union of objects has a constant in each: together they are the values to choose from.

@@ -1,7 +1,6 @@
 """Decodes the model's arguments: from the shape of the exported schema to that of the tool's own schema.
 
-A plan is a tree that is built beside the exported schema, with a node where that schema differs from the tool's; None
-means "as it is". `Inverse` has the tree with the definitions that it refers to, and applies it.
+A plan is a tree with a node where that schema differs from the tool's; None means "as it is".
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 from pydantic_core import from_json
 
 from ...errors import InvalidArguments
-from ...text import dotted
+from ...ground.text import dotted
 
 # Deviations that need no guess are tolerated: a map that is an object although a list of entries was asked for, a value
 # of no declared type that is not text. Those that would need a guess raise `InvalidArguments`: two entries with one
@@ -29,8 +28,6 @@ Fit: TypeAlias = Callable[[Any, dict[tuple[int, int], bool]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Inversion:
-    """Keeps the state of decoding the arguments of one call."""
-
     definitions: Mapping[str, Plan]
     # Alternatives inside alternatives would ask again and again.
     found: dict[tuple[int, int], bool] = field(default_factory=dict)
@@ -38,13 +35,10 @@ class Inversion:
 
 
 class _Step(Protocol):
-    """Declares a node, which decodes a value."""
-
     def decode(self, value: Any, path: Path, call: Inversion) -> Any: ...
 
 
-Plan: TypeAlias = "_Step | None"
-"""The way in which one value is decoded; None leaves it alone."""
+Plan: TypeAlias = "_Step | None"  # the way in which one value is decoded; None leaves it alone
 
 
 def _decode(plan: Plan, value: Any, path: Path, call: Inversion) -> Any:
@@ -53,18 +47,13 @@ def _decode(plan: Plan, value: Any, path: Path, call: Inversion) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """Holds a subschema in a provider's dialect, with the way back from it."""
-
     schema: dict[str, Any]
     plan: Plan = None
 
 
 @dataclass(frozen=True, slots=True)
 class JsonText:
-    """Decodes JSON text to a value of no declared type."""
-
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """Returns the value of the text; any other value is the value already."""
         if not isinstance(value, str):
             return value
         try:
@@ -81,7 +70,6 @@ class Entries:
     value: Plan = None
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """Returns the map; an object is one already."""
         # Models that are not held to the schema write the map as such.
         if isinstance(value, dict):
             return {key: _decode(self.value, inner, (*path, key), call) for key, inner in value.items()}
@@ -99,13 +87,10 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Decodes the items of a list: the first ones each by its own plan, the rest by one."""
-
     rest: Plan = None
     first: tuple[Plan, ...] = ()
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """Returns a list of the decoded items; anything else as it is."""
         if not isinstance(value, list):
             return value
         count = len(self.first)
@@ -117,32 +102,23 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """Describes the change to one property."""
-
-    name: str
-    """The property's name in the tool's own schema."""
+    name: str  # the property's name in the tool's own schema
     plan: Plan = None
-    null_is_absent: bool = False
-    """True if null means "left out"."""
-    merged: bool = False
-    """True if its value is a map, whose entries are properties of the object itself."""
+    null_is_absent: bool = False  # True if null means "left out"
+    merged: bool = False  # True if its value is a map, whose entries are properties of the object itself
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Decodes an object in which some properties have other names or values."""
-
     properties: tuple[tuple[str, Property], ...] = ()
     """The properties that change, by the name under which they are sent."""
-    values: Plan = None
-    """The plan for the properties that are not listed."""
+    values: Plan = None  # the plan for the properties that are not listed
     _listed: Mapping[str, Property] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_listed", dict(self.properties))
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """Returns an object with the properties' own names and values."""
         if not isinstance(value, dict):
             return value
         listed = self._listed
@@ -174,11 +150,9 @@ class Choice:
     """Decodes a value that fits one of several schemas; no value fits two of them."""
 
     branches: tuple[tuple[Fit, Plan], ...] = field(compare=False)
-    identity: tuple[Any, ...]
-    """The values by which two choices are compared."""
+    identity: tuple[Any, ...]  # the values by which two choices are compared
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """Decodes a value by the plan of the branch that it fits; any other value is left alone."""
         for fits, plan in self.branches:
             if fits(value, call.found):
                 return _decode(plan, value, path, call)
@@ -187,13 +161,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Unwrapped:
-    """Decodes a value that is sent as the one property of an object."""
-
     key: str
     plan: Plan = None
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """Returns the property's value; any other value is the value already."""
         if not isinstance(value, dict) or value.keys() != {self.key}:
             return value
         return _decode(self.plan, value[self.key], (*path, self.key), call)
@@ -201,26 +172,19 @@ class Unwrapped:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Decodes a value by a definition's plan."""
-
     name: str
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """Returns the value, decoded by the definition's plan."""
         return _decode(call.definitions[self.name], value, path, call)
 
 
 @dataclass(frozen=True, slots=True)
 class Inverse:
-    """Decodes arguments by a plan with its definitions: the `decode` of an `Exported`."""
-
-    tool: str
-    """The tool's name, for errors."""
+    tool: str  # the tool's name, for errors
     root: Plan
     definitions: Mapping[str, Plan]
 
     def __call__(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the tool's arguments for the model's; raises `InvalidArguments` if they do not fit."""
         lines: Sequence[str]
         try:
             value = _decode(self.root, dict(arguments), (), Inversion(self.definitions))

@@ -1,10 +1,4 @@
-"""Translates a tool's schema into a target's, for every dialect.
-
-Each kind of subschema has its translator: objects, maps with keys of the model's choosing, and arrays, including
-tuples; unions; strings, numbers, booleans and null, values of an ``enum``, and values of no declared type. A dialect
-that accepts a schema as it was written gets a copy, except for single keywords and those that the outermost object must
-not have.
-"""
+"""Translates a tool's schema into a target's, for every dialect; each kind of subschema has its translator."""
 
 from __future__ import annotations
 
@@ -38,16 +32,12 @@ from .plan import Choice, Entries, Fields, Items, JsonText, Named, Plan, Propert
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MAX_UNROLLED = 2
 """The number of times that a recursive definition stands inside itself before it is cut, where it has to be inlined."""
-MAX_BUILDS = 10
-"""The most builds of one schema; two or three settle it."""
-WRAPPED = "arguments"
-"""The property that contains the arguments where they cannot be the outermost object themselves."""
+MAX_BUILDS = 10  # the most builds of one schema; two or three settle it
+WRAPPED = "arguments"  # the property that contains the arguments where they cannot be the outermost object themselves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """Holds a schema in a dialect, with the way back."""
-
     schema: dict[str, Any]
     plan: Plan
     definitions: Mapping[str, Plan]
@@ -156,7 +146,6 @@ def _all_of(build: Build, node: Mapping[str, Any], place: str) -> Translation:
 
 
 def _reference(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """Translates a schema with ``$ref``, and the keywords beside it."""
     at, target = build.document.target(reference_of(node) or "#", place)
     if build.dialect.action("$ref") is Action.INLINE:
         return _written_in_place(build, node, at, target, place)
@@ -208,11 +197,10 @@ def _cut(build: Build, node: Mapping[str, Any], target: Any, place: str) -> Tran
     return Translation(build.finish(kept, schema, place, more=[again]))
 
 
-# -- objects, maps and arrays ------------------------------------------------------------------------------------------
+# -- objects, maps and arrays --
 
 
-FURTHER = "additional_properties"
-"""The property for further ones, which an object may have beyond its own."""
+FURTHER = "additional_properties"  # the property for further ones, which an object may have beyond its own
 EXPLICIT_NULL = "explicit_null"
 """``{"explicit_null": null}`` is null itself, where null alone means that a property is left out."""
 
@@ -220,7 +208,6 @@ _OF_MAPS = frozenset({"minProperties", "maxProperties", "propertyNames", "patter
 
 
 def translate_object(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """Translates a schema of type object."""
     if not _is_map(node):
         return _Object(build, node, place).translated()
     if node.get("required"):
@@ -231,7 +218,6 @@ def translate_object(build: Build, node: Mapping[str, Any], place: str) -> Trans
 
 
 def _is_map(node: Mapping[str, Any]) -> bool:
-    """Returns whether all keys of an object are of the model's choosing."""
     if node.get("properties"):
         return False
     if node.get("patternProperties"):
@@ -240,11 +226,10 @@ def _is_map(node: Mapping[str, Any]) -> bool:
     return further is not False
 
 
-# -- maps ----------------------------------------------------------------------------------------------------------
+# -- maps --
 
 
 def _entries(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """Translates a map as a list of entries."""
     # OpenAI's strict form, Anthropic's and Bedrock's close every object; in Gemini's OpenAPI form a map arrives empty.
     key = build.translate({"type": "string", **_key_schema(node)}, pointer(place, "propertyNames"))
     value = _value(build, node, place)
@@ -259,7 +244,6 @@ def _entries(build: Build, node: Mapping[str, Any], place: str) -> Translation:
 
 
 def _key_schema(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the schema of a map's keys."""
     names = node.get("propertyNames")
     demanded = dict(names) if isinstance(names, Mapping) else {}
     patterns = list(node.get("patternProperties") or ())
@@ -270,7 +254,6 @@ def _key_schema(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """Translates the values of a map, whatever their keys."""
     patterns = node.get("patternProperties") or {}
     translations = [build.translate(inner, pointer(place, "patternProperties", key)) for key, inner in patterns.items()]
     further = node.get("additionalProperties", not patterns)
@@ -282,7 +265,6 @@ def _value(build: Build, node: Mapping[str, Any], place: str) -> Translation:
 
 
 def _open(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """Translates a map as it is."""
     schema: dict[str, Any] = {"type": "object"}
     further = node.get("additionalProperties", True)
     notes: dict[str, Any] = {}
@@ -300,25 +282,21 @@ def _open(build: Build, node: Mapping[str, Any], place: str) -> Translation:
 
 
 def _shown(schema: Any) -> Any:
-    """Returns a map's values for a note: the type alone if there is nothing else."""
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     return kind if isinstance(kind, str) and len(schema) == 1 else schema
 
 
-# -- objects with properties ---------------------------------------------------------------------------------------
+# -- objects with properties --
 
 
 class _Object:
-    """Translates one object, property by property."""
-
     def __init__(self, build: Build, node: Mapping[str, Any], place: str) -> None:
         self.build = build
         self.node = node
         self.place = place
         self.properties: dict[str, Any] = {}
         self.required: list[str] = []
-        self.back: list[tuple[str, Property]] = []
-        """The changes to properties on the way back."""
+        self.back: list[tuple[str, Property]] = []  # the changes to properties on the way back
 
     def translated(self) -> Translation:
         build, node = self.build, self.node
@@ -357,7 +335,6 @@ class _Object:
             self.required.append(key)
 
     def _closes_a_circle(self, inner: Any, place: str) -> bool:
-        """Returns whether the property leads back into a definition that is being translated."""
         # Gemini follows such a reference only through properties that are not required.
         build = self.build
         if not build.dialect.rewrites("(recursion)") or build.dialect.action("$ref") is Action.INLINE:
@@ -369,7 +346,6 @@ class _Object:
         return True
 
     def _further(self, schema: dict[str, Any]) -> Plan:
-        """Adds the properties beyond its own that the object may have; returns their plan if they are sent as such."""
         build, node = self.build, self.node
         if build.dialect.rewrites("(map)"):
             if node.get("additionalProperties", False) is not False or node.get("patternProperties"):
@@ -412,7 +388,6 @@ def _property(build: Build, inner: Any, required: bool, place: str) -> tuple[Tra
 
 
 def _beyond(node: Mapping[str, Any]) -> Any:
-    """Returns the schema of the properties that an object has beyond its own."""
     patterns = list((node.get("patternProperties") or {}).values())
     further = node.get("additionalProperties", True)
     if not patterns:
@@ -425,7 +400,6 @@ def _closed(build: Build, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def translate_array(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """Translates a schema of type array."""
     first, rest = _shape(node)
     if first and build.dialect.action("prefixItems") is Action.KEEP:
         return _positions(build, node, first, rest, place)
@@ -442,7 +416,6 @@ def _shape(node: Mapping[str, Any]) -> tuple[list[Any], Any]:
 
 
 def _alike(build: Build, node: Mapping[str, Any], items: Any, place: str) -> Translation:
-    """Translates a list of items of one kind."""
     if items is False:
         node = {**node, "maxItems": 0}
         items = None
@@ -455,7 +428,6 @@ def _alike(build: Build, node: Mapping[str, Any], items: Any, place: str) -> Tra
 
 
 def _positions(build: Build, node: Mapping[str, Any], first: list[Any], rest: Any, place: str) -> Translation:
-    """Translates a tuple as it is."""
     translations = [build.translate(item, pointer(place, "prefixItems", number)) for number, item in enumerate(first)]
     schema: dict[str, Any] = {"type": "array", "prefixItems": [one.schema for one in translations]}
     plans = tuple(one.plan for one in translations)
@@ -486,7 +458,6 @@ def _any_of_them(build: Build, node: Mapping[str, Any], first: list[Any], rest: 
 
 
 def _word(item: Any) -> str:
-    """Describes an item in a word or two: its title, its type, or the name that it refers to."""
     if not isinstance(item, Mapping):
         return "any"
     for keyword in ("title", "type"):
@@ -495,7 +466,7 @@ def _word(item: Any) -> str:
     return str(item["$ref"]).rpartition("/")[2] if "$ref" in item else "one of the alternatives"
 
 
-# -- unions ------------------------------------------------------------------------------------------------------------
+# -- unions --
 
 # Where alternatives have different ways back, no value may fit two of them: an alternative that could be mistaken for
 # another is put into an object with one key that names it (`{"entries": [...]}`). The alternative of a value then
@@ -509,7 +480,6 @@ MAX_DISTINGUISHED = 64
 
 
 def translate_union(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """Translates a schema with ``anyOf`` or ``oneOf``."""
     keyword = "anyOf" if "anyOf" in node else "oneOf"
     base = without(node, {keyword}, _DISCRIMINATOR, DEFINITIONS)
     demands = without(base, SILENT)
@@ -518,7 +488,7 @@ def translate_union(build: Build, node: Mapping[str, Any], place: str) -> Transl
     if demands and all(isinstance(branch, Mapping) and branch.keys() <= _REFINING for _, branch in branches):
         build.lose(pointer(place, keyword), "not expressed")
         return build.translate(base, place)
-    if any(accepts_anything(branch) for _, branch in branches):
+    if any(branch is True or (isinstance(branch, Mapping) and branch.keys() <= SILENT) for _, branch in branches):
         return build.translate(base, place)  # an alternative that accepts anything makes the others superfluous
     if demands:
         branches = _refined(build, branches, (place, demands))
@@ -529,7 +499,6 @@ def translate_union(build: Build, node: Mapping[str, Any], place: str) -> Transl
 
 
 def split(build: Build, node: Mapping[str, Any], kinds: Sequence[str], place: str) -> Translation:
-    """Translates a schema of several types as a union with one alternative for each."""
     bare = without(node, ANNOTATIONS, {"const", "enum"})
     values = values_of(node)
     translations = []
@@ -556,7 +525,6 @@ def joined(build: Build, alternatives: Sequence[Translation], place: str) -> Tra
 
 
 def nullable(build: Build, translation: Translation, place: str) -> Translation:
-    """Returns a translation that accepts null as well."""
     kind = translation.schema.get("type")
     # A list of types is shorter than a union; an enum would have to list null, too.
     plain = (
@@ -622,14 +590,13 @@ def _lone_plan(build: Build, several: Sequence[Translation]) -> Plan:
     return None if _TOUCHED[type(planned[0])].intersection(*[frozenset().union(*others)]) else planned[0]
 
 
-_TOUCHED: Mapping[type, frozenset[str]] = {
+_TOUCHED: Mapping[type, frozenset[str]] = {  # types of the values that each kind of plan changes
     JsonText: frozenset({"string"}),
     Entries: frozenset({"array", "object"}),
     Items: frozenset({"array"}),
     Fields: frozenset({"object"}),
     Unwrapped: frozenset({"object"}),
 }
-"""Types of the values that each kind of plan changes."""
 
 
 def _distinguished(build: Build, several: Sequence[Translation], place: str) -> list[Translation]:
@@ -644,12 +611,10 @@ def _distinguished(build: Build, several: Sequence[Translation], place: str) -> 
 
 
 def _stands_out(build: Build, one: Translation, several: Sequence[Translation]) -> bool:
-    """Returns whether no value fits both `one` and an alternative with another way back."""
     return all(apart(one.schema, other.schema, build.defined) for other in several if other.plan != one.plan)
 
 
 def _named(translation: Translation, names: set[str]) -> Translation:
-    """Returns an alternative in an object whose one key names it."""
     match translation.plan:
         case Entries():
             plain = "entries"
@@ -665,7 +630,6 @@ def _named(translation: Translation, names: set[str]) -> Translation:
 
 
 def wrapped(translation: Translation, key: str) -> Translation:
-    """Returns a translation whose values are sent as the one property of an object."""
     schema = {
         "type": "object",
         "properties": {key: translation.schema},
@@ -675,7 +639,7 @@ def wrapped(translation: Translation, key: str) -> Translation:
     return Translation(schema, Unwrapped(key, translation.plan))
 
 
-# -- scalars, enums and values of no declared type ---------------------------------------------------------------------
+# -- scalars, enums and values of no declared type --
 
 
 _BOUNDS = frozenset[str]().union(*KEYWORDS_OF.values())
@@ -694,16 +658,10 @@ SILENT = ANNOTATIONS | {"$comment", "$schema", "$id", "$anchor", "$dynamicAnchor
 
 
 def values_of(node: Mapping[str, Any]) -> list[Any] | None:
-    """Returns the values that ``const`` or ``enum`` allow; None without either."""
     if "const" in node:
         return [node["const"]]
     values = node.get("enum")
     return list(values) if isinstance(values, list) else None
-
-
-def accepts_anything(node: Any) -> bool:
-    """Returns whether a subschema has no demands of its own."""
-    return node is True or (isinstance(node, Mapping) and node.keys() <= SILENT)
 
 
 def kinds_of(node: Mapping[str, Any]) -> list[str]:
@@ -723,14 +681,12 @@ def kinds_of(node: Mapping[str, Any]) -> list[str]:
 
 
 def may_stay_together(build: Build, node: Mapping[str, Any], kinds: Iterable[str]) -> bool:
-    """Returns whether one schema can have several types."""
     if build.dialect.rewrites("(type list)") or {"object", "array"}.intersection(kinds):
         return False
     return all(type(value) in build.dialect.enums for value in values_of(node) or ())
 
 
 def translate_scalar(build: Build, node: Mapping[str, Any], kinds: list[str], place: str) -> Translation:
-    """Translates a schema of one or more plain types."""
     schema: dict[str, Any] = {"type": kinds[0] if len(kinds) == 1 else kinds}
     values = values_of(node)
     notes: dict[str, Any] = {}
@@ -750,7 +706,6 @@ def translate_scalar(build: Build, node: Mapping[str, Any], kinds: list[str], pl
 
 
 def untyped(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """Translates a schema that accepts a value of any type."""
     if values_of(node) is not None:
         raise build.refused(place, "its enum is empty, so no call could be right")
     if not build.dialect.rewrites("(no type)"):
@@ -761,21 +716,19 @@ def untyped(build: Build, node: Mapping[str, Any], place: str) -> Translation:
 
 
 def data(build: Build, node: Mapping[str, Any], kind: str, place: str) -> Translation:
-    """Translates an object or array whose values ``const`` or ``enum`` lists."""
     notes = {"enum": [value for value in values_of(node) or () if is_of(value, [kind])]}
     if not build.dialect.rewrites("(no type)"):
         return Translation(build.finish(node, {"type": kind}, place, notes=notes))
     return Translation(build.finish(node, {"type": "string"}, place, notes=notes, more=[JSON_TEXT]), JsonText())
 
 
-# -- schemas copied as they were written -------------------------------------------------------------------------------
+# -- schemas copied as they were written --
 
 
 _VERBATIM_BOUNDS = frozenset[str]().union(*KEYWORDS_OF.values()) - {"format", "patternProperties", "propertyNames"}
 """Keywords that bound values without giving them another form."""
 
-MAX_DEPTH = 100
-"""The most levels of a schema."""
+MAX_DEPTH = 100  # the most levels of a schema
 
 
 def verbatim(
@@ -798,8 +751,6 @@ def verbatim(
 
 
 class _Copy:
-    """Copies a schema without the keywords that the dialect drops or notes; with `note_bounds` also without bounds."""
-
     def __init__(self, document: SchemaDocument, dialect: Dialect, lose: Lose, *, note_bounds: bool) -> None:
         self.document = document
         self.dialect = dialect
@@ -812,7 +763,11 @@ class _Copy:
             raise self.document.refused(place, f"the schema is nested deeper than {MAX_DEPTH} levels")
         if not isinstance(node, dict):
             return copy.deepcopy(node)
-        actions = {keyword: self._action(keyword, value) for keyword, value in node.items()}
+        bounds = _VERBATIM_BOUNDS if self.note_bounds else ()
+        actions = {
+            keyword: Action.NOTE if keyword in bounds else self.dialect.for_value(keyword, value)
+            for keyword, value in node.items()
+        }
         made = {
             keyword: self._value(keyword, value, pointer(place, keyword), depth + 1)
             for keyword, value in node.items()
@@ -822,10 +777,6 @@ class _Copy:
         for keyword in noted:
             self.lose(pointer(place, keyword), NOTED)
         return {**made, "description": described(made.get("description"), noted)} if noted else made
-
-    def _action(self, keyword: str, value: Any) -> Action:
-        noted = self.note_bounds and keyword in _VERBATIM_BOUNDS
-        return Action.NOTE if noted else self.dialect.for_value(keyword, value)
 
     def _value(self, keyword: str, value: Any, place: str, depth: int) -> Any:
         made = mapped(keyword, value, place, lambda inner, at: self.of(inner, at, depth))
@@ -864,8 +815,6 @@ def inlined(document: SchemaDocument, lose: Lose) -> dict[str, Any]:
 
 
 class _Inline:
-    """Copies a schema with the targets of references in their places."""
-
     def __init__(self, document: SchemaDocument, lose: Lose) -> None:
         self.document = document
         self.lose = lose

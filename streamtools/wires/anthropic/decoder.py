@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
 from ...errors import RemoteProtocolError
+from ...events import ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ..growing import GrowingBlock, GrowingDecoder, Role
 from ..plain import PlainDelta
-from ..reading import KnownFields, caller_of, list_of, malformed, named_error, object_of, rest_of
+from ..reading import KnownFields, caller_of, list_of, malformed, named_error, object_of, objects_in, read_text, rest_of
 from .facts import BAD_NEWS, BLOCK_FIELDS, CALL_BLOCKS, DELTA_FIELDS, EVENT_FIELDS, FINISHES, OPAQUE_BLOCKS
 
 _ROLES: dict[str, Role] = {"text": "text", "thinking": "reasoning", **dict.fromkeys(CALL_BLOCKS, "call")}
 
 
 class AnthropicDecoder(GrowingDecoder):
-    """Decodes one Messages response."""
-
     event_fields: ClassVar[Mapping[str, KnownFields]] = {
         kind: fields for kind, fields in EVENT_FIELDS.items() if kind != "content_block_delta"
     }
@@ -49,7 +49,7 @@ class AnthropicDecoder(GrowingDecoder):
             return
         self._message_id = message.get("id")
         self.emit_start(message.get("model"), self._message_id)
-        self.read_usage(message.get("usage"))
+        self._usage(message.get("usage"))
         for index, block in enumerate(list_of(message.get("content"))):
             if isinstance(block, dict):  # a message that code of its own goes on with: programmatic tool calling
                 self._begin(("start", index), block, ("message", "content", index, "input"))
@@ -58,7 +58,19 @@ class AnthropicDecoder(GrowingDecoder):
 
     def _message_delta(self, payload: dict[str, Any]) -> None:
         self._stop_reason(object_of(payload.get("delta")).get("stop_reason"))
-        self.read_usage(payload.get("usage"))
+        if object_of(payload.get("usage")).keys() == {"output_tokens"}:
+            self._counts.pop("output_tokens", None)  # also 0, of a refusal: who fills in noughts fills in the input's
+        self._usage(payload.get("usage"))
+
+    def _usage(self, usage: object) -> None:
+        self.read_usage(usage)
+        each, summed = objects_in(object_of(usage), "iterations"), Counter[str]()
+        if any(one.get("type") == "fallback_message" for one in each):  # else the counts are of all that is in it
+            for one in each:
+                counts = dict[str, int]()
+                self.usage.read(one, counts)
+                summed.update(counts)
+            self._counts |= summed
 
     def _message_stop(self, _: dict[str, Any]) -> None:
         self._stopped = self.done = True
@@ -98,8 +110,20 @@ class AnthropicDecoder(GrowingDecoder):
             if isinstance(signature := raw.get("signature"), str) and signature:
                 block.signature.append(signature)
             self.emit_unread(raw, BLOCK_FIELDS[name], "content_block")
+        elif kind == "fallback":
+            self._decline(block)
         elif not kind.endswith("_tool_result") and kind not in OPAQUE_BLOCKS:
             self.warn("unknown_block_type", kind[: self.limits.max_name_bytes])
+
+    def _decline(self, block: GrowingBlock) -> None:
+        """Makes the calls and the finish so far void: another model goes on behind this block, which came whole."""
+        self._last_model = read_text(object_of(block.head.get("to")).get("model"))
+        block.is_open = False
+        self.close_places(whole=False)
+        self._has_calls, self._finish_raw = False, None
+        self.out.append(ToolCallFragment(disorder="declined"))
+        self.end(block)
+        block.role, block.is_open = "text", True  # so that nothing depends on its stop
 
     def _begin_block_of_call(self, block: GrowingBlock, path: tuple[str | int, ...]) -> None:
         raw, given = block.head, block.head.get("input")
@@ -147,7 +171,6 @@ class AnthropicDecoder(GrowingDecoder):
         self.emit_unknown(delta)
 
     def _emit_rest(self, payload: dict[str, Any], delta: dict[str, Any], kind: object) -> bool:
-        """Emits the fields of a delta that are not read; returns whether there are any."""
         inside = kind in DELTA_FIELDS and self.emit_unread(delta, DELTA_FIELDS[str(kind)], "delta")
         return self.emit_unread(payload, EVENT_FIELDS["content_block_delta"]) or inside
 

@@ -16,15 +16,12 @@ from ..reading import KnownFields, list_of, object_of, objects_in
 from ..usage import UsageMap, total
 
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
-"""Blocks that are calls which the provider runs itself."""
 
 CALL_BLOCKS: dict[str, CallKind] = {"tool_use": "function", **dict.fromkeys(SERVER_CALLS, "server")}
-"""Blocks that are calls, and who runs them."""
 
 EVENT_FIELDS: dict[str, KnownFields] = {
     "message_start": KnownFields(
-        "type",
-        message=KnownFields("content", "id", "model", "role", "stop_reason", "stop_sequence", "type", "usage"),
+        "type", message=KnownFields("content", "id", "model", "role", "stop_reason", "stop_sequence", "type", "usage")
     ),
     "content_block_start": KnownFields("content_block", "index", "type"),
     "content_block_delta": KnownFields("delta", "index", "type"),
@@ -33,14 +30,12 @@ EVENT_FIELDS: dict[str, KnownFields] = {
     # Bedrock's count of the tokens, which the usage has, and its latency
     "message_stop": KnownFields("amazon-bedrock-invocationMetrics", "type"),
     "ping": KnownFields("type"),
-}
-"""The fields of each event that are read, or kept; those of blocks and deltas depend on their own types."""
+}  # the fields of each event that are read, or kept; those of blocks and deltas depend on their own types
 
 BLOCK_FIELDS: dict[str, KnownFields] = {
     "text": KnownFields("citations", "text", "type"),
     "thinking": KnownFields("signature", "thinking", "type"),
-}
-"""The fields that blocks begin with, of those that are not kept as they came."""
+}  # the fields that blocks begin with, of those that are not kept as they came
 
 DELTA_FIELDS: dict[str, KnownFields] = {
     "text_delta": KnownFields("text", "type"),
@@ -48,8 +43,7 @@ DELTA_FIELDS: dict[str, KnownFields] = {
     "signature_delta": KnownFields("signature", "type"),
     "citations_delta": KnownFields("citation", "type"),
     "input_json_delta": KnownFields("partial_json", "type"),
-}
-"""The fields of deltas, but for those of which all are kept."""
+}  # the fields of deltas, but for those of which all are kept
 
 OPAQUE_BLOCKS = frozenset({"redacted_thinking", "container_upload", "compaction", "fallback", "mcp_tool_listing"})
 """Blocks that are kept whole and given back without being looked into, beside the results of the provider's calls."""
@@ -69,11 +63,9 @@ FINISHES: dict[str, Finish] = {
     "length": "length",
 }
 
-BAD_NEWS = frozenset({"length", "content_filter"})
-"""Finishes that no later one takes back."""
+BAD_NEWS = frozenset({"length", "content_filter"})  # finishes that no later one takes back
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
-"""Blocks of reasoning."""
 
 CALLS = (
     formats.CallFormat(

@@ -1,10 +1,8 @@
 """Anthropic messages in, entries out: what the user asked, what Claude said, what its calls came to.
 
-A user's message holds results and other blocks side by side; it is read as `Returned` and `Prompt`, in the order in
-which they stand, both with the same origin. Blocks that the API would refuse are left out, each with a flaw that says
-so: blank text, thinking without a signature or at the very end, and what is left of a pair when the provider ran a call
-itself: the API refuses such a call without its result, whatever else is there, and the other way round. All else goes
-on as it stands there, so that it can go back unmodified.
+A user's message of results and other blocks is read as `Returned` and `Prompt`, in their order, with the same origin.
+Blocks that the API would refuse are left out, each with a flaw: blank text, thinking without a signature or at the very
+end, and what is left of a pair when the provider ran a call itself. All else goes back unmodified.
 """
 
 from __future__ import annotations
@@ -40,9 +38,8 @@ from .facts import CALL_BLOCKS, RULES, SERVER_CALL, SERVER_CALLS, SERVER_RESULT,
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """Reads messages as entries. What is no message gives none."""
     names, entries = CallNames(), list[Entry]()
-    apart = _server_calls_apart(messages)
+    apart = _calls_apart(messages)
     for index, message in enumerate(messages):
         role = object_of(message).get("role")
         if role == "assistant":
@@ -53,7 +50,6 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
 
 
 def _block_flaw(raw: object, path: str) -> Violation | None:
-    """Returns what is wrong with a block wherever it stands."""
     if not isinstance(raw, dict):
         return RULES.violation("not_a_message", path, "this is no content block, which is an object with a type")
     is_blank = raw.get("type") == "text" and not str(raw.get("text") or "").strip()
@@ -147,21 +143,24 @@ _READ: dict[str, Callable[[dict[str, Any], str, AnswerBuilder], None]] = {
 }
 
 
-# -- calls that the provider ran itself --
+# -- calls that the provider ran itself, or declined --
 
 
-def _server_calls_apart(messages: Sequence[Mapping[str, Any]]) -> dict[str, Violation]:
-    """Finds calls of the provider's own without a result, and results without a call. Returns what is wrong, by path.
+def _calls_apart(messages: Sequence[Mapping[str, Any]]) -> dict[str, Violation]:
+    """Finds calls of the provider's own without a result, results without a call, and calls of a model that was
+    declined. Returns what is wrong, by path.
 
     A call may be answered in a later message: the turn was paused, or its code called tools of ours. At the end of the
     history it may still be waiting for that. Results that name no call are the oldest ones', in order: recordings hide
     ids. Costs time linear in the history.
     """
-    open_ = _OpenCalls()
+    open_, ours = _OpenCalls(), dict[str, str]()
     flawed: dict[str, Violation] = {}
     callers: set[str] = set()
     for raw, path in _numbered_messages(messages):
         kind, caller = str(raw.get("type")), raw.get("caller")
+        if kind == "tool_use":
+            ours[path] = ""
         if kind in SERVER_CALLS:
             open_.add(path, raw.get("id"))
         elif kind == "tool_use" and isinstance(caller, dict) and isinstance(id_ := caller.get("tool_id"), str):
@@ -169,6 +168,14 @@ def _server_calls_apart(messages: Sequence[Mapping[str, Any]]) -> dict[str, Viol
         elif kind.endswith("_tool_result") and isinstance(id_ := raw.get("tool_use_id"), str) and not open_.take(id_):
             what = "the result of a server's tool has no call before it"
             flawed[path] = RULES.violation("orphan_result", path, what, SERVER_RESULT)
+        elif kind == "fallback":
+            # Before it only the provider's own calls count, and those that have their result. (Read 2026-11-29)
+            # https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback#continuing-the-conversation
+            message, what = path.partition(".")[0] + ".", "the call is of a model that was declined"
+            for left, text in ((ours, None), (open_.left, SERVER_CALL)):
+                while left and (at := next(reversed(left))).startswith(message):
+                    del left[at]
+                    flawed[at] = RULES.violation("unanswered_call", at, what, text)
     for path, id_ in open_.left.items():
         if not path.startswith(f"messages[{len(messages) - 1}].") and id_ not in callers:
             what = "the call of a server's tool has no result"
@@ -201,11 +208,10 @@ def _numbered_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[Number
             yield from (pair for pair in blocks if isinstance(pair[0], dict))
 
 
-# -- messages out of a turn ------------------------------------------------------------------------------------------
+# -- messages out of a turn --
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """Renders the assistant's message, and one user message with all results. Empty if the model said nothing."""
     blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
     if answer.finish != "pause":  # a paused turn goes back as it is, to be continued
         blocks = _without_orphans(blocks)
@@ -219,7 +225,6 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """Renders the message of a prompt; none if it says nothing. A lone text is written as text."""
     beside = dict(prompt.state or {})
     match prompt.blocks:
         case (Text(text, state=None),):
@@ -230,7 +235,6 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
-    """Renders a result. Of one that was read here only the id may have changed."""
     if answer.own_wire and result.state is not None:
         return {**result.state, "tool_use_id": result.call_id}
     content: Any = result.native
@@ -288,27 +292,24 @@ def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
     return {"type": "text", "text": part.text, **state} if part.text.strip() else None  # blank text is refused
 
 
-# -- blocks ----------------------------------------------------------------------------------------------------------
+# -- blocks --
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _PDF, _PLAIN = "application/pdf", "text/plain"
 
 
 def read_blocks(content: object) -> tuple[Block, ...]:
-    """Reads the blocks of a message or of a result. A text that stands for a list of one has no state."""
     if isinstance(content, str):
         return (Text(content),)
     return tuple(read_block(raw) for raw in list_of(content) if isinstance(raw, dict))
 
 
 def read_block(raw: dict[str, Any]) -> Block:
-    """Reads a block. One that no other provider has a word for is opaque."""
     reader = _READERS.get(kind) if isinstance(kind := raw.get("type"), str) else None
     return (reader(raw) if reader is not None else None) or Opaque(raw)
 
 
 def native_blocks(blocks: Iterable[Block], *, own_wire: bool = True) -> list[dict[str, Any]]:
-    """Renders blocks as the API takes them; see `written`."""
     return written(blocks, own_wire=own_wire, text=lambda text: {"type": "text", "text": text}, media=_media)
 
 
@@ -368,7 +369,6 @@ def _read_document(raw: dict[str, Any]) -> Block | None:
 
 
 def _source_of(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns where the bytes are, in the words of `Media`; empty if the source is of a kind of its own."""
     source = object_of(raw.get("source"))
     kind, type_ = source.get("type"), source.get("media_type")
     key = _SOURCES.get(kind) if isinstance(kind, str) else None
@@ -394,13 +394,12 @@ _READERS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
 }
 
 
-# -- a whole answer as a stream --------------------------------------------------------------------------------------
+# -- a whole answer as a stream --
 
 _AT_THE_END = ("stop_reason", "stop_sequence", "stop_details", "container")
 
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the events of a message."""
     content = answer["content"]
     end = {key: answer[key] for key in _AT_THE_END if answer.get(key) is not None}
     begun = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
@@ -426,7 +425,6 @@ _EMPTY: dict[str, Any] = {"text": "", "thinking": "", "signature": "", "input": 
 
 
 def _deltas(block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields the deltas of a block; none of one that comes whole in a stream, too."""
     type_ = block.get("type")
     if type_ == "text":
         yield {"type": "text_delta", "text": block.get("text", "")}

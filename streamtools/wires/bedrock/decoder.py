@@ -23,8 +23,6 @@ _OF_REASONING = ("signature", "redactedContent", "data")  # "data": the name tha
 
 
 class BedrockDecoder(GrowingDecoder):
-    """Decodes one ConverseStream response."""
-
     unmarked = frozenset({"text", "reasoningContent", *OPAQUE_BLOCKS})
     plain = tuple(
         PlainDelta(
@@ -41,7 +39,6 @@ class BedrockDecoder(GrowingDecoder):
 
     @override
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Takes one event, or several in one object."""
         out = self.out = []
         self._payload, self._exact = payload, None
         known = False
@@ -138,7 +135,6 @@ class BedrockDecoder(GrowingDecoder):
 
     @override
     def whole_of(self, place: GrowingBlock) -> Any:
-        """Returns an opaque block in the shape that the API takes; None if it is not understood."""
         blob = _joined(place.pieces["blob"]) if "blob" in place.pieces else None
         if "blob" in place.pieces and blob is None:
             return None
@@ -240,11 +236,10 @@ _DELTAS: dict[object, Callable[[BedrockDecoder, object, str, object], bool]] = {
 }
 
 
-# -- what a block keeps ----------------------------------------------------------------------------------------------
+# -- what a block keeps --
 
 
 def _keep(block: GrowingBlock, name: str, value: Any) -> bool:
-    """Takes a delta that is no text; returns whether it was understood."""
     match name, value:
         case "signature", str():
             block.signature.extend([value] if value else ())

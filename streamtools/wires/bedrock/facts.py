@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,8 +14,8 @@ from ...schema.dialects import BEDROCK_STRICT, PLAIN
 from ...schema.names import PLAIN_NAMES
 from ..anthropic.facts import LIMITS
 from ..formats import JSON, CallFormat, EntryFormat, ResultFormat, StrictForm, StructuredOutput, ToolFormat
-from ..history_rules import HistoryRules, claude_since_4_6, joined
-from ..reading import KnownFields
+from ..history_rules import HistoryRules, Violation, claude_since_4_6, joined
+from ..reading import KnownFields, list_of, object_of
 from ..usage import UsageMap, total
 
 EVENT_FIELDS: dict[str, KnownFields] = {  # `p` is padding
@@ -25,8 +25,7 @@ EVENT_FIELDS: dict[str, KnownFields] = {  # `p` is padding
     "contentBlockStop": KnownFields("contentBlockIndex", "p"),
     "messageStop": KnownFields("p", "stopReason"),
     "metadata": KnownFields("p", "usage", metrics=KnownFields("latencyMs")),
-}
-"""The fields of each event that are read or say nothing. A block's start and deltas are read apart."""
+}  # the fields of each event that are read or say nothing. A block's start and deltas are read apart.
 
 NOISE = frozenset({"amazon-bedrock-invocationMetrics", "p"})
 """Names beside an event's that say nothing about the response: a count of the tokens that the usage has, padding."""
@@ -50,8 +49,7 @@ CONDEMNED = {"malformed_tool_use": "malformed_function_call", "malformed_model_o
 CALLS = (CallFormat(name="bedrock.tool_spec", inside="toolUse", id="toolUseId", id_inside=True, arguments="input"),)
 
 RESULT = ResultFormat(
-    recognises=lambda result: isinstance(result.get("toolResult"), Mapping) and "role" not in result,
-    list_key="content",
+    recognises=lambda result: isinstance(result.get("toolResult"), Mapping) and "role" not in result, list_key="content"
 )
 
 # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Tool.html (read 2026-11-21)
@@ -59,7 +57,6 @@ _HOSTED = frozenset({"systemTool", "cachePoint"})
 
 
 def hosted(tool: JSON) -> str | None:
-    """Returns the key of ``{"systemTool": {"name": ...}}``, or of a mark for the cache."""
     return next(iter(tool)) if "type" not in tool and tool.keys() & _HOSTED else None
 
 
@@ -88,8 +85,7 @@ def output_config(name: str, schema: dict[str, Any], strict: bool) -> dict[str, 
 
 
 STRUCTURED = StructuredOutput(
-    request=output_config,
-    strict=StrictForm(dialect=BEDROCK_STRICT, location="`outputConfig.textFormat`"),
+    request=output_config, strict=StrictForm(dialect=BEDROCK_STRICT, location="`outputConfig.textFormat`")
 )
 
 BLANK_TEXT = (  # OpenHands/OpenHands#5339
@@ -99,14 +95,48 @@ BLANK_TEXT = (  # OpenHands/OpenHands#5339
 EMPTY_RESULT = (  # aws-samples/sample-multi-agent-orchestration-chat-on-agentcore#15
     "The content field at messages.2.content.0.toolResult cannot be empty when status value is error."
 )
+# can1357/oh-my-pi#11685
+MEDIA_INSIDE = "This model doesn't support the image field for user messages. Remove image and try again."
 DOCUMENT_WITHOUT_TEXT = "A text block must be included when using documents."  # archestra-ai/archestra#4220
 
 # strands-agents/harness-sdk#1223 and langchain-ai/langchain-aws#141: Llama and Mistral
 _RESULTS_APART = re.compile(r"(^|[./])(meta|mistral)\.|llama|mistral|mixtral|pixtral", re.IGNORECASE)
 
 
+# An image: "This field is only supported by Amazon Nova and Anthropic Claude 3 and 4 models".
+# https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolResultContentBlock.html (read 2026-11-29)
+# Llama 4 takes one, too (anomalyco/opencode#49443). The ARN of an application's own profile, or model, hides the name.
+_TAKES_MEDIA = re.compile(r"claude|nova|llama-?4|application-inference|(provisioned|custom|imported)-model", re.I)
+
+
 def _for_model(model: str) -> HistoryRules:
-    return _STRICT if _RESULTS_APART.search(model) else RULES
+    rules = _STRICT if _RESULTS_APART.search(model) else RULES
+    return rules if _TAKES_MEDIA.search(model) else replace(rules, check=_check, mend=_mended)
+
+
+def _beside(message: Any) -> Any:
+    """Returns a user's message with the media of its results behind them; the same one if they have none."""
+    content, moved = list[Any](), list[Any]()
+    for block in list_of(object_of(message).get("content")):
+        result = object_of(object_of(block).get("toolResult"))
+        media = [one for one in list_of(result.get("content")) if object_of(one).keys() & {"image", "video"}]
+        if media and message.get("role") == "user":
+            shown = [{"text": "[beside the results]"} if one in media else one for one in result["content"]]
+            block, moved = {"toolResult": {**result, "content": shown}}, moved + media
+        content.append(block)
+    return {**message, "content": [*content, *moved]} if moved else message
+
+
+def _check(messages: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
+    for at, message in enumerate(messages):
+        if _beside(message) is not message:
+            what = "an image or a video stands in a result, and this model takes them beside results alone"
+            yield RULES.violation("bad_result", f"messages[{at}]", what, MEDIA_INSIDE)
+
+
+def _mended(messages: list[Any]) -> list[Any]:
+    after = [*map(_beside, messages)]
+    return after if any(new is not old for new, old in zip(after, messages, strict=True)) else messages
 
 
 RULES = HistoryRules(

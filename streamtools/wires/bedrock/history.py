@@ -1,9 +1,7 @@
 """Converse messages in, entries out: what the user asked, what the model said, what its calls came to.
 
-A user's message holds results and other blocks side by side; it is read as `Returned` and `Prompt`, in the order in
-which they stand, both with the same origin. Blocks that the service would refuse are left out, each with a flaw that
-says so: blank text, reasoning without a signature or at the very end, and what is left of a pair when the service ran a
-call itself.
+A user's message of results and other blocks is read as `Returned` and `Prompt`, in their order, with the same origin.
+Blocks that the service would refuse are left out, each with a flaw.
 """
 
 from __future__ import annotations
@@ -39,7 +37,6 @@ from .facts import BLANK_TEXT, DOCUMENT_WITHOUT_TEXT, EMPTY_RESULT, RULES
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """Reads messages as entries. What is no message gives none."""
     names, entries = CallNames(), list[Entry]()
     for index, message in enumerate(messages):
         role, content = object_of(message).get("role"), list_of(object_of(message).get("content"))
@@ -54,7 +51,6 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
 
 
 def _flaw(raw: Any, path: str) -> Violation | None:
-    """Returns what is wrong with a block wherever it stands."""
     if kind := kind_of(raw):
         blank = kind == "text" and not str(raw["text"]).strip()
         return RULES.violation("empty_message", path, "the text block is blank", BLANK_TEXT) if blank else None
@@ -80,7 +76,6 @@ def _user(blocks: list[Numbered], prompt: Prompt) -> Iterator[Entry]:
 
 
 def _with_text(prompt: Prompt) -> Prompt:
-    """Adds a flaw to a prompt that has a document and no text."""
     kinds = {kind_of(block.state) for block in prompt.blocks}
     if "document" not in kinds or "text" in kinds or prompt.origin is None:
         return prompt
@@ -107,7 +102,6 @@ def _result(raw: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
 
 
 def _with_object(block: Any, path: str, flaws: Flaws) -> Any:
-    """Returns the block; JSON that is no object as its text."""
     if kind_of(block) != "json" or isinstance(block["json"], dict):
         return block
     flaws.add("bad_result", path, "the JSON of a result is no object")
@@ -120,9 +114,7 @@ def _with_object(block: Any, path: str, flaws: Flaws) -> Any:
 
 def _assistant(blocks: list[Numbered], origin: tuple[int, int], names: CallNames) -> Entry:
     answer, apart = AnswerBuilder(names, RULES), _server_calls_apart(blocks)
-    kept = answer.flaws.sound(
-        blocks, lambda raw, path: _flaw(raw, path) or _unusable(raw, path) or (_apart(path) if path in apart else None)
-    )
+    kept = answer.flaws.sound(blocks, lambda raw, path: _flaw(raw, path) or _unusable(raw, path) or apart.get(path))
     while kept and "reasoningContent" in kept[-1][0]:
         answer.flaws.add("reasoning_apart", kept.pop()[1], "reasoning is the last block of the message")
     for raw, path in kept:
@@ -140,11 +132,6 @@ def _unusable(raw: dict[str, Any], path: str) -> Violation | None:
     if result is not None and not isinstance(result.get("toolUseId"), str):
         return RULES.violation("not_a_message", path, "the result names no call")
     return None
-
-
-def _apart(path: str) -> Violation:
-    what = "a call that the service ran itself stands without its result, or a result without its call"
-    return RULES.violation("unanswered_call", path, what)
 
 
 def _add(raw: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
@@ -176,12 +163,12 @@ def _is_server(use: Mapping[str, Any]) -> bool:
     return use.get("type") == "server_tool_use"
 
 
-def _server_calls_apart(blocks: list[Numbered]) -> set[str]:
-    """Finds calls that the service ran itself and whose result is missing, and results without a call; their paths."""
+def _server_calls_apart(blocks: list[Numbered]) -> dict[str, Violation]:
+    what = "a call that the service ran itself stands without its result, or a result without its call"
     asked = {_id(use) for raw, _ in blocks if (use := _body(raw, "toolUse")) is not None}
     answered = {_id(result) for raw, _ in blocks if (result := _body(raw, "toolResult")) is not None}
     return {
-        path
+        path: RULES.violation("unanswered_call", path, what)
         for raw, path in blocks
         if ((use := _body(raw, "toolUse")) is not None and _is_server(use) and _id(use) not in answered)
         or ((result := _body(raw, "toolResult")) is not None and _id(result) not in asked)
@@ -192,13 +179,12 @@ def _id(body: Mapping[str, Any]) -> str:
     return str(body.get("toolUseId"))
 
 
-# -- messages out of a turn ------------------------------------------------------------------------------------------
+# -- messages out of a turn --
 
 _RESULT_BLOCKS = frozenset({"json", "text", "image", "document", "video", "searchResult"})
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """Renders the assistant's message, and one user message with all results. Empty if the model said nothing."""
     blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
     blocks = _without_orphans(blocks, answer)
     if not blocks:
@@ -210,7 +196,6 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """Renders the message of a prompt; none if it says nothing."""
     blocks = native_blocks(prompt.blocks)
     kinds = {kind_of(block) for block in blocks}
     if "document" in kinds and "text" not in kinds:
@@ -221,13 +206,10 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
-    """Renders a result. Of one that was read here only the id may have changed.
-
-    It says by its text alone that the call failed: "This model doesn't support the status field"
+    """Says by its text alone that the call failed: "This model doesn't support the status field"
     (strands-agents/harness-sdk#554), which is there for Nova and Claude only, who can do without
     (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolResultBlock.html). Nor does every model
-    take an empty one (strands-agents/harness-sdk#2122), or a blank one (NousResearch/hermes-agent#61318).
-    """
+    take an empty one (strands-agents/harness-sdk#2122), or a blank one (NousResearch/hermes-agent#61318)."""
     kept = result.state.get("toolResult") if answer.own_wire and result.state is not None else None
     if isinstance(kept, dict):
         return {"toolResult": {**kept, "toolUseId": result.call_id}}
@@ -239,7 +221,6 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 
 
 def _native_content(native: Any) -> list[Any]:
-    """Returns the blocks of what a tool gave in this wire's shape: blocks, one block, or an object."""
     if isinstance(native, str):
         return [{"text": native}] if native.strip() else []
     if isinstance(native, dict):
@@ -248,7 +229,6 @@ def _native_content(native: Any) -> list[Any]:
 
 
 def _without_orphans(blocks: list[dict[str, Any]], answer: Answer) -> list[dict[str, Any]]:
-    """Returns the blocks that the API takes back, without what only a response that was cut has."""
     asked = {block["toolUse"]["toolUseId"] for block in blocks if "toolUse" in block}
     answered = {block["toolResult"]["toolUseId"] for block in blocks if "toolResult" in block}
     answered |= {call.call_id for call in answer.our_calls}  # behind the message
@@ -284,7 +264,7 @@ def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
     return {"text": part.text}
 
 
-# -- blocks ----------------------------------------------------------------------------------------------------------
+# -- blocks --
 
 # The blocks of a message or a result, in both directions.
 #
@@ -314,8 +294,7 @@ _FORMATS: dict[str, dict[str, str]] = {
         "video/x-ms-wmv": "wmv",
         "video/3gpp": "three_gp",
     },
-}
-"""By block: MIME types, and what the API calls them."""
+}  # by block: MIME types, and what the API calls them
 _BLOCKS = {"image": "image", "file": "document", "video": "video"}
 _KINDS = {"image": "image", "document": "file", "video": "video"}
 _TYPES = {block: {name: mime for mime, name in names.items()} for block, names in _FORMATS.items()}
@@ -325,26 +304,22 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9\s()\[\]-]+|\s+")
 
 
 def kind_of(raw: object) -> str:
-    """Returns the key that says what a block is; ``""`` if it is none."""
     if not isinstance(raw, dict):
         return ""
     return next((key for key, value in raw.items() if isinstance(key, str) and value is not None), "")
 
 
 def read_blocks(content: object) -> tuple[Block, ...]:
-    """Reads the blocks of a message or of a result."""
     return tuple(read_block(raw) for raw in list_of(content) if isinstance(raw, dict))
 
 
 def read_block(raw: dict[str, Any]) -> Block:
-    """Reads a block. One that no other provider has a word for is opaque."""
     kind = kind_of(raw)
     reader = _READERS.get(kind)
     return (reader(kind, raw) if reader is not None else None) or Opaque(raw)
 
 
 def native_blocks(blocks: Iterable[Block], *, own_wire: bool = True) -> list[dict[str, Any]]:
-    """Renders blocks as the API takes them; see `written`."""
     return written(blocks, own_wire=own_wire, text=lambda text: {"text": text}, media=_media)
 
 
@@ -411,13 +386,12 @@ _READERS: dict[str, Callable[[str, dict[str, Any]], Block | None]] = {
 }
 
 
-# -- a whole answer as a stream --------------------------------------------------------------------------------------
+# -- a whole answer as a stream --
 
 _BESIDE = ("usage", "metrics", "trace", "performanceConfig", "serviceTier")
 
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the events of an answer."""
     output = answer["output"]
     message = output["message"]
     beside = {key: answer[key] for key in _BESIDE if key in answer}

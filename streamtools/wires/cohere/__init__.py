@@ -18,14 +18,8 @@ and the deprecated v1, as JSON lines or as an event stream:
     {"event_type":"stream-end","finish_reason":"COMPLETE","response":{"text":"","meta":{"tokens":{"input_tokens":9}}}}
 
 Source: https://docs.cohere.com/v2/docs/streaming, https://docs.cohere.com/v1/docs/streaming and the types of
-https://github.com/cohere-ai/cohere-python (read 2026-11-21). A response ends with ``message-end`` (v1: ``stream-end``)
-and nowhere else; ``[DONE]`` says nothing. A call ends with ``tool-call-end``; in v1 with ``tool-calls-generation``,
-which holds all calls whole: what streamed before it is never run.
-
-The way back is v2's: one assistant message (thinking and text as content, the plan as ``tool_plan``, citations), and
-one ``tool`` message for each call. Text beside calls goes into ``tool_plan``: "text content is not allowed when
-tool_calls are provided" (vercel/ai#5794). **A turn that came over v1 goes back in v1's shape**: a ``CHATBOT`` message
-for ``chat_history``, and a ``TOOL`` message, whose ``tool_results`` the next request passes as its own.
+https://github.com/cohere-ai/cohere-python (read 2026-11-21).
+docs/providers/cohere_chat.md has its ends, and what goes back.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from typing_extensions import override
 
 from ...errors import ProviderError, RemoteProtocolError
 from ...events import Event, ProviderItem, ToolCallFragment
+from ...ground.text import well_formed
 from ...limits import Limits
 from ...parts import Finish
-from ...text import well_formed
 from ..growing import Given, GrowingDecoder
 from ..plain import PlainDelta
 from ..reading import ERROR, list_of, named_error, object_of, place_of, provider_error, read_text, rest_of
@@ -69,7 +69,6 @@ class _FirstVersion(GrowingDecoder):
         return self.holds(self._place_count, "the message") and self.charge(extra)
 
     def _argument_text(self, holder: object, key: str, path: tuple[str | int, ...]) -> Given:
-        """Returns arguments, as text or as an object, under `key` of what `path` leads to; and the problem's code."""
         return self.arguments_text(object_of(holder).get(key), (*path, key))
 
     # -- the end --
@@ -156,7 +155,6 @@ class _FirstVersion(GrowingDecoder):
         self._whole_calls(payload.get("tool_calls"), ("tool_calls",))
 
     def _whole_calls(self, calls: object, path: tuple[str | int, ...]) -> None:
-        """Takes all calls of the response, in order; those that streamed end here, if they are these."""
         stream = self._begin_first()
         for number, call in enumerate(list_of(calls)):
             if not isinstance(call, dict):
@@ -170,6 +168,8 @@ class _FirstVersion(GrowingDecoder):
             index = f"whole:{number}" if streamed is None else number
             if self._calls.get(index) is False:
                 continue  # `stream-end` repeats what came
+            if streamed is None and path[0] == "response":
+                self.warn("terminal_backfill")
             self._calls[index], self._has_calls = False, True
             arguments, problem = self._argument_text(call, "parameters", (*path, number))
             if streamed is None:
@@ -193,12 +193,12 @@ class _FirstVersion(GrowingDecoder):
                 self.warn("text_differs")
                 if self._open == "text" and not self._calls:
                     self.replace_part(text)
-            elif rest and (calls or self._calls):  # beside calls it is the plan
-                self._plan(rest)
             elif rest:
-                self.emit_text(rest)
+                self.warn("terminal_backfill")
+                self._plan(rest) if calls or self._calls else self.emit_text(rest)  # beside calls it is the plan
         self._whole_calls(calls, ("response", "tool_calls"))
         reason = payload.get("finish_reason") or response.get("finish_reason")
+        self.read_usage(payload.get("amazon-bedrock-invocationMetrics"))  # all that it counts behind InvokeModel
         self._ended(reason, response.get("meta"), payload.get("error") or response.get("error"))
 
     def _stream_error(self, payload: dict[str, Any]) -> None:
@@ -223,8 +223,6 @@ class _FirstVersion(GrowingDecoder):
 
 @dataclass(slots=True)
 class _StreamedCall:
-    """A call that streams, to be compared with what the end of the response has for it."""
-
     name: str | None
     pieces: list[str] = field(default_factory=list, repr=False)
 
@@ -240,7 +238,6 @@ class _Stream:
         self.calls: dict[int | str, _StreamedCall] = {}
 
     def rest(self, text: str) -> str | None:
-        """Returns what of the response's text was not shown yet; None if something else was."""
         shown, plan, text = (well_formed(part) for part in ("".join(self.text), "".join(self.plan), text))
         if text.strip() in (shown.strip(), plan.strip(), (plan + shown).strip()):
             return ""
@@ -262,12 +259,10 @@ def _canonical(text: str) -> str | None:
         return None
 
 
-# -- v2 --------------------------------------------------------------------------------------------------------------
+# -- v2 --
 
 
 class CohereDecoder(_FirstVersion):
-    """Decodes one chat response, of either version."""
-
     plain = (
         PlainDelta(("text",), {(): frozenset({"event_type", "is_finished"})}),
         *(
@@ -335,7 +330,6 @@ class CohereDecoder(_FirstVersion):
         self._content(payload)
 
     def _content(self, payload: dict[str, Any], *, starts: bool = False) -> None:
-        """Shows text or thinking, by the key that it stands under."""
         content = object_of(_message(payload).get("content"))
         place = self.place_for(("content", label(payload.get("index"))), "text", "content")
         thinking, text = content.get("thinking"), content.get("text")

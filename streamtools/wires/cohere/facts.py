@@ -23,8 +23,7 @@ FINISHES: dict[str, Finish] = {
     "ERROR_TOXIC": "content_filter",
 }
 
-FAILURES = frozenset({"ERROR", "TIMEOUT"})
-"""Reasons for which there is no answer."""
+FAILURES = frozenset({"ERROR", "TIMEOUT"})  # reasons for which there is no answer
 
 CALLS = (FUNCTION_CALL,)
 
@@ -63,14 +62,14 @@ RULES = HistoryRules(
 )
 
 USAGE = UsageMap({
-    "input_tokens": ("tokens.input_tokens", "billed_units.input_tokens"),
-    "output_tokens": ("tokens.output_tokens", "billed_units.output_tokens"),
+    "input_tokens": ("tokens.input_tokens", "billed_units.input_tokens", "inputTokenCount"),  # the third: Bedrock
+    "output_tokens": ("tokens.output_tokens", "billed_units.output_tokens", "outputTokenCount"),
     "cached_input_tokens": ("cached_tokens",),
     "reasoning_tokens": ("tokens.reasoning_tokens", "billed_units.reasoning_tokens"),
 })  # fmt: skip
 
 
-# -- fields that are known -------------------------------------------------------------------------------------------
+# -- fields that are known --
 
 
 def _message(*known: str, **inside: KnownFields) -> KnownFields:
@@ -101,17 +100,16 @@ EVENT_FIELDS: dict[str, KnownFields] = {
     "tool-calls-chunk": _legacy("text", tool_call_delta=KnownFields("index", "name", "parameters", "text")),
     "tool-calls-generation": _legacy("text", tool_calls=KnownFields("id", "name", "parameters")),
     "citation-generation": _legacy("citations"),
-    "stream-end": _legacy("error", "finish_reason", "response"),
+    "stream-end": _legacy("amazon-bedrock-invocationMetrics", "error", "finish_reason", "response"),
     "stream-error": _legacy("err", "error", "message", "finish_reason"),
 }
 
 FUNCTION = frozenset({"arguments", "name"})
-"""The fields of a call's function."""
 
 SEARCHED = frozenset({"documents", "search_queries", "search_results"})
 """The fields of the whole response that v1's events of a search have, too."""
 
-RESPONSE = frozenset({
+RESPONSE = frozenset({  # the fields of the whole response at the end of a stream of v1
     "chat_history",  # of the request, with what was told
     "error", "finish_reason",
     "generation_id",  # which the start has
@@ -119,4 +117,3 @@ RESPONSE = frozenset({
     "response_id",  # which no request takes
     "text", "tool_calls",
 })  # fmt: skip
-"""The fields of the whole response at the end of a stream of v1."""

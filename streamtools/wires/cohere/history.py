@@ -36,11 +36,10 @@ _V1 = {"api": "v1"}
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """Reads messages as entries. What is no message gives none."""
     return entries_by_role(messages, _READERS)
 
 
-# -- v2 ----------------------------------------------------------------------------------------------------------------
+# -- v2 --
 
 
 def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
@@ -69,7 +68,6 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
 
 
 def _with_ids(calls: list[Numbered], index: int, flaws: Flaws) -> list[Numbered]:
-    """Returns the calls, each with an id: that it may miss one is v1's affair."""
     found: list[Numbered] = []
     for number, (raw, where) in enumerate(calls):
         if isinstance(raw, Mapping) and not _is_id(raw.get("id")):
@@ -84,7 +82,6 @@ def _is_id(given: object) -> bool:
 
 
 def _content(content: object, path: str, answer: AnswerBuilder) -> bool:
-    """Adds what the content holds. Returns whether any of it is text."""
     has_text = False
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     for raw, where in numbered(blocks, f"{path}.content"):
@@ -100,7 +97,7 @@ def _content(content: object, path: str, answer: AnswerBuilder) -> bool:
     return has_text
 
 
-# -- v1 ----------------------------------------------------------------------------------------------------------------
+# -- v1 --
 
 
 def _legacy_prompt(message: Mapping[str, Any], index: int, _: CallNames) -> Prompt:
@@ -144,7 +141,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
 }
 
 
-# -- messages out of a turn ------------------------------------------------------------------------------------------
+# -- messages out of a turn --
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
@@ -152,11 +149,12 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     text = answer.text("text") + answer.text("refusal")
     if not answer.our_calls and not text.strip():
         return []
-    return _legacy(answer, text) if _is_legacy(answer) else _current(answer, text)
+    pieces: list[Part | ToolCall] = [*answer.parts, *answer.calls.values()]
+    is_legacy = any(answer.state_of(piece).get("api") == "v1" for piece in pieces)
+    return _legacy(answer, text) if is_legacy else _current(answer, text)
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """Renders the message of a prompt; none if it says nothing."""
     state = prompt.state or {}
     if state.get("role") in ("USER", "SYSTEM"):  # v1's
         return [{"message": text_of(prompt.blocks), **state}] if prompt.blocks else []
@@ -199,11 +197,6 @@ def _legacy(answer: Answer, text: str) -> list[dict[str, Any]]:
     return [message, {"role": "TOOL", "tool_results": results}]
 
 
-def _is_legacy(answer: Answer) -> bool:
-    pieces: list[Part | ToolCall] = [*answer.parts, *answer.calls.values()]
-    return any(answer.state_of(piece).get("api") == "v1" for piece in pieces)
-
-
 def _block(part: Part, answer: Answer) -> dict[str, Any] | None:
     state = answer.state_of(part)
     if part.kind == "text" or part.kind == "refusal":
@@ -214,7 +207,6 @@ def _block(part: Part, answer: Answer) -> dict[str, Any] | None:
 
 
 def _plan(answer: Answer) -> str:
-    """Returns the plan; another wire's reasoning is none."""
     return "".join(
         part.text
         for part in answer.parts
@@ -222,11 +214,10 @@ def _plan(answer: Answer) -> str:
     )
 
 
-# -- a whole answer as a stream --------------------------------------------------------------------------------------
+# -- a whole answer as a stream --
 
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the events of an answer of the API's second version."""
     message = answer["message"]
     rest = rest_of(answer, "id", "message", "finish_reason", "usage")
     end = {"finish_reason": answer["finish_reason"], "usage": answer.get("usage"), **rest}

@@ -25,8 +25,6 @@ from .partial_args import OpenCall
 
 
 class GeminiDecoder(WireDecoder):
-    """Decodes one response of `streamGenerateContent`. Only one candidate is followed."""
-
     plain: ClassVar[tuple[PlainDelta, ...]] = (
         PlainDelta(
             ("candidates", 0, "content", "parts", 0, "text"),
@@ -53,7 +51,6 @@ class GeminiDecoder(WireDecoder):
         self._about: dict[str, Any] = {}  # the fields that name sources of the answer, as they stood last
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Takes one response object."""
         out = self.out = []
         payload = self._as_wire(payload)
         if error := error_in(payload):
@@ -86,7 +83,6 @@ class GeminiDecoder(WireDecoder):
         return out
 
     def terminate(self) -> list[Event]:
-        """Takes ``[DONE]``, which gateways add. Without a finish reason it says nothing."""
         self.out = []
         self._is_late = False
         return self.out
@@ -104,7 +100,6 @@ class GeminiDecoder(WireDecoder):
     # -- the envelope --
 
     def _as_wire(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """Returns the response in a payload, in the API's own spelling."""
         self._payload, self._exact, self._path = payload, None, ()
         inner = payload.get("response")
         if isinstance(inner, dict) and GEMINI.isdisjoint(payload):
@@ -117,7 +112,6 @@ class GeminiDecoder(WireDecoder):
         return payload
 
     def _exactly(self, payload: dict[str, Any]) -> Any:
-        """Returns the response with all digits of its numbers."""
         try:
             exact = from_json(self.raw or b"", allow_inf_nan=False)
         except ValueError:  # no bytes, or such that only the tolerant parser takes
@@ -127,7 +121,6 @@ class GeminiDecoder(WireDecoder):
         return exact
 
     def _follows(self, index: object, position: int) -> bool:
-        """Returns whether this candidate is the one that is followed: the first."""
         if index is None:  # 0 is left out
             index = position
         if self._candidate is None:
@@ -157,7 +150,6 @@ class GeminiDecoder(WireDecoder):
             self.out.append(ProviderItem("continuationToken", item))
 
     def _read_about(self, found: Mapping[str, Any]) -> tuple[str, ...]:
-        """Keeps the fields that name sources of the answer, unless they stand as they did last; returns their names."""
         about = [name for name in facts.ABOUT if name in found and next(cited_sources({name: found[name]}), None)]
         for name in about:
             if found[name] != self._about.get(name) and self._may_keep() and self.charge(found[name]):
@@ -191,7 +183,6 @@ class GeminiDecoder(WireDecoder):
             self.end_part(state)
 
     def _state(self, part: dict[str, Any]) -> dict[str, Any] | None:
-        """Returns a part, or what else it has, to be given back; None if it has only a signature that is none."""
         state = as_wire(part)
         signature = state.get("thoughtSignature")
         if "thoughtSignature" in state and not (isinstance(signature, str) and signature):
@@ -201,7 +192,6 @@ class GeminiDecoder(WireDecoder):
         return self.to_keep(state) if state and self.charge(state) else None
 
     def _opaque_part(self, part: dict[str, Any], path: tuple[str | int, ...]) -> None:
-        """Takes a part that goes back as it came."""
         kind = next((name for name in part if name in OPAQUE), None)
         if kind is None:
             kind = str(next(name for name in part if name not in BARE))[: self.limits.max_name_bytes]
@@ -386,7 +376,7 @@ class GeminiDecoder(WireDecoder):
         return "tool_calls" if finish == "stop" and self._has_calls else finish, not self._is_late
 
 
-# -- the envelope, and its spelling ----------------------------------------------------------------------------------
+# -- the envelope, and its spelling --
 
 # The envelope of a response: how it ends, by finish reasons, verdicts, refused prompts and errors; and how others than
 # the API spell it, with names like ``finish_reason``, with bytes, enums and nulls.
@@ -407,25 +397,21 @@ _FINISHES: dict[str, Finish] = {
     ), "error"),
 }  # fmt: skip
 _BAD_CALLS = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
-UNSPECIFIED = ("", "FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED")
-"""An enum's zero: no reason was given."""
+UNSPECIFIED = ("", "FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED")  # an enum's zero: no reason was given
 # The enum's numbers, as far as all of Google's APIs agree about them.
 _BY_NUMBER = {0: UNSPECIFIED[1], 1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION"}
 
 
 def finish_of(reason: str) -> Finish:
-    """Returns the meaning of a finish reason."""
     return _FINISHES.get(reason.upper(), "other")
 
 
 def verdict(reason: str, message: object) -> ProviderError:
-    """Returns the error of a response that ended with an error for its reason."""
     kind = "malformed_function_call" if reason.upper() in _BAD_CALLS else "provider_error"
     return ProviderError(read_text(message) or reason, code=read_text(reason), kind=kind)
 
 
 def refusal_of(feedback: object) -> ProviderError | None:
-    """Returns the error of a prompt that was refused, if this feedback says so."""
     if not isinstance(feedback, dict):
         return None
     reason = feedback.get("blockReason")
@@ -485,5 +471,4 @@ def as_wire(value: Any, depth: int = 0) -> Any:
 
 
 def without_nulls(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields that were set."""
     return {name: value for name, value in part.items() if value is not None}

@@ -35,8 +35,7 @@ RESULT = ResultFormat(
 # 400 otherwise: "Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or contain underscores (_), dots
 # (.), colons (:), or dashes (-), with a maximum length of 64."
 NAMES = NameRule("a-zA-Z_", "a-zA-Z0-9_.:-", 64)
-NAMES_IN_HISTORY = replace(NAMES, length=128)
-"""Longer ones of calls go back as they came."""
+NAMES_IN_HISTORY = replace(NAMES, length=128)  # longer ones of calls go back as they came
 
 # https://ai.google.dev/api/caching#Tool (read 2026-11-21)
 _HOSTED = frozenset({
@@ -48,7 +47,6 @@ _SYNONYMS = {"parameters": "parametersJsonSchema", "response": "responseJsonSche
 
 
 def in_json_schema(declaration: JSON) -> JSON:
-    """Returns a declaration with its schemas in JSON Schema, be they in that or in OpenAPI's form."""
     kept = {key: value for key, value in declaration.items() if key not in _SYNONYMS}
     for openapi, json_schema in _SYNONYMS.items():
         written = declaration.get(openapi)
@@ -58,7 +56,6 @@ def in_json_schema(declaration: JSON) -> JSON:
 
 
 def hosted(tool: JSON) -> str | None:
-    """Returns the name in ``{"googleSearch": {}}``; None if the object has any other key."""
     return next(iter(tool)) if tool and tool.keys() <= _HOSTED else None
 
 
@@ -147,7 +144,6 @@ def _check(contents: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
 
 
 def _mend(contents: list[Any]) -> list[Any]:
-    """Joins a call with what the model said before it, part by part, each with its own signature."""
     behind = set(_calls_after_model(contents))
     if not behind:
         return contents
@@ -229,7 +225,7 @@ USAGE = UsageMap({
 })  # fmt: skip
 
 
-# -- `parameters` as JSON Schema -------------------------------------------------------------------------------------
+# -- `parameters` as JSON Schema --
 
 # Reads Gemini's ``parameters`` as JSON Schema.
 #
@@ -243,7 +239,6 @@ _DROPPED = frozenset({"nullable", "propertyOrdering"})
 
 
 def as_json_schema(schema: Mapping[str, Any] | None, depth: int = 0) -> dict[str, Any] | None:
-    """Returns the same in JSON Schema; None stays None. The source is not changed."""
     if schema is None:
         return None
     if depth >= _MAX_DEPTH:
@@ -279,18 +274,16 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-# -- fields that are known -------------------------------------------------------------------------------------------
+# -- fields that are known --
 
 KNOWN = GEMINI | {"modelVersion", "responseId", "createTime", "modelStatus"}
-"""Fields that show a payload to be a response."""
 
 PLAIN = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"})
 """Those of a response that may have nothing but text, and its count."""
 
 RESPONSE = KnownFields(*PLAIN, promptFeedback=KnownFields("blockReason", "blockReasonMessage"))
 
-ABOUT = ("groundingMetadata", "citationMetadata")
-"""Fields about the sources of the answer. No request takes them back."""
+ABOUT = ("groundingMetadata", "citationMetadata")  # fields about the sources of the answer. No request takes them back.
 
 CANDIDATE = KnownFields(
     "continuationToken", "finishMessage", "finishReason", "index", content=KnownFields("parts", "role")
@@ -305,11 +298,9 @@ ERROR_RESPONSE = KnownFields(*PLAIN, error=KnownFields("code", "message", "statu
 
 WRAPPER = KnownFields("response")
 
-BARE = frozenset({"text", "thought", "thoughtSignature"})
-"""Fields of a part of text."""
+BARE = frozenset({"text", "thought", "thoughtSignature"})  # fields of a part of text
 
-OPAQUE = frozenset({
+OPAQUE = frozenset({  # parts that go back as they came
     "executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData", "functionResponse",
     "audioTranscription",
 })  # fmt: skip
-"""Parts that go back as they came."""

@@ -1,8 +1,5 @@
 """Gemini's contents in, entries out: what the user asked, what the model said, what its calls came to.
 
-A user's content holds function responses or other parts; where it holds both, it is read as `Returned` and `Prompt`
-with the same origin. Parts in the spelling of Protocol Buffers (``function_call``) are read, too. Calls need no ids.
-
 Of the turn that is going on, each step that calls must begin with a signature if the model signs at all. Where one is
 missing among others that have theirs, the documented stand-in takes its place.
 """
@@ -40,7 +37,6 @@ _ROLES = {"model": "model", "user": "user", "function": "user", "tool": "user", 
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """Reads contents as entries. What is no content gives none."""
     names, entries = CallNames(), list[Entry]()
     contents = [_content(message) for message in messages]
     unsigned = _unsigned_steps(contents)
@@ -71,7 +67,6 @@ def _part(part: Any) -> Any:
 
 
 def _flaw(part: object, path: str) -> Violation | None:
-    """Returns what is wrong with a part wherever it stands."""
     if not isinstance(part, dict) or not part:
         return RULES.violation("not_a_message", path, "this is no part, which is an object with a field", BLANK_PART)
     if part.keys() - {"thought"} == {"text"} and not part["text"]:
@@ -120,7 +115,6 @@ def _output(response: object) -> tuple[str, bool]:
 
 
 def _read_block(part: dict[str, Any]) -> Block:
-    """Reads a part as a block. What no other provider has a word for is opaque."""
     if isinstance(text := part.get("text"), str):
         return Text(text, state=part)
     inline, file = part.get("inlineData"), part.get("fileData")
@@ -196,7 +190,7 @@ def _unsigned_steps(contents: Sequence[tuple[str, list[Any]] | None]) -> set[int
     return {place for place in calling - signed if not asked or place > asked[-1]}
 
 
-# -- messages out of a turn ------------------------------------------------------------------------------------------
+# -- messages out of a turn --
 
 FOREIGN_SIGNATURE = "skip_thought_signature_validator"
 """What stands for the signature of a call that another model made: Gemini 3 refuses a step whose first call has none.
@@ -211,7 +205,6 @@ _PAIRS = (("executableCode", "codeExecutionResult"), ("toolCall", "toolResponse"
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """Renders the model's content, and one user content with all results. Empty if the model said nothing."""
     parts = [part for piece in answer.parts if (part := _render_part(piece, answer)) is not None]
     parts = without_orphans(parts)
     if not answer.own_wire:
@@ -227,13 +220,11 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """Renders the content of a prompt; none if it says nothing, or is a system prompt."""
     parts = written(prompt.blocks, text=lambda text: {"text": text}, media=_media_part) if prompt.role == "user" else []
     return [{"role": "user", "parts": parts}] if parts else []
 
 
 def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
-    """Renders a result. Of one that was read here only the id and the name may have changed."""
     named = _named(answer.calls[result.call_id])
     if answer.own_wire and result.state is not None:
         return {**result.state, "functionResponse": named | rest_of(result.state["functionResponse"], "id", "name")}
@@ -247,7 +238,6 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 
 
 def _media_part(media: Media) -> dict[str, Any] | None:
-    """Renders an image, a sound, a film or a file; None if its type is not known, or it is another provider's."""
     if media.mime_type is None:
         return None
     if media.data is not None:
@@ -256,7 +246,6 @@ def _media_part(media: Media) -> dict[str, Any] | None:
 
 
 def _response_media(blocks: Iterable[Block]) -> tuple[list[dict[str, Any]], list[Block]]:
-    """Renders the media of a result that may be parts of its function response; returns them, and the other blocks."""
     parts: list[dict[str, Any]] = []
     left: list[Block] = []
     for block in blocks:
@@ -309,7 +298,6 @@ def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
 
 
 def _named(call: ToolCall) -> dict[str, Any]:
-    """Returns what a call and its response have in common: the name, and the id where the wire gave one."""
     name = NAMES_IN_HISTORY.cleaned(call.name)
     return {"name": name} if call.call_id_synthesized else {"id": call.call_id, "name": name}
 

@@ -4,9 +4,8 @@
     {"jsonPath": "$.q", "stringValue": "ton"}
     {"jsonPath": "$.items[0].n", "numberValue": 1}
 
-Only plain dicts and lists are touched, by names and indexes that a path spells out, so that ``__proto__`` is a name
-like any other. An index is the next one of its list or one that is there: nothing is allocated for a large one, and no
-value is made up for those that were left out. What cannot be placed makes the arguments unusable (`problem`).
+An index is the next one of its list or one that is there: nothing is allocated for a large one, and no value is made up
+for those that were left out. What cannot be placed makes the arguments unusable (`problem`).
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from ...events import ToolCallFragment
+from ...ground.text import well_formed
 from ...limits import Limits
-from ...text import well_formed
 
 _STEP = re.compile(
     r"""\.(?P<name>[^\s.\[\]'"*]+)
@@ -36,7 +35,6 @@ _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
 def _parse_path(path: object, limits: Limits) -> tuple[str | int, ...] | None:
-    """Returns the names and indexes of a path to one value; None if it is none, or goes further than `limits` allow."""
     if not isinstance(path, str) or path[:1] != "$":
         return None
     steps: list[str | int] = []
@@ -77,13 +75,9 @@ class _Text(list[str]):
 
 
 class PartialArgs:
-    """The arguments of one call while they come. `add` the pieces, then ask for the `text`, once."""
-
     def __init__(self, limits: Limits) -> None:
-        self.problem: str | None = None
-        """Code of why these arguments cannot be used."""
-        self.began = False
-        """Some piece came."""
+        self.problem: str | None = None  # code of why these arguments cannot be used
+        self.began = False  # some piece came
         self._limits = limits
         self._root: dict[str, Any] = {}
         self._open: set[tuple[str | int, ...]] = set()  # paths of values that were said to go on
@@ -91,21 +85,17 @@ class PartialArgs:
 
     @property
     def unfinished(self) -> bool:
-        """True if some value was said to go on, and did not."""
         return bool(self._open)
 
     def add(self, piece: object) -> None:
-        """Takes a piece; `problem` says afterwards if it could not be used."""
         self.began = True
         if self.problem is None and not self._placed(piece):
             self._refuse("bad_path")
 
     def text(self) -> str:
-        """Returns the arguments as JSON text."""
         return to_json(self.value()).decode()
 
     def value(self) -> dict[str, Any]:
-        """Returns the arguments so far."""
         return {well_formed(name): _plain(child) for name, child in self._root.items()}
 
     def _refuse(self, problem: str) -> None:
@@ -118,7 +108,6 @@ class PartialArgs:
         return self.problem is None
 
     def _placed(self, piece: object) -> bool:
-        """Puts the piece where its path says; False if that cannot be."""
         steps = _parse_path(piece.get("jsonPath"), self._limits) if isinstance(piece, dict) else None
         if not steps or not isinstance(piece, dict):
             return False
@@ -160,7 +149,6 @@ class PartialArgs:
         return "nullValue" in piece and self._set(node, step, None)
 
     def _child(self, node: Any, step: str | int, kind: type[dict[str, Any]] | type[list[Any]]) -> Any:
-        """Returns the container at `step`, made if it is missing; None if it cannot be."""
         child = _get(node, step)
         if child is _MISSING:
             child = kind()
@@ -199,7 +187,6 @@ def _get(node: Any, step: str | int) -> Any:
 
 
 def _plain(node: Any) -> Any:
-    """Returns the value of a node: as deep as paths go."""
     if isinstance(node, _Text):
         return well_formed("".join(node))
     if isinstance(node, dict):
@@ -208,8 +195,6 @@ def _plain(node: Any) -> Any:
 
 
 class OpenCall:
-    """One call from its first part to its last."""
-
     __slots__ = ("arguments", "id", "index", "signature", "whole")
 
     def __init__(self, index: int | str, id_: str | None, limits: Limits) -> None:
@@ -242,7 +227,6 @@ class OpenCall:
         return ToolCallFragment(self.index, arguments=text, end=True, cut=cut, problem=problem)
 
     def unused(self) -> dict[str, Any]:
-        """Returns what came of the arguments, for a call that ended without any."""
         pieces = {"args": value} if (value := self.arguments.value()) else {}
         return pieces | ({"whole": self.whole[0]} if self.whole is not None and self.whole[0] else {})
 

@@ -10,15 +10,13 @@ Source: https://ai.google.dev/gemini-api/docs/streaming and the types of google-
 interaction is a list of steps. A step ends at ``step.stop``, and a call is whole there; the interaction ends at
 ``interaction.completed``, whatever its status. ``[DONE]`` proves nothing. Where the status is ``requires_continuation``
 the client resumes it, and google-genai does so in the same stream: the interactions of one turn are its *hops*.
-
-On the way back every step goes as it came, signatures and thoughts too, and a result answers the ``id`` of its call. So
-the whole list is the ``input`` of a request with ``store: false``; with ``previous_interaction_id`` only the results
-are: ``[step for step in turn.messages() if step["type"] == "function_result"]``.
+docs/providers/gemini_interactions.md has what goes back.
 """
 
 from __future__ import annotations
 
-from ..wire import CallIds, built_in
+from .. import CallIds
+from ..wire import built_in
 from . import facts
 
 __all__ = ["WIRE"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeAlias
@@ -13,10 +13,10 @@ from ...errors import ProviderError, RemoteProtocolError
 from ...events import Event, ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish, ResumePoint
-from ..growing import GrowingBlock, GrowingDecoder, Role
+from .. import GrowingDecoder, PlainDelta, list_of, object_of, read_text, rest_of
+from ..growing import GrowingBlock, Role
 from ..marks import LEGACY_INTERACTIONS
-from ..plain import PlainDelta
-from ..reading import Path, list_of, named_error, object_of, read_text, rest_of
+from ..reading import Path, named_error
 from . import facts
 
 
@@ -28,40 +28,29 @@ class GrowingStep(GrowingBlock):
 
     def __init__(self, key: object, role: Role, kind: str, head: dict[str, Any], number: int) -> None:
         super().__init__(key, role, kind, head)
-        self.number = number
-        """Its place among the steps of the turn; no other step has it."""
+        self.number = number  # its place among the steps of the turn; no other step has it
         self.contents: list[dict[str, Any]] = []
-        self.texts: list[str] = []
-        """The pieces of the text that is growing, which is the last of the contents."""
-        self.cut = False
-        """It never stopped, and its interaction is over."""
-        self.call_number = 0
-        """Its place among the calls of the turn."""
-        self.ended = False
-        """Its call has ended: whether it was whole, or cut."""
-        self.early = False
-        """Arguments came before it, which may be its own."""
-        self.again: list[str] | None = None
-        """The pieces of a call that is made again: they are shown at its end."""
+        self.texts: list[str] = []  # the pieces of the text that is growing, which is the last of the contents
+        self.cut = False  # it never stopped, and its interaction is over
+        self.call_number = 0  # its place among the calls of the turn
+        self.ended = False  # its call has ended: whether it was whole, or cut
+        self.early = False  # arguments came before it, which may be its own
+        self.again: list[str] | None = None  # the pieces of a call that is made again: they are shown at its end
 
     @property
     def is_call_of_ours(self) -> bool:
-        """True for a call that we run."""
         return self.role == "call" and facts.call_kind(self.kind, self.head) == "function"
 
     def text(self, piece: str) -> None:
-        """Takes a piece of text."""
         if not self.texts:
             self.contents.append({"type": "text"})
         self.texts.append(piece)
 
     def whole(self, content: dict[str, Any]) -> None:
-        """Takes a content that comes whole."""
         self.settle()
         self.contents.append(content)
 
     def annotate(self, annotations: list[Any]) -> None:
-        """Takes citations of the text that is growing, or of the one that grew last."""
         last: dict[str, Any] | None = next((one for one in reversed(self.contents) if one.get("type") == "text"), None)
         if last is None:
             last = {"type": "text", "text": ""}
@@ -69,7 +58,6 @@ class GrowingStep(GrowingBlock):
         last.setdefault("annotations", []).extend(annotations)
 
     def settle(self) -> None:
-        """Ends the text that is growing."""
         self.contents, self.texts = self._settled(), []
 
     def _settled(self) -> list[dict[str, Any]]:
@@ -79,14 +67,11 @@ class GrowingStep(GrowingBlock):
         return [*before, {"type": "text", "text": "".join(self.texts), **rest_of(last, "type")}]
 
     def as_sent(self) -> dict[str, Any]:
-        """Returns the step as it goes back, with the contents that came so far. The text goes on growing."""
         place = facts.CONTENTS.get(self.kind)
         return self.head if place is None or not self.contents else {**self.head, place: list(self._settled())}
 
 
 class InteractionsDecoder(GrowingDecoder):
-    """Decodes one turn: the first interaction of its stream, and those that continue it."""
-
     cursor = "event_id"
     cursor_place = ("event_type", "index")
     gives_arguments = True
@@ -150,7 +135,7 @@ class InteractionsDecoder(GrowingDecoder):
     def _is_anothers(self, payload: dict[str, Any]) -> bool:
         name = self._hops.other(payload)
         if name:
-            self.warn("other_response", name[: self.limits.max_id_bytes])
+            self.warn("other_response", name[: self.limits.max_name_bytes])
         return name is not None
 
     # -- the interaction --
@@ -176,7 +161,6 @@ class InteractionsDecoder(GrowingDecoder):
         self._hops.begin(payload)
 
     def _progress(self, payload: dict[str, Any]) -> Mapping[str, Any]:
-        """Takes what an event has of the interaction as a whole, and returns that."""
         interaction = object_of(payload.get("interaction"))
         if not self._started:
             self._model = interaction.get("model") or interaction.get("agent")
@@ -200,11 +184,7 @@ class InteractionsDecoder(GrowingDecoder):
 
     def _completed(self, payload: dict[str, Any]) -> None:
         interaction = self._progress(payload)
-        for place, raw in self._unseen(list_of(interaction.get("steps"))):
-            self.warn("terminal_backfill")
-            step = self._begin(raw, ("last", place), ("interaction", "steps", place))
-            if step is not None:
-                self.end(step)
+        self._take_last(list_of(interaction.get("steps")))
         self._confirm()
         status = read_text(interaction.get("status"))
         self._finish_raw = "completed" if status is None or status in facts.RUNNING else status
@@ -216,22 +196,29 @@ class InteractionsDecoder(GrowingDecoder):
         self._hops.may_go_on = status == "requires_continuation"
         self.done = not self._hops.may_go_on
 
-    def _unseen(self, steps: list[Any]) -> list[tuple[int, dict[str, Any]]]:
-        """Returns the steps of the list at the end that have not streamed, with their places in it. A step has streamed
-        if one with its id has; else, if as many of its type have as stand in the list up to it."""
-        listed = [(at, raw) for at, raw in enumerate(steps) if isinstance(raw, dict)]
-        listed = [(at, raw) for at, raw in listed if raw.get("type") != "user_input"]
-        ids = {read_text(raw.get("id")) for _, raw in listed} & {
-            read_text(step.head.get("id")) for step in self._places.values()
-        } - {None}
-        left = Counter(step.kind for step in self._places.values() if read_text(step.head.get("id")) not in ids)
-        unseen = []
-        for at, raw in listed:
-            if read_text(raw.get("id")) not in ids:
-                left[str(raw.get("type"))] -= 1
-                if left[str(raw.get("type"))] < 0:
-                    unseen.append((at, raw))
-        return unseen
+    def _take_last(self, steps: list[Any]) -> None:
+        """Takes what only the list at the end has: a step, its text, or its arguments. A step has streamed if one with
+        its id has; else, if the next one of its type has."""
+        ids = {read_text(object_of(raw).get("id")) for raw in steps} - {None}
+        streamed = defaultdict[str | None, deque[GrowingStep]](deque)
+        for step in self._places.values():
+            id_ = read_text(step.head.get("id"))
+            streamed[id_ if id_ in ids else step.kind].append(step)
+        for place, raw in enumerate(steps):
+            if not isinstance(raw, dict) or raw.get("type") == "user_input":
+                continue
+            same = streamed[read_text(raw.get("id"))] or streamed[str(raw.get("type"))]
+            known, given, path = same.popleft() if same else None, raw.get("arguments"), ("interaction", "steps", place)
+            if known is None or (known.kind == "model_output" and not known.contents and facts.contents_of(raw)):
+                self.warn("terminal_backfill")
+                if (begun := self._begin(raw, ("last", place), path)) is not None:
+                    self.end(begun)
+            elif given and known.is_call_of_ours and not known.given and (known.is_open or not known.is_grown):
+                if not known.is_grown:
+                    self.warn("terminal_backfill")
+                text, problem = self.object_text(given, (*path, "arguments"))
+                self.out.append(ToolCallFragment(known.label, whole=text, end=True, problem=problem))
+                known.is_open = False
 
     @override
     def read_usage(self, usage: object) -> None:
@@ -239,7 +226,8 @@ class InteractionsDecoder(GrowingDecoder):
         if isinstance(usage, dict):
             newest: dict[str, int] = {}
             self.usage.read(usage, newest)
-            self._counts |= {path: count + self._earlier.get(path, 0) for path, count in newest.items()}
+            earlier, known = self._earlier, self._counts
+            known |= {path: n + earlier.get(path, 0) for path, n in newest.items() if n or path not in known}
             self._usage_objects = (*self._usage_objects[:1], usage)
 
     # -- checkpoints --
@@ -252,7 +240,6 @@ class InteractionsDecoder(GrowingDecoder):
         self._closed_since = 0
 
     def _go_back(self, steps: int, pieces: int) -> None:
-        """Forgets what came since the checkpoint, since it comes again."""
         self._checkpoint, self._is_resumable, self._held = None, False, []
         if self._closed_since:
             self.fail(RemoteProtocolError(facts.SAID_AGAIN, kind="said_again"))
@@ -295,7 +282,6 @@ class InteractionsDecoder(GrowingDecoder):
             self._begin(raw, key_of(payload.get("index")), ("step",))
 
     def _begin(self, raw: dict[str, Any], index: object, path: Path) -> GrowingStep | None:
-        """Begins a step; None if it began before, or is one too many, which ends the stream."""
         head = rest_of(raw, facts.CONTENTS.get(str(raw.get("type")), ""))
         beside = rest_of(head, "type", "id", "name")
         if beside and not self.charge(beside):
@@ -331,7 +317,6 @@ class InteractionsDecoder(GrowingDecoder):
             self._end_call(place, cut=cut, implied=implied)
 
     def _end_step(self, step: GrowingStep) -> None:
-        """Lets a step go with the part that shows it; alone if there is none."""
         kept = self.to_keep(step.as_sent())
         state = {"index": step.number} | ({"step": kept} if kept is not None else {})
         if self._current is step and self._open is not None:
@@ -357,7 +342,6 @@ class InteractionsDecoder(GrowingDecoder):
             self._verdict = named_error({"error": error})
 
     def _content(self, step: GrowingStep, content: object) -> None:
-        """Takes a content, or a piece of one, of a step that is shown as text."""
         type_ = content.get("type") if isinstance(content, dict) else None
         text = object_of(content).get("text")
         if type_ == "text" and isinstance(text, str):
@@ -384,7 +368,6 @@ class InteractionsDecoder(GrowingDecoder):
             self.emit_unknown({"annotations": annotations}, "delta")
 
     def _show(self, step: GrowingStep, text: str) -> None:
-        """Shows a piece of a step, be it empty, which shows the step itself."""
         if self._current is not step:
             self.leave()
             self._current = step
@@ -441,7 +424,6 @@ class InteractionsDecoder(GrowingDecoder):
                 self.out.append(ToolCallFragment(step.label, provider_state=self.state_of_call(step)))
 
     def _repeated(self, step: GrowingStep, delta: dict[str, Any]) -> None:
-        """Takes a call or a result of the server's, which its delta has whole."""
         if not self.charge(delta):
             return
         step.head = {**step.head, **(delta if step.role != "call" else rest_of(delta, "arguments"))}
@@ -560,16 +542,14 @@ _DELTAS: dict[str, Callable[[InteractionsDecoder, GrowingStep, dict[str, Any]], 
 
 
 def key_of(index: object) -> object:
-    """Returns an index as a key of a table, whatever came as one."""
     return index if isinstance(index, int) else str(index)
 
 
 def identity(raw: Mapping[str, Any]) -> tuple[str, str]:
-    """Returns the id and the name of a call."""
     return str(raw.get("id")), str(raw.get("name"))
 
 
-# -- interactions of one turn ----------------------------------------------------------------------------------------
+# -- interactions of one turn --
 
 # Decides which events of a stream belong to the turn that a decoder follows.
 #
@@ -584,22 +564,15 @@ def identity(raw: Mapping[str, Any]) -> tuple[str, str]:
 
 
 class Hops:
-    """The interactions of one turn."""
-
     def __init__(self) -> None:
         self.begun = False
-        """True once an event came."""
-        self.may_go_on = False
-        """The next interaction that begins goes on with this one."""
-        self.ids: tuple[str | None, ...] = ()
-        """The ids of the first, and of the latest if there are several."""
+        self.may_go_on = False  # the next interaction that begins goes on with this one
+        self.ids: tuple[str | None, ...] = ()  # the ids of the first, and of the latest if there are several
         self._id: str | None = None
-        self.elsewhere: str | None = None
-        """The id of another turn, to which events without an id belong now."""
+        self.elsewhere: str | None = None  # the id of another turn, to which events without an id belong now
         self._has_others = False
 
     def begin(self, payload: Mapping[str, Any]) -> None:
-        """Begins the first hop, or the next."""
         self.begun, self.may_go_on, self.elsewhere = True, False, None
         self._id = id_of(payload)
         self.ids = (*self.ids[:1], self._id)
@@ -622,11 +595,10 @@ class Hops:
 
 
 def id_of(payload: Mapping[str, Any]) -> str | None:
-    """Returns the id of the interaction that an event names."""
     return read_text(object_of(payload.get("interaction")).get("id")) or read_text(payload.get("interaction_id"))
 
 
-# -- the account of a cut turn ---------------------------------------------------------------------------------------
+# -- the account of a cut turn --
 
 # An interaction that was cut, as events: what its stream had brought, each text in one piece.
 #

@@ -7,11 +7,23 @@ from typing import Any
 
 from ...parts import CallKind, Finish
 from ...schema.dialects import GEMINI
-from ..formats import JSON, CallFormat, EntryFormat, ResultFormat, StrictForm, StructuredOutput, ToolFormat
+from .. import (
+    CallFormat,
+    EntryFormat,
+    HistoryRules,
+    KnownFields,
+    ResultFormat,
+    StrictForm,
+    StructuredOutput,
+    ToolFormat,
+    UsageMap,
+    list_of,
+    read_text,
+)
+from ..formats import JSON
 from ..gemini.facts import NAMES, NAMES_IN_HISTORY
-from ..history_rules import HistoryRules
-from ..reading import ERROR_PAYLOAD, KnownFields, list_of, read_text
-from ..usage import UsageMap, total
+from ..reading import ERROR_PAYLOAD
+from ..usage import total
 
 CALLS = (CallFormat(name="gemini.interactions.function", type="function_call", id="id", never=frozenset({"call_id"})),)
 
@@ -30,7 +42,6 @@ FUNCTION = EntryFormat(
 
 
 def hosted(tool: JSON) -> str | None:
-    """Returns the type in ``{"type": "google_search"}``; None for a type that the API does not run itself."""
     type_ = tool.get("type")
     return type_ if isinstance(type_, str) and type_ in _HOSTED else None
 
@@ -43,7 +54,6 @@ _HOSTED = frozenset({
 
 
 def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
-    """Returns the request's fields; strict is a mode of the whole request."""
     return {"tools": entries} | ({"generation_config": {"tool_choice": "validated"}} if strict else {})
 
 
@@ -62,7 +72,6 @@ TOOLS = (
 
 
 def text_response(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
-    """Returns ``response_format``: `TextResponseFormat` of google-genai 3.4.0."""
     return {"response_format": {"type": "text", "mime_type": "application/json", "schema": schema}}
 
 
@@ -98,11 +107,9 @@ FINISHES: dict[str, Finish] = {
     "budget_exceeded": "length",
     "cancelled": "other",
     "failed": "error",
-}
-"""Statuses of an interaction that has ended. One that is not known is ``other``."""
+}  # statuses of an interaction that has ended. One that is not known is ``other``.
 
-RUNNING = frozenset({"in_progress", "queued"})
-"""Statuses of an interaction that goes on; at its end they say nothing."""
+RUNNING = frozenset({"in_progress", "queued"})  # statuses of an interaction that goes on; at its end they say nothing
 
 _SERVERS = (
     "code_execution", "file_search", "google_maps", "google_search", "mcp_server_tool", "processing", "retrieval",
@@ -116,10 +123,8 @@ WHOLE = frozenset({*SERVER_STEPS, *SERVER_STEPS.values(), "function_result"})
 """Steps that come whole, in their start or in a delta of their own type."""
 
 STEPS = WHOLE | {"model_output", "thought", "function_call", "user_input"}
-"""Every type of step."""
 
-MEDIA = frozenset({"image", "audio", "video", "document"})
-"""Contents that come whole, in a delta of their type."""
+MEDIA = frozenset({"image", "audio", "video", "document"})  # contents that come whole, in a delta of their type
 
 
 BEGINS: dict[str, str] = {
@@ -128,8 +133,7 @@ BEGINS: dict[str, str] = {
     "thought_signature": "thought",
     "arguments_delta": "function_call",
     **dict.fromkeys(MEDIA, "model_output"),
-}
-"""The deltas of steps that come in pieces, and the type of step that one begins where none was announced."""
+}  # the deltas of steps that come in pieces, and the type of step that one begins where none was announced
 
 CONTENTS: dict[str, str] = {"model_output": "content", "thought": "summary"}
 """Steps that are shown as text, and the field with their contents."""
@@ -138,10 +142,8 @@ EVENT_FIELDS = frozenset({
     "event_type", "event_id", "index", "step", "delta", "usage", "step_usage", "metadata", "interaction",
     "interaction_id", "status", "continuation_token",
 })  # fmt: skip
-"""The fields of events that are read."""
 
 TEXT_FIELDS = KnownFields("type", "text", "annotations")
-"""The fields of a text, which is a content of a step, or a delta."""
 
 DELTA_FIELDS: dict[str, KnownFields] = {
     "text": TEXT_FIELDS,
@@ -149,11 +151,9 @@ DELTA_FIELDS: dict[str, KnownFields] = {
     "thought_summary": KnownFields("type", content=TEXT_FIELDS),
     "thought_signature": KnownFields("type", "signature"),
     "arguments_delta": KnownFields("type", "arguments"),
-}
-"""The fields of the deltas that are not kept whole."""
+}  # the fields of the deltas that are not kept whole
 
 ERROR_EVENT = ERROR_PAYLOAD.but("event_id")
-"""The fields of an event that ends the stream with an error."""
 
 INTERACTION_FIELDS = frozenset({
     "id", "status", "object", "model", "agent", "created", "updated", "service_tier", "usage", "steps",
@@ -170,7 +170,6 @@ SAID_AGAIN = "the interaction was resumed from a checkpoint behind which several
 
 
 def call_kind(type_: str, raw: Mapping[str, Any]) -> CallKind | None:
-    """Returns who runs the call that a step of this type is; None if it is none."""
     if type_ == "function_call":
         return "function"
     if type_ not in SERVER_STEPS:
@@ -185,5 +184,4 @@ def name_of(raw: Mapping[str, Any]) -> str | None:
 
 
 def contents_of(raw: Mapping[str, Any]) -> list[Any]:
-    """Returns the contents in a step that is shown as text; none if it has none, or is of another type."""
     return list_of(raw.get(CONTENTS.get(str(raw.get("type")), "")))

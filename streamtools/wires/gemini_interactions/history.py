@@ -1,7 +1,6 @@
 """Steps in, entries out: what the user asked, what the model said, what its calls came to.
 
-Steps of the model's that follow one another are one answer. Each goes on whole, with the place where it stands, as the
-decoder leaves it. An input may be a list of contents without steps: those are the user's.
+An input may be a list of contents without steps: those are the user's.
 """
 
 from __future__ import annotations
@@ -12,22 +11,22 @@ from typing import Any, Literal, TypeGuard
 
 from ...content import Block, Media, Opaque, Text
 from ...parts import Part, ToolCall
-from ..gemini.facts import NAMES_IN_HISTORY
-from ..reading import json_text, list_of, objects_in, rest_of
-from ..transcript import (
+from .. import (
     Answer,
     AnswerBuilder,
     CallNames,
     CallResult,
     Entry,
-    Flaws,
     Prompt,
     Returned,
-    output_of,
-    result_as_read,
+    list_of,
+    objects_in,
+    rest_of,
     text_of,
-    written,
 )
+from ..gemini.facts import NAMES_IN_HISTORY
+from ..reading import json_text
+from ..transcript import Flaws, output_of, result_as_read, written
 from .facts import CONTENTS, MEDIA, RULES, RUNNING, call_kind, contents_of, name_of
 
 _BLOCKS = MEDIA | {"text"}
@@ -41,7 +40,6 @@ _KINDS: dict[str, Literal["image", "audio", "video", "file"]] = {
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """Reads steps as entries. What is no step gives none."""
     reader = _Reader(messages)
     for number, step in enumerate(messages):
         if _is_step(step):
@@ -56,10 +54,10 @@ class _Reader:
         self._names = CallNames()
         self._steps = steps
         self._run: list[int] = []  # the places of the steps of the model's that are being collected
-        self._searches = {str(step.get("id")) for step in steps if _is_search_of_ours(step)}
+        searches = (step for step in steps if _is_step(step) and step["type"] == "tool_search_call")
+        self._searches = {str(step.get("id")) for step in searches if call_kind(step["type"], step) == "function"}
 
     def take(self, number: int, step: Mapping[str, Any]) -> None:
-        """Takes the next step."""
         type_ = step["type"]
         if type_ == "user_input" or type_ in _BLOCKS:
             self.end()
@@ -75,7 +73,6 @@ class _Reader:
             self._run.append(number)
 
     def end(self) -> None:
-        """Ends the answer that is being collected."""
         if not self._run:
             return
         answer = AnswerBuilder(self._names, RULES)
@@ -87,10 +84,6 @@ class _Reader:
 
 def _is_step(step: object) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(step, Mapping) and isinstance(type_ := step.get("type"), str) and type_ != ""
-
-
-def _is_search_of_ours(step: Mapping[str, Any]) -> bool:
-    return _is_step(step) and step["type"] == "tool_search_call" and call_kind(step["type"], step) == "function"
 
 
 # -- what was asked, and what calls came to --
@@ -137,14 +130,12 @@ def _result(step: Mapping[str, Any], *, sound: bool) -> CallResult:
 
 
 def _read_blocks(content: object) -> tuple[Block, ...]:
-    """Reads contents. A text that stands for a list of one has no state."""
     if isinstance(content, str):
         return (Text(content),)
     return tuple(_read_block(raw) for raw in list_of(content) if _is_step(raw))
 
 
 def _read_block(raw: Mapping[str, Any]) -> Block:
-    """Reads a content as a block. What no other provider has a word for is opaque."""
     type_, mime, data, uri = raw["type"], raw.get("mime_type"), raw.get("data"), raw.get("uri")
     if type_ == "text" and isinstance(text := raw.get("text"), str):
         return Text(text, state=raw)
@@ -181,7 +172,6 @@ def _add(step: Mapping[str, Any], place: int, path: str, answer: AnswerBuilder) 
 
 
 def _add_contents(step: Mapping[str, Any], state: Mapping[str, Any], answer: AnswerBuilder) -> None:
-    """Says the texts of a step, and what stands between them; the step goes with the last of them, if that is one."""
     tell = answer.reasoning if step["type"] == "thought" else answer.text
     contents = contents_of(step)
     texts: list[Block] = []
@@ -203,18 +193,16 @@ def _joined(texts: list[Block]) -> str:
     return "".join(text_of([text]) for text in texts)
 
 
-# -- messages out of a turn ------------------------------------------------------------------------------------------
+# -- messages out of a turn --
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """Renders the turn's steps, and a step for the result of each call. Empty if the model said nothing."""
     steps = _own_steps(answer) if answer.own_wire else _projected(answer)
     unsaid = {id_ for id_, call in answer.calls.items() if answer.state_of(call).get("unsaid")}
     return steps + [_render_result(result, answer) for result in answer.results if result.call_id not in unsaid]
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """Renders the step of a prompt; none if it says nothing, or is a system prompt, which stands beside the input."""
     content = _native_blocks(prompt.blocks) if prompt.role == "user" else []
     return [{**(prompt.state or {}), "type": "user_input", "content": content}] if content else []
 
@@ -231,7 +219,6 @@ def _own_steps(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _step_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
-    """Returns the step of a call; None for the provider's own if cut or another's, and for one unsaid."""
     state = answer.state_of(call)
     kept: Mapping[str, Any] = state.get("step") or {}
     if call.kind == "server":
@@ -244,7 +231,6 @@ def _step_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
 
 
 def _projected(answer: Answer) -> list[dict[str, Any]]:
-    """Renders what another wire's model said: its texts as one output, and the calls that were ours to run."""
     steps: list[dict[str, Any]] = []
     for part in answer.parts:
         if part.kind == "call" and part.call_id is not None:
@@ -263,7 +249,6 @@ def _content(part: Part) -> dict[str, Any] | None:
 
 
 def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
-    """Renders a result. Of one that was read here only the id and the name may have changed."""
     call = answer.calls[result.call_id]
     kept: Mapping[str, Any] = answer.state_of(call).get("step") or {}
     if kept.get("type") == "tool_search_call":
@@ -283,7 +268,6 @@ def _native_blocks(blocks: Iterable[Block], *, own_wire: bool = True) -> list[di
 
 
 def _media(media: Media) -> dict[str, Any] | None:
-    """Renders an image, a sound, a film or a document; None if its type is not known, or it is another provider's."""
     type_ = "document" if media.kind == "file" else media.kind
     if media.mime_type is None or type_ not in MEDIA:
         return None
@@ -292,7 +276,7 @@ def _media(media: Media) -> dict[str, Any] | None:
     return {"type": type_, "mime_type": media.mime_type, "uri": media.url} if media.url is not None else None
 
 
-# -- a whole answer as a stream --------------------------------------------------------------------------------------
+# -- a whole answer as a stream --
 
 # Rewrites a whole interaction as the events that say the same: each step in one piece.
 #
@@ -300,7 +284,6 @@ def _media(media: Media) -> dict[str, Any] | None:
 
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the events of an interaction."""
     told = rest_of(answer, "steps")
     begun = {key: told[key] for key in ("id", "object", "model") if key in told}
     goes_on = answer["status"] in RUNNING
@@ -325,7 +308,6 @@ def _step(step: Mapping[str, Any], at: int, *, goes_on: bool) -> Iterator[dict[s
 
 
 def _deltas(step: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields the deltas of a step; none of one that comes whole in a stream, too."""
     type_ = step.get("type")
     if type_ == "function_call":
         yield {"type": "arguments_delta", "arguments": json_text(step.get("arguments") or {}) or ""}

@@ -10,17 +10,16 @@ Source: https://ai.google.dev/api/live, and the types and `live.py` of google-ge
 have no id of a response. A response ends with ``turnComplete``, or with a ``toolCall``: the client has to answer. Calls
 are whole when they come, so they start at once. The session may cancel them while they run (``toolCallCancellation``):
 where the socket is the source, it is read beside the calls, and those calls are cancelled.
-
-The way back: contents as those of `gemini.generate_content`. The server keeps the conversation, so that only results
-and prompts are sent; `function_responses` and `client_messages` make the messages for them.
+docs/providers/gemini_live.md has what goes back.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...on_demand import names
-from ..wire import CallIds, built_in
+from ...ground import names
+from .. import CallIds
+from ..wire import built_in
 from . import facts
 
 if TYPE_CHECKING:

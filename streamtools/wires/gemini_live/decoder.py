@@ -1,7 +1,6 @@
 """Messages of a Live session in, events out: Gemini's parts and calls in another envelope.
 
-The calls of a message are whole. They come in messages of their own, and nothing else asks for one: a call that stands
-in the model's content is told and never run.
+Calls are whole, in messages of their own: one that stands in the model's content is told and never run.
 """
 
 from __future__ import annotations
@@ -14,17 +13,13 @@ from typing_extensions import override
 from ...events import Event, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
+from .. import OpenResponse, PlainDelta, list_of, object_of, read_text, rest_of
 from ..gemini.decoder import GeminiDecoder, error_in, verdict, without_nulls
 from ..gemini.facts import CALL, ERROR_RESPONSE
-from ..plain import PlainDelta
-from ..reading import list_of, object_of, read_text, rest_of
-from ..wire import OpenResponse
 from .facts import FINISHES, FOREIGN_FINISH, KNOWN, MESSAGE, STATUSES, spelled
 
 
 class LiveDecoder(GeminiDecoder):
-    """Decodes one response of a session."""
-
     plain: ClassVar[tuple[PlainDelta, ...]] = (
         PlainDelta(
             ("serverContent", "modelTurn", "parts", 0, "text"),
@@ -69,7 +64,6 @@ class LiveDecoder(GeminiDecoder):
 
     @override
     def after_end(self, payload: dict[str, Any]) -> list[Event] | None:
-        """Takes a message about the calls of the response, or about the session; or the rest of a transcript."""
         payload = dict(spelled(payload))
         content = content_of(payload)
         self._is_over = self._is_over or is_of_the_user(payload)
@@ -122,7 +116,6 @@ class LiveDecoder(GeminiDecoder):
             self._read_part(without_nulls(part), path)
 
     def _transcript(self, transcript: object) -> None:
-        """Takes a piece of the sound's text: it is what the model said."""
         if not isinstance(transcript, Mapping):
             if transcript:
                 self.emit_unknown(transcript, "serverContent.outputTranscription")
@@ -173,7 +166,7 @@ class LiveDecoder(GeminiDecoder):
         return finish, True
 
 
-# -- turns of a session -----------------------------------------------------------------------------------------------
+# -- turns of a session --
 
 # The turns of a Live session: which messages begin and end a response, and which belong to none.
 #
@@ -193,17 +186,14 @@ _ACTIVITY = frozenset({"voiceActivity", "voiceActivityDetectionSignal"})
 
 
 def content_of(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the content of a message; an empty one if it has none."""
     return object_of(payload.get("serverContent"))
 
 
 def calls_in(payload: Mapping[str, Any]) -> list[Any]:
-    """Returns the calls that a message asks for."""
     return list_of(object_of(payload.get("toolCall")).get("functionCalls"))
 
 
 def asks(payload: Mapping[str, Any]) -> bool:
-    """Returns whether a message asks for calls, of which the last is whole."""
     calls = calls_in(payload)
     return bool(calls) and not (isinstance(calls[-1], Mapping) and calls[-1].get("willContinue"))
 
@@ -216,25 +206,20 @@ def ends(payload: Mapping[str, Any]) -> bool:
 
 
 def taken_back(payload: Mapping[str, Any]) -> Sequence[str]:
-    """Returns the ids of the calls that a message cancels."""
     ids = list_of(object_of(spelled(payload).get("toolCallCancellation")).get("ids"))
     return [id_ for id_ in map(read_text, ids) if id_]
 
 
 def is_of_the_user(payload: Mapping[str, Any]) -> bool:
-    """Returns whether a message says that the user speaks."""
     return not (_HEARD.isdisjoint(content_of(payload)) and _ACTIVITY.isdisjoint(payload))
 
 
 def is_sound(part: object) -> bool:
-    """Returns whether a part of the model's content is sound."""
     kind = read_text(object_of(object_of(part).get("inlineData")).get("mimeType"))
     return kind is not None and kind.startswith("audio/")
 
 
 class LiveTurns:
-    """The response of a session that has begun and not ended, or what is known of the one before it."""
-
     def __init__(self) -> None:
         self.open: list[OpenResponse] = []
         self._last: OpenResponse | None = None  # the response that ended last, if no other has begun since
@@ -243,7 +228,6 @@ class LiveTurns:
         self._speaks = False  # more of its transcript may come, or of that of the open response
 
     def owners(self, payload: Mapping[str, Any]) -> list[OpenResponse]:
-        """Returns the response that a message belongs to; none if it comes between responses."""
         payload = spelled(payload)
         content = content_of(payload)
         if not self.open:
@@ -276,7 +260,6 @@ class LiveTurns:
         return not late
 
     def _listen(self, content: Mapping[str, Any]) -> None:
-        """Notes whether more of a transcript may come."""
         transcript = content.get("outputTranscription")
         if any(map(is_sound, list_of(object_of(content.get("modelTurn")).get("parts")))):
             self._speaks = True

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...parts import Finish
+from .. import Derived, KnownFields, UsageMap
 from ..gemini.decoder import as_wire
 from ..gemini.facts import CALLS as GEMINI_CALLS
 from ..gemini.facts import RESULT as RESULT
@@ -14,8 +15,6 @@ from ..gemini.facts import RULES as RULES
 from ..gemini.facts import TOOLS as GEMINI_TOOLS
 from ..gemini.facts import output_with_thoughts, request
 from ..marks import LIVE
-from ..reading import KnownFields
-from ..usage import Derived, UsageMap
 
 _FUNCTION = "gemini.live.function_declaration"
 
@@ -65,8 +64,7 @@ FINISHES: Mapping[str, Finish] = {
     "TURN_COMPLETE_REASON_UNSPECIFIED": "stop",
     "MALFORMED_FUNCTION_CALL": "error",
     **dict.fromkeys(_FILTERED, "content_filter"),
-}
-"""What ended a response: a message, or ``TurnCompleteReason`` of google-genai 3.4.0."""
+}  # what ended a response: a message, or ``TurnCompleteReason`` of google-genai 3.4.0
 
 STATUSES = frozenset({"INTERACTION_STATUS_UNSPECIFIED", "IN_PROGRESS", "REQUIRES_ACTION", "IDLE"})
 """The statuses of a session: ``InteractionStatus`` of google-genai 3.4.0."""
@@ -75,10 +73,9 @@ FOREIGN_FINISH: Finish = "other"
 """That of an interruption, of ``MAX_REGENERATION_REACHED``, and of a reason that is not known."""
 
 
-# -- fields that are known -------------------------------------------------------------------------------------------
+# -- fields that are known --
 
 KNOWN = LIVE | {"usageMetadata"}
-"""The fields of a session's messages. A message may have several."""
 
 MESSAGE = KnownFields(
     "usageMetadata",
@@ -90,7 +87,6 @@ MESSAGE = KnownFields(
     ),
     toolCall=KnownFields("functionCalls"),
 )  # fmt: skip
-"""Those of a message. The fields of a call are `streamtools.wires.gemini.facts.CALL`."""
 
 
 def spelled(payload: Mapping[str, Any]) -> Mapping[str, Any]:

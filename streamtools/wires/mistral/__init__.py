@@ -8,18 +8,8 @@
     data: [DONE]
 
 Source: https://docs.mistral.ai/api/endpoint/chat and the types of https://github.com/mistralai/client-python (read
-2026-11-21). These are Chat Completions chunks with typed content, so the decoder is that wire's with a few differences
-(see `decoder`): what ends a call, and what ends a response, stands there.
-
-**No payload is certainly Mistral's**: its chunks are those of any compatible server, whose ids and model names may look
-the same (SGLang's ids do). So this wire is never found by itself: name it, ``wire="mistral.chat"``. A stream that
-nobody named is read as ``openai.chat_completions``, which takes all of it, and loses the signatures of thinking, and
-references, in the history.
-
-The way back: one assistant message, its content a string, or a list of chunks in the order in which they came where
-there is thinking or a reference among them; one ``tool`` message for each call, with its id and the tool's name. The
-API refuses a message with neither content nor calls, ids that are not nine letters and digits, and a conversation that
-ends with an assistant's message: add the user's next one, if there were no calls.
+2026-11-21).
+docs/providers/mistral_chat.md has its ends, and what goes back.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """Mistral's chat chunks in, events out: the Chat Completions decoder, and what Mistral does differently.
 
-Content may be a list of typed chunks: thinking, and references and other things, which are told as `ProviderItem`. A
-call that has no id may say ``"null"``. All the rest, the loose forms of calls among it, is `OpenAIChatDecoder`'s.
-
-A ``thinking`` chunk comes in pieces and goes back whole. Each delta brings a chunk of its own: ``{"type": "thinking",
-"thinking": [{"type": "text", "text": "..."}]}``. The texts of one run of them are joined; what stands between the texts
-(references), and what stands beside them (``signature``, ``closed``), stays as it came. Dropping or flattening it makes
+A ``thinking`` chunk comes in pieces and goes back whole: the texts of one run of them are joined; what stands between
+the texts (references), and beside them (``signature``, ``closed``), stays as it came. Dropping or flattening it makes
 the model worse (mistralai/client-python, ``examples/mistral/chat/reasoning_multi_turn.py``; vercel/ai#17930).
 """
 
@@ -16,7 +12,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from ...errors import LimitExceeded, RemoteProtocolError
+from ...errors import RemoteProtocolError
 from ...events import Event, ProviderItem
 from ...limits import Limits
 from ..marks import is_conversation_event
@@ -34,8 +30,6 @@ _KNOWN_OF_NOTHING = frozenset({"closed", "signature", "thinking", "type"})
 
 
 class MistralDecoder(OpenAIChatDecoder):
-    """Decodes one response of Mistral's chat."""
-
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._chunk: Thinking | None = None  # the thinking that is being told
@@ -76,32 +70,18 @@ class MistralDecoder(OpenAIChatDecoder):
         for number, item in enumerate(_items(chunk)):
             if isinstance(item, dict) and isinstance(item.get("text"), str):
                 self.emit_unread(item, TEXT_BLOCK, *path, "thinking", number)
-        if thinking.latest:
-            self._holds(thinking.count, thinking.latest, "the thinking")
+        if thinking.latest and self.holds(thinking.count, "the thinking"):
+            self.charge(thinking.latest)
 
     def _opaque(self, kind: str, chunk: dict[str, Any]) -> None:
         self._kept_chunks += 1
-        if not self._holds(self._kept_chunks, chunk, "the message"):
+        if not (self.holds(self._kept_chunks, "the message") and self.charge(chunk)):
             return
         if kind not in _OPAQUE_CHUNKS:
             self.warn("unknown_block_type", kind[: self.limits.max_name_bytes])
         self._end_head()
         if (kept := self.to_keep(chunk)) is not None:
             self.out.append(ProviderItem(kind, kept))
-
-    def _holds(self, count: int, extra: object, where: str) -> bool:
-        """Returns whether what is kept beside the text stays within the limits; `extra` is the latest of `count`."""
-        limit = self.limits.max_open_blocks
-        if count > limit:
-            self.fail(LimitExceeded("max_open_blocks", limit=limit, value=count, where=where))
-        return count <= limit and self.charge(extra)
-
-    def _end_head(self) -> None:
-        """Ends what is open, and looks for no inline tag any more: what begins now is no text."""
-        if self._think:
-            self._emit_parts(*self._think.finish())
-        self.end_part()
-        self._think = None
 
     @override
     def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
@@ -123,11 +103,8 @@ class Thinking:
         self._inner: list[list[str] | dict[str, Any]] = []  # the pieces of a text, or something else
         self._beside: dict[str, Any] = {}
         self.count = 0
-        """Things kept beside the texts."""
         self.latest: list[Any] = []
-        """Those that the latest delta brought."""
         self.replaced: dict[str, Any] = {}
-        """Values that it has replaced by others."""
 
     def continues(self, chunk: Mapping[str, Any]) -> bool:
         """Returns whether a delta belongs to this chunk. Once this is signed it only takes more of the same signature,
@@ -136,7 +113,6 @@ class Thinking:
         return not signature or other == signature or says_nothing(chunk)
 
     def add(self, chunk: Mapping[str, Any]) -> Iterator[str]:
-        """Takes a delta; yields its texts."""
         self.latest, self.replaced = [], {}
         for key, value in chunk.items():
             if key not in ("type", "thinking") and value is not None:
@@ -174,7 +150,6 @@ class Thinking:
 
 
 def says_nothing(chunk: Mapping[str, Any]) -> bool:
-    """Returns whether a delta has neither a text nor anything else to keep, as the first and the last of a run may."""
     return not chunk.get("signature") and not any(
         item if isinstance(item, str) else isinstance(item, dict) and item.get("text") != "" for item in _items(chunk)
     )

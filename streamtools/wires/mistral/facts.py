@@ -18,12 +18,7 @@ CALLS = (FUNCTION_CALL,)
 
 TOOLS = (
     ToolFormat(
-        name="mistral.chat",
-        dialect=PLAIN,
-        strict=STRICT,
-        names=PLAIN_NAMES,
-        function=FUNCTION_TOOL,
-        choice=CHOICE,
+        name="mistral.chat", dialect=PLAIN, strict=STRICT, names=PLAIN_NAMES, function=FUNCTION_TOOL, choice=CHOICE
     ),
 )
 

@@ -1,7 +1,5 @@
-"""Mistral's messages in, entries out: what the model was told, what it said, what its calls came to.
-
-They are Chat Completions' messages, read alike, but for the content of the model's own: its chunks, of thinking and of
-references among others, stay in their places, as the decoder leaves them.
+"""Mistral's messages in, entries out: those of Chat Completions, but for the model's content, whose chunks stay in
+place.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from ..transcript import (
     Flaws,
     Prompt,
     Returned,
-    data_url,
     entries_by_role,
     numbered,
 )
@@ -33,7 +30,6 @@ from .facts import RULES
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """Reads messages as entries. What is no message gives none."""
     return entries_by_role(messages, _READERS)
 
 
@@ -85,11 +81,11 @@ _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
 }
 
 
-# -- messages out of a turn ------------------------------------------------------------------------------------------
+# -- messages out of a turn --
 
 
 def _document(media: Media) -> dict[str, Any] | None:
-    url = data_url(media)
+    url = media.address()
     name = {"document_name": media.filename} if media.filename else {}
     return {"type": "document_url", "document_url": url, **name} if url is not None else None
 
@@ -102,12 +98,9 @@ _CHUNKS: Mapping[str, Callable[[Media], dict[str, Any] | None]] = {
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """Renders the assistant's message, and one ``tool`` message for each call. Empty if the model said nothing.
-
-    The API wants content or calls: "Assistant message must have either content or tool_calls, but not none."
+    """The API wants content or calls: "Assistant message must have either content or tool_calls, but not none."
     (OpenHands/OpenHands#8685). What a result holds beside text can neither stand in it nor in a user's message right
-    behind it (LibreChat-AI/agents#344): the assistant says a dot in between.
-    """
+    behind it (LibreChat-AI/agents#344): the assistant says a dot in between."""
     content = _content([chunk for part in answer.parts if (chunk := _native_chunk(part, answer)) is not None])
     calls = answer.our_calls
     if not content and not calls:
@@ -125,7 +118,6 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """Renders the message of a prompt; none if it says nothing."""
     content = chat.native_content(prompt.blocks, _CHUNKS)
     return [{"role": prompt.role, "content": content, **(prompt.state or {})}] if content else []
 
@@ -157,7 +149,6 @@ def _native_chunk(part: Part, answer: Answer) -> dict[str, Any] | None:
 
 
 def _content(chunks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """Joins adjacent texts among the chunks; returns one string if there is nothing else."""
     joined: list[dict[str, Any]] = []
     for is_text, run in groupby(chunks, key=lambda chunk: chunk["type"] == "text"):
         if not is_text:

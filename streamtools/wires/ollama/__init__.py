@@ -9,8 +9,8 @@
 Source: https://docs.ollama.com/api/chat and ``api/types.go`` of ollama/ollama (read 2026-11-21). A payload is a line
 (`streamtools.framing.json_bodies`). Calls come whole, with an object for arguments, so that a call ends with its line;
 ids are newer than most servers. A response ends with ``done: true``. ``/api/generate`` has ``response`` in place of
-``message``. On the way back go ``{"role": "assistant", "content", "thinking", "tool_calls"}`` and for each call
-``{"role": "tool", "tool_name", "tool_call_id", "content"}``.
+``message``.
+docs/providers/ollama_chat.md has what goes back.
 """
 
 from __future__ import annotations

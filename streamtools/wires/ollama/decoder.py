@@ -37,7 +37,6 @@ class OllamaDecoder(WireDecoder):
         self._remote: dict[str, Any] = {}  # what stands on every line, as it was told
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Takes one line."""
         out = self.out = []
         self._payload, self._exact = payload, None
         if "error" in payload and (error := provider_error(payload)):
@@ -62,7 +61,6 @@ class OllamaDecoder(WireDecoder):
         return out
 
     def _emit_rest(self, payload: dict[str, Any], fields: KnownFields) -> None:
-        """Emits the fields that are not read: those that every line repeats when they change, all others each time."""
         rest = payload if payload.get("done") is not True else rest_of(payload, *END_FIELDS)
         self.emit_unread(rest, fields)
         remote = {key: payload[key] for key in REMOTE & payload.keys() if says_something(payload[key])}

@@ -22,14 +22,12 @@ _MESSAGE = KnownFields("content", "images", "role", "thinking", tool_calls=Known
 LINE_FIELDS: dict[bool, KnownFields] = {
     True: KnownFields(*_TEXT_FIELDS - {"message"}, message=_MESSAGE),
     False: KnownFields(*_TEXT_FIELDS - {"message"}, "response", "thinking"),
-}
-"""The fields of a line of ``/api/chat``, which has a message (True), and of one of ``/api/generate``."""
+}  # the fields of a line of ``/api/chat``, which has a message (True), and of one of ``/api/generate``
 
-END_FIELDS = frozenset({
+END_FIELDS = frozenset({  # what the last line has besides: the finish, and the counts and times that are the usage
     "done_reason", "eval_count", "eval_duration", "load_duration", "prompt_eval_count", "prompt_eval_duration",
     "total_duration",
 })  # fmt: skip
-"""What the last line has besides: the finish, and the counts and times that are the usage."""
 
 CALLS = (FUNCTION_CALL,)
 
@@ -56,7 +54,7 @@ RULES = HistoryRules(
     texts={
         # aliasrobotics/cai#76, ollama/ollama#12794
         "arguments_not_object": "json: cannot unmarshal string into Go struct field "
-        "ChatRequest.messages.tool_calls.function.arguments of type api.ToolCallFunctionArguments",
+        "ChatRequest.messages.tool_calls.function.arguments of type api.ToolCallFunctionArguments"
     },
 )
 

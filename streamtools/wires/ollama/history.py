@@ -1,7 +1,6 @@
 """Ollama's messages in, entries out: what the model was told, what it said, what its calls came to.
 
-Content is a text, and images stand beside it, as bytes in base64. Calls and results may come without ids: a result has
-the tool's name, in older histories not even that.
+Calls and results may come without ids: a result has the tool's name, in older histories not even that.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ _TYPES = {"iVBORw0KGgo": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """Reads messages as entries. What is no message gives none."""
     return entries_by_role(messages, _READERS)
 
 
@@ -51,11 +49,8 @@ def _blocks(message: Mapping[str, Any], index: int, flaws: Flaws) -> Iterator[Bl
         flaws.add("not_a_message", f"messages[{index}].content", "content has to be a text")
     for image in list_of(message.get("images")):
         if isinstance(image, str) and image:
-            yield Media(kind="image", mime_type=_type_of(image), data=image, state={"image": image})
-
-
-def _type_of(image: str) -> str | None:
-    return next((type_ for head, type_ in _TYPES.items() if image.startswith(head)), None)
+            mime_type = next((type_ for head, type_ in _TYPES.items() if image.startswith(head)), None)
+            yield Media(kind="image", mime_type=mime_type, data=image, state={"image": image})
 
 
 def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
@@ -91,11 +86,10 @@ _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
 }
 
 
-# -- messages out of a turn ------------------------------------------------------------------------------------------
+# -- messages out of a turn --
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """Renders the assistant's message, and one ``tool`` message for each call. Empty if the model said nothing."""
     text = answer.text("text", "refusal")
     thinking = answer.text("reasoning") if answer.own_wire else ""
     calls = [_render_call(call, answer) for call in answer.our_calls]
@@ -110,7 +104,6 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """Renders the message of a prompt; none if it says nothing. Only images have a place beside the text."""
     images = _images(prompt.blocks)
     text = "\n\n".join(_texts(prompt.blocks))
     if not (text or images):

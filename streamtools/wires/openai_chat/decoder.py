@@ -10,20 +10,18 @@ from typing_extensions import override
 
 from ...errors import LimitExceeded, ProviderError
 from ...events import Event, ProviderItem, ToolCallFragment
+from ...ground.text import well_formed
 from ...limits import Limits
 from ...parts import Finish
-from ...text import well_formed
 from ..cited import cited_sources, made_files
 from ..decoder import WireDecoder
 from ..plain import PlainDelta
-from ..reading import ERROR, Path, malformed, provider_error, read_text
+from ..reading import ERROR, Path, malformed, object_of, place_of, provider_error, read_text, rest_of, unread
 from . import facts
-from .reasoning import LeadingThink, ReasoningDetails, texts_of
+from .reasoning import Extras, LeadingThink
 
 
 class OpenAIChatDecoder(WireDecoder):
-    """Decodes one Chat Completions response. Only one choice is followed."""
-
     plain = tuple(
         PlainDelta(
             ("choices", 0, "delta", *path),
@@ -45,12 +43,16 @@ class OpenAIChatDecoder(WireDecoder):
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._repeats = facts.Repeats()
-        self._call_names: list[list[str | None]] = []  # the fields of the last pieces of calls without unknown ones
+        self._call_names: list[list[str | None]] = []  # the fields of the last pieces of calls without state
         self._choice: object = None  # index of the choice that is followed
         self._last_choice: object = None
         self._think: LeadingThink | None = LeadingThink()
         self._reasoning_field: str | None = None
-        self._details = ReasoningDetails()
+        self._extras = Extras()
+        self._blocks: Extras | None = None  # the typed blocks of the reasoning that is told
+        self._in_thoughts = False  # the text so far is a summary of thoughts (Gemini's facade)
+        self._said: dict[str, list[str]] = {"text": [], "reasoning": [], "refusal": []}
+        self._empty: dict[str, str] = {}  # fields that the server gave as ""
         self._has_calls = False
         self._is_late: bool  # a piece of a call came after the last finish reason: that does not speak of it
         self._terminated = False
@@ -62,7 +64,6 @@ class OpenAIChatDecoder(WireDecoder):
         return (self._think is not None and self._think.state != "undecided") or self.loose or self.done
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Takes one chunk."""
         out = self.out = []
         if "error" in payload and (error := provider_error(payload)):
             self._read_usages(payload)
@@ -71,7 +72,7 @@ class OpenAIChatDecoder(WireDecoder):
         choices = payload.get("choices")
         if not self._started and (choices or payload.get("id") or payload.get("model")):
             self.emit_start(payload.get("model"), payload.get("id"))
-        if payload.get("usage") is not None or "x_groq" in payload:
+        if payload.get("usage") is not None or "x_groq" in payload or facts.INVOCATION in payload:
             self._read_usages(payload)
             groq = payload.get("x_groq")
             if isinstance(groq, dict) and (error := provider_error({"error": groq.get("error")})):
@@ -101,16 +102,20 @@ class OpenAIChatDecoder(WireDecoder):
             index = choice.get("index")
             if index != self._choice and not self._follows(index):
                 continue
-            delta = choice.get("delta")
+            delta, finish = choice.get("delta"), choice.get("finish_reason")
             if type(delta) is dict:
+                if delta and finish and self._finish_raw is None:
+                    delta = self._without_repeats(delta)
                 self._delta(delta, position)
             elif other := delta or choice.get("message") or choice.get("text"):
                 self.emit_unknown(other)
             if "error" in choice and (error := provider_error({"error": choice["error"]})):
                 self._fail_inside(choice, error, "choices", position)
                 return out
-            if finish := choice.get("finish_reason"):
+            if finish:
                 self._finished(finish, choice.get("native_finish_reason"))
+            if "usage" in choice and payload.get("usage") is None:
+                self.read_usage(choice.get("usage"))  # Moonshot (earendil-works/pi#2017)
             if not facts.KNOWN_OF_CHOICE.issuperset(choice):
                 place = f"choices[{position}]"
                 self.emit_beside(choice, self._repeats.known(choice, facts.KNOWN_OF_CHOICE, place), place)
@@ -121,11 +126,9 @@ class OpenAIChatDecoder(WireDecoder):
         return out
 
     def _emit_rest(self, payload: dict[str, Any]) -> None:
-        """Emits the fields of a chunk that are not read, and have changed if they only repeat what stands."""
         self.emit_beside(payload, self._kept_beside(payload, self._repeats.known(payload, facts.KNOWN, "")), "")
 
     def _kept_beside(self, found: Mapping[str, Any], known: AbstractSet[str]) -> AbstractSet[str]:
-        """Keeps sources and files in an object; returns the fields that are known, with theirs."""
         for names, read in ((facts.CITED, cited_sources), (facts.MADE, made_files)):
             lists = {name: found[name] for name in names if name in found and name not in known}
             if not lists or next(iter(read(lists)), None) is None:
@@ -142,7 +145,6 @@ class OpenAIChatDecoder(WireDecoder):
         self.fail(error)
 
     def terminate(self) -> list[Event]:
-        """Takes ``[DONE]``."""
         self.out = []
         self._terminated = True
         self.done = True
@@ -170,23 +172,32 @@ class OpenAIChatDecoder(WireDecoder):
         if len(delta) == 1 and (calls := delta.get("tool_calls")):  # what a call's arguments come in, mostly
             self._calls(calls, position)
             return
-        for name in facts.REASONING_FIELDS:
-            value = delta.get(name)
-            if isinstance(value, str) and value:
-                self._reasoning_field = name
-                self.emit_reasoning(value)
+        for name in () if facts.REASONING.isdisjoint(delta) else facts.REASONING_FIELDS:
+            if (value := delta.get(name)) == "":
+                self._empty[name] = ""
+            elif isinstance(value, str):
+                self._reason(value, name)
                 break
         else:
             name = ""
-        if details := delta.get("reasoning_details"):
-            for text in self._details.add(details):
-                if not name and text:  # otherwise the same text stands in the field above
-                    self.emit_reasoning(text)
-            if self._details.replaced:
-                self.emit_unknown(self._details.replaced, f"choices[{position}].delta.reasoning_details")
-            if self._details.size > (limit := self.limits.max_text_bytes):
-                self.fail(LimitExceeded("max_text_bytes", limit=limit, where="the reasoning details"))
-        content = delta.get("content")
+        content, extra = delta.get("content"), object_of(delta["extra_content"]) if "extra_content" in delta else None
+        is_thought = extra is not None and any(object_of(one).get("thought") is True for one in extra.values())
+        for key in () if facts.OF_MESSAGES.isdisjoint(delta) else facts.OF_MESSAGES:
+            value = delta.get(key)
+            if key == "extra_content" and is_thought:  # no request takes the mark back
+                fields = object_of(extra).items()
+                rests = {field: rest_of(one, "thought") if type(one) is dict else one for field, one in fields}
+                value = {field: rest for field, rest in rests.items() if rest}
+            self._keep(self._extras, key, value, ("choices", position, "delta", key), shows=not name)
+            name = name or (key if key in facts.ENTRIES and value else "")
+        if content == "":
+            self._empty["content"] = ""
+        elif isinstance(content, str) and (is_thought or self._in_thoughts):
+            thought, tag, text = content.removeprefix("<thought>").partition("</thought>")
+            self._in_thoughts = is_thought and not tag
+            if is_thought or tag:
+                self._reason(thought, None)
+                content = text
         if content:
             self._content(content, ("choices", position, "delta", "content"))
         refusal = delta.get("refusal")
@@ -202,6 +213,41 @@ class OpenAIChatDecoder(WireDecoder):
             self._call({"index": "function_call", "function": function}, (*at, "arguments"))
         if not facts.UNDERSTOOD.issuperset(delta):
             self.emit_beside(delta, self._kept_beside(delta, facts.UNDERSTOOD), f"choices[{position}].delta")
+
+    def _keep(self, extras: Extras, name: str, value: object, path: Path, *, shows: bool = True) -> None:
+        if (kept := self.to_keep(value)) is None:
+            return
+        for text in extras.add(name, kept):
+            if text and shows and not (extras.is_signed and self._reasoning_field):
+                self._reason(text, None)
+        if extras.replaced:
+            self.emit_unknown(extras.replaced, place_of(path))
+        if extras.size > (limit := self.limits.max_text_bytes):
+            self.fail(LimitExceeded("max_text_bytes", limit=limit, where="the reasoning details"))
+
+    def _reason(self, text: str, field: str | None) -> None:
+        if self._open == "reasoning" and field != self._reasoning_field:
+            self.end_part()
+        self._reasoning_field = field
+        self.emit_reasoning(text)
+
+    def _without_repeats(self, delta: dict[str, Any]) -> dict[str, Any]:
+        """Returns the last delta without a text that is all that was said so far: some gateways sum up at the end. A
+        short piece, or a single one, may also have been said twice."""
+        for name in ("content", *facts.REASONING_FIELDS):
+            pieces, value = self._said["text" if name == "content" else "reasoning"], delta.get(name)
+            is_long = isinstance(value, str) and len(value) >= (8 if len(pieces) > 1 else 32)
+            if is_long and "".join(pieces) == value:
+                self.warn("text_resent")
+                delta = {**delta, name: None}
+        return delta
+
+    @override
+    def _bounded(self, kind: str, text: str) -> str:
+        pieces = self._said[kind]
+        pieces.append(text)
+        self.part.sink = pieces.append
+        return super()._bounded(kind, text)
 
     def _content(self, content: object, path: Path) -> None:
         if isinstance(content, str):
@@ -221,21 +267,30 @@ class OpenAIChatDecoder(WireDecoder):
                 self._content(text, path)
             self.emit_unread(block, facts.TEXT_BLOCK, *path)
         elif isinstance(block, dict) and kind in ("thinking", "reasoning"):
-            inner = block.get("thinking") or block.get("summary") or block.get("reasoning")
-            for text in texts_of(inner):
-                self._reasoning_field = "content"
-                self.emit_reasoning(text)
-            self.emit_unread(block, facts.THOUGHT_BLOCK, *path)
+            if self._blocks is None or self._blocks.is_signed or path[-1]:  # of several in one delta, each stands alone
+                self.end_part()
+                self._blocks = Extras()
+            self._keep(self._blocks, "content", [block], path)
+            if self._open != "reasoning" and self._blocks.whole():  # withheld, but signed
+                self._reason("", None)
+            elif self._open != "reasoning":
+                self._blocks = None
         else:
             self.emit_unknown(block)
 
     def _head_of_text(self, text: str) -> None:
-        """Takes text while a leading ``<think>`` block is still possible."""
         assert self._think is not None
         reasoning, rest = self._think.feed(text)
         if self._think.state != "undecided" and self._think.raw:
             self.warn("inline_think")
         self._emit_parts(reasoning, rest)
+
+    def _end_head(self) -> None:
+        if self._think:  # text that might have become a tag stays text
+            self._emit_parts(*self._think.finish())
+        if self._open:
+            self.end_part()
+        self._think = None
 
     def _emit_parts(self, reasoning: str, text: str) -> None:
         think = self._think
@@ -255,6 +310,8 @@ class OpenAIChatDecoder(WireDecoder):
             provider_state = {"field": self._reasoning_field} if self._reasoning_field else {}
             if self._reasoning_field is None and self._think and self._think.raw:
                 provider_state = {"inline": well_formed("".join(self._think.raw))}
+            if self._blocks is not None:
+                provider_state, self._blocks = {"blocks": self._blocks.whole()["content"]}, None
         super().end_part(provider_state)
 
     # -- calls --
@@ -277,11 +334,8 @@ class OpenAIChatDecoder(WireDecoder):
         if isinstance(kind, str) and kind not in ("function", "custom") and isinstance(call.get(kind), (dict, list)):
             self.emit_unknown(call)  # a tool that the provider runs itself (``web_search``)
             return
-        if self._think:  # text that might have become a tag stays text
-            self._emit_parts(*self._think.finish())
-        if self._open:
-            self.end_part()
-        self._think = None
+        if self._think is not None or self._open:
+            self._end_head()
         custom = call.get("custom")
         function = call.get("function")
         if isinstance(custom, dict):
@@ -294,9 +348,18 @@ class OpenAIChatDecoder(WireDecoder):
         index = call.get("index")
         if index is None:
             self.warn("missing_index")
-        names = [*call, None, *(function if isinstance(function, dict) else ())]
-        if names not in self._call_names and not self.emit_unread(call, facts.CALL, *path[:-2]):
-            self._call_names = [*self._call_names[-1:], names]  # a call begins with other fields than it goes on with
+        of = custom if isinstance(custom, dict) else function if isinstance(function, dict) else {}
+        names = [*call, None, *of]
+        state = None
+        if names not in self._call_names:  # a call begins with others
+            is_known = not self.emit_unread(call, facts.CALL, *path[:-2])
+            if not is_known:
+                lost = sorted(str(name) for _, rest in unread(call, facts.CALL) for name in rest)
+                self.warn("state_dropped", ", ".join(lost)[: self.limits.max_name_bytes])
+            if not facts.OF_CALLS.isdisjoint(names):
+                state = self._state_of(call, of)
+            elif is_known:
+                self._call_names = [*self._call_names[-1:], names]
         self._has_calls = True
         self._is_late = self._finish_raw is not None
         problem = None
@@ -305,7 +368,6 @@ class OpenAIChatDecoder(WireDecoder):
         elif not isinstance(arguments, str):
             self.warn("arguments_object")
             arguments, problem = self.object_text(arguments, path)
-        extra = call.get("extra_content")
         self.out.append(
             ToolCallFragment(
                 index if isinstance(index, (int, str)) else None,
@@ -314,9 +376,15 @@ class OpenAIChatDecoder(WireDecoder):
                 arguments,
                 "custom" if call.get("type") == "custom" or custom is not None else "function",
                 problem=problem,
-                provider_state={"extra_content": kept} if extra and (kept := self.to_keep(extra)) else None,
+                provider_state=state,
             )
         )
+
+    def _state_of(self, call: dict[str, Any], function: dict[str, Any]) -> dict[str, Any] | None:
+        found = [(key, value, key) for key, value in call.items()]
+        found += [(key, value, facts.IN_FUNCTION + key) for key, value in function.items()]
+        extras = ((name, self.to_keep(value)) for key, value, name in found if key in facts.OF_CALLS and value)
+        return {name: kept for name, kept in extras if kept is not None} or None
 
     # -- the end --
 
@@ -342,8 +410,13 @@ class OpenAIChatDecoder(WireDecoder):
         if self._think:
             self._emit_parts(*self._think.finish())
         self.end_part()
-        if self._details and (details := self.to_keep(self._details.joined())):
-            self.out.append(ProviderItem("reasoning_details", {"reasoning_details": details}))
+        kept = self._extras.whole() if self._extras.kept else {}
+        if self._empty and not self._said["reasoning"]:
+            kept |= {name: "" for name in facts.REASONING_FIELDS if name in self._empty}
+        if kept:
+            self.out.append(ProviderItem(next(iter(kept)), {"fields": kept}))
+        if self._has_calls and "content" in self._empty and not self._said["text"]:
+            self.out.append(ToolCallFragment(provider_state={facts.IN_MESSAGE + "content": ""}))
         raw = self._finish_raw
         if raw is None:
             return None, False
@@ -355,7 +428,8 @@ class OpenAIChatDecoder(WireDecoder):
         return self.normalized(finish, self._has_calls), self._terminated or not self._is_late
 
     def _read_usages(self, payload: dict[str, Any]) -> None:
-        """Reads both usage objects that a chunk may have; a count in the usual place replaces the other."""
+        """Reads the usage objects that a chunk may have; a count in the usual place replaces the others."""
+        self.read_usage(payload.get(facts.INVOCATION))
         if isinstance(groq := payload.get("x_groq"), dict):
             self.read_usage(groq.get("usage"))
         self.read_usage(payload.get("usage"))

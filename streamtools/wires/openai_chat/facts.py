@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from ...parts import Finish
 from ...schema.bounds import SchemaBound
@@ -15,7 +15,7 @@ from ...schema.names import PLAIN_NAMES
 from ..formats import CallFormat, EntryFormat, RequestLimits, ResultFormat, StrictForm, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules, claude_since_4_6
 from ..reading import ERROR, KnownFields
-from ..usage import UsageMap
+from ..usage import Derived, UsageMap
 
 # The provider's word → ours. Beyond OpenAI's own: TGI (eos…), Cohere and Gemini facades, Mistral.
 FINISHES: dict[str, Finish] = {
@@ -39,8 +39,7 @@ NOISE: dict[str, str] = {
     "p": "Mistral's padding",
     "service_tier": "the queue that served the request, as the request chose it",
     "system_fingerprint": "the build of the servers, for a provider to compare",
-}
-"""Fields of a chunk that say nothing about the response that is not known, each with the reason."""
+}  # fields of a chunk that say nothing about the response that is not known, each with the reason
 
 REPEATED: dict[str, str] = {
     "citations": "Perplexity: all so far, in every chunk",
@@ -58,6 +57,32 @@ CITED = ("annotations", "citations", "search_results")
 MADE = ("images",)
 """Lists of files: OpenRouter's beside the text, whose requests take them back (``ChatAssistantMessage`` of its SDK)."""
 
+EXTRAS: dict[str, tuple[Literal["text", "entries", "opaque"], Literal["message", "anywhere"], str]] = {
+    "reasoning_content": ("text", "message", "DeepSeek wants an empty one back, too: llm-rosetta#356"),
+    "reasoning": ("text", "message", "vLLM, Ollama, OpenRouter, Groq"),
+    "reasoning_text": ("text", "message", "GitHub Copilot: anomalyco/opencode#8900"),
+    "reasoning_details": ("entries", "message", "OpenRouter: https://openrouter.ai/docs/use-cases/reasoning-tokens"),
+    "thinking_blocks": ("entries", "message", "LiteLLM, with Claude's signatures: BerriAI/litellm#29428"),
+    "content": ("entries", "message", "Databricks, reasoning with Claude's signatures: BerriAI/litellm#9700"),
+    "reasoning_opaque": ("opaque", "message", "GitHub Copilot: anomalyco/opencode#8900"),
+    "provider_specific_fields": ("opaque", "anywhere", "LiteLLM, with Gemini's signatures: BerriAI/litellm#16893"),
+    "extra_content": ("opaque", "anywhere", "Gemini's facade: ai.google.dev/gemini-api/docs/thought-signatures"),
+    "thought_signature": ("opaque", "anywhere", "gateways to Gemini"),
+    "thoughtSignature": ("opaque", "anywhere", "Databricks' gateway to Gemini"),
+}
+"""Fields that later requests have to have as they came, where they came: their form, their place, and whose they are. A
+``text`` is reasoning, in pieces; so are the texts of ``entries``, whose rest is kept as it is, like all that is
+``opaque``. What may stand ``anywhere`` stands in a message (a delta), a call, or its function."""
+
+REASONING_FIELDS = tuple(name for name, (form, *_) in EXTRAS.items() if form == "text")
+REASONING = frozenset(REASONING_FIELDS)
+ENTRIES = frozenset(name for name, (form, *_) in EXTRAS.items() if form == "entries")
+OF_CALLS = frozenset(name for name, (_, place, _) in EXTRAS.items() if place == "anywhere")
+OF_MESSAGES = {name: form for name, (form, *_) in EXTRAS.items() if form != "text" and name != "content"}.keys()
+
+IN_FUNCTION, IN_MESSAGE = "function.", "message."
+"""Prefixes of names in a call's state: of a field of its function, and of its whole message."""
+
 FUNCTION_CALL = CallFormat(
     name="openai.chat_completions.function",
     type="function",
@@ -65,8 +90,7 @@ FUNCTION_CALL = CallFormat(
     inside="function",
     id="id",
     as_text=True,
-)
-"""The form that most other providers took over."""
+)  # the form that most other providers took over
 
 CUSTOM_CALL = CallFormat(
     name="openai.chat_completions.custom", type="custom", inside="custom", id="id", arguments="input", raw=True
@@ -88,7 +112,6 @@ FUNCTION_TOOL = EntryFormat(
     schema_at=("parameters",),
     strict="where_strict",
 )
-"""The form that most other providers took over."""
 
 # https://platform.openai.com/docs/guides/function-calling#custom-tools
 CUSTOM_TOOL = EntryFormat(
@@ -110,7 +133,6 @@ STRICT = StrictForm(
 
 
 def response_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
-    """Returns ``response_format``. https://platform.openai.com/docs/guides/structured-outputs"""
     asked = {"name": name, "strict": strict, "schema": schema}
     return {"response_format": {"type": "json_schema", "json_schema": asked}}
 
@@ -122,7 +144,6 @@ STRUCTURED = StructuredOutput(
 LIMITS = RequestLimits(tools=128)  # https://platform.openai.com/docs/api-reference/chat/create
 
 CHOICE = {"tool_choice": "auto"}
-"""The choice of a tool is the model's."""
 
 TOOLS = (
     ToolFormat(
@@ -175,12 +196,31 @@ RULES = HistoryRules(
     },
 )
 
+
+INVOCATION = "amazon-bedrock-invocationMetrics"
+"""The field that Bedrock puts beside the last payload of InvokeModel: the only counts of some models."""
+
+
+def _output(counts: Sequence[int | None]) -> int | None:
+    """Returns the output with its reasoning, which xAI counts apart. Only the total shows that (vercel/ai#12425)."""
+    output, prompt, total, reasoning, invoked = counts
+    is_apart = None not in counts[:4] and total == sum(filter(None, (output, prompt, reasoning)))
+    return sum(filter(None, (output, reasoning))) if is_apart else invoked if output is None else output
+
+
+_OUTPUT = ("completion_tokens", "prompt_tokens", "total_tokens", "completion_tokens_details.reasoning_tokens")
+
 USAGE = UsageMap({
-    "input_tokens": ("prompt_tokens",),
-    "output_tokens": ("completion_tokens",),
-    # DeepSeek: https://api-docs.deepseek.com/guides/kv_cache
-    "cached_input_tokens": ("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens"),
-    "cache_write_input_tokens": ("prompt_tokens_details.cache_write_tokens",),
+    "input_tokens": ("prompt_tokens", "inputTokenCount"),
+    "output_tokens": Derived((*_OUTPUT, "outputTokenCount"), _output),
+    # DeepSeek (https://api-docs.deepseek.com/guides/kv_cache), Moonshot, LiteLLM; DashScope, LiteLLM
+    "cached_input_tokens": (
+        *("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens"),
+    ),
+    "cache_write_input_tokens": (
+        *("prompt_tokens_details.cache_write_tokens", "prompt_tokens_details.cache_creation_input_tokens"),
+        "cache_creation_input_tokens",
+    ),
     "audio_input_tokens": ("prompt_tokens_details.audio_tokens",),
     "reasoning_tokens": ("completion_tokens_details.reasoning_tokens", "reasoning_tokens"),  # the second: SGLang
     "audio_output_tokens": ("completion_tokens_details.audio_tokens",),
@@ -189,52 +229,44 @@ USAGE = UsageMap({
 }, request='stream_options={"include_usage": True}', on_request=re.compile(r"(?:gpt-|chatgpt-|o\d)").match)  # fmt: skip
 
 
-# -- fields that are known -------------------------------------------------------------------------------------------
+# -- fields that are known --
 
-KNOWN = frozenset({"choices", "error", "usage", "x_groq", *NOISE})
+KNOWN = frozenset({"choices", "error", "usage", "x_groq", INVOCATION, *NOISE})
 
-ENVELOPE = frozenset({"choices", "id", "object", "model", "usage", "x_groq"})
+ENVELOPE = frozenset({"choices", "id", "object", "model", "usage", "x_groq", INVOCATION})
 """Fields that a chunk without choices may have; one with none of them says something that nobody knows."""
 
 ERROR_CHUNK = KnownFields("code", "message", "type", "usage", *NOISE, error=ERROR)
 
 PING = KnownFields("type")
 
-REASONING_FIELDS = ("reasoning_content", "reasoning")
+READ = frozenset({*REASONING_FIELDS, "content", "function_call", "refusal", "role", "tool_calls"})
 
-UNDERSTOOD = frozenset({
-    *REASONING_FIELDS, "content", "function_call", "reasoning_details", "refusal", "role", "tool_calls",
-})  # fmt: skip
-"""Fields of a delta."""
+UNDERSTOOD = READ | OF_MESSAGES
 
 REPEATING_DELTA = frozenset({"message", "text"})
 """Fields of a choice that have the delta's words again: Perplexity's, Together's."""
 
-KNOWN_OF_CHOICE = REPEATING_DELTA | {"delta", "error", "finish_reason", "index", "native_finish_reason"}
+KNOWN_OF_CHOICE = REPEATING_DELTA | {"delta", "error", "finish_reason", "index", "native_finish_reason", "usage"}
 
 KNOWN_OF_GROQ = frozenset({"error", "id", "usage"})  # the id is the request's
 
 CALL = KnownFields(
-    "extra_content", "id", "index", "type",
-    custom=KnownFields("input", "name"),
-    function=KnownFields("arguments", "name"),
+    *OF_CALLS, "id", "index", "type",
+    custom=KnownFields(*OF_CALLS, "input", "name"),
+    function=KnownFields(*OF_CALLS, "arguments", "name", "parsed_arguments"),  # the last is the SDK's reading
 )  # fmt: skip
 
 LEGACY_CALL = KnownFields("arguments", "name")
 
 TEXT_BLOCK = KnownFields("text", "type")
 
-THOUGHT_BLOCK = KnownFields("type", thinking=TEXT_BLOCK, summary=TEXT_BLOCK, reasoning=TEXT_BLOCK)
-
 
 class Repeats:
-    """The fields that repeat what stands, as they stood last."""
-
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], Any] = {}
 
     def known(self, found: Mapping[str, Any], known: AbstractSet[str], place: str) -> AbstractSet[str]:
-        """Returns the known fields of an object, with those that have not changed."""
         if found.keys() <= known:
             return known
         return known | {key for key in REPEATED.keys() & found.keys() if not self._is_news(place, key, found[key])}

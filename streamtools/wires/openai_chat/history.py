@@ -1,20 +1,20 @@
 """Chat messages in, entries out: what the model was told, what it said, what its calls came to.
 
-One message is one entry, in any role that the API has or had: ``developer`` is a system prompt, ``function`` a result
-by its tool's name, ``function_call`` a call. What the API would refuse is left out, each with a flaw that says so. What
-nobody here has a name for is kept beside it and goes back as it stands there.
+One message is one entry, in any role that the API has or had. What the API would refuse is left out, each with a flaw;
+what nobody here has a name for is kept beside it and goes back as it stands there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Literal
 
-from ...content import Block, Media, Opaque, Text
+from ...content import Block, Media, Opaque, Text, read_data_url
 from ...parts import ToolCall
 from ...schema.names import PLAIN_NAMES
 from ..history_rules import HistoryRules, Violation
-from ..reading import json_text, list_of, object_of, rest_of
+from ..reading import json_text, rest_of
 from ..transcript import (
     Answer,
     AnswerBuilder,
@@ -25,26 +25,22 @@ from ..transcript import (
     Numbered,
     Prompt,
     Returned,
-    data_url,
     entries_by_role,
     numbered,
-    read_data_url,
     result_as_read,
 )
-from .facts import EMPTY_ARRAY, REASONING_FIELDS, RULES, UNDERSTOOD
-from .reasoning import LeadingThink
+from .facts import EMPTY_ARRAY, IN_FUNCTION, IN_MESSAGE, OF_CALLS, READ, REASONING_FIELDS, RULES
+from .reasoning import Extras, LeadingThink
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """Reads messages as entries. What is no message gives none."""
     return entries_by_role(messages, _READERS)
 
 
-# -- what was told -----------------------------------------------------------------------------------------------------
+# -- what was told --
 
 
 def read_prompt(message: Mapping[str, Any], index: int, _: CallNames, *, rules: HistoryRules = RULES) -> Prompt:
-    """Reads a message that tells the model something."""
     flaws, given = Flaws(rules), message["role"]
     role: Literal["system", "user"] = "user" if given == "user" else "system"
     blocks = content_blocks(message.get("content"), f"messages[{index}].content", flaws)
@@ -55,7 +51,6 @@ def read_prompt(message: Mapping[str, Any], index: int, _: CallNames, *, rules: 
 
 
 def content_blocks(content: object, path: str, flaws: Flaws) -> tuple[Block, ...]:
-    """Reads the blocks of a message's content, without those that say nothing, of which `flaws` then tells."""
     if isinstance(content, str):
         return (Text(content),) if content else ()
     found = []
@@ -90,15 +85,13 @@ def _empty_lists(message: Mapping[str, Any], path: str, flaws: Flaws, *fields: s
 
 
 def set_fields(message: Mapping[str, Any], *known: str) -> dict[str, Any] | None:
-    """Returns what a message has beside what is known; None if that is nothing but nulls."""
     return {key: value for key, value in message.items() if key not in known and value is not None} or None
 
 
-# -- what calls came to ------------------------------------------------------------------------------------------------
+# -- what calls came to --
 
 
 def result_blocks(message: Mapping[str, Any], path: str, flaws: Flaws) -> tuple[Block, ...]:
-    """Reads the content of a result, which has to be there."""
     content = message.get("content")
     blocks = content_blocks(content, f"{path}.content", flaws)
     if not isinstance(content, (str, list)):
@@ -109,7 +102,6 @@ def result_blocks(message: Mapping[str, Any], path: str, flaws: Flaws) -> tuple[
 def returned(
     message: Mapping[str, Any], index: int, blocks: tuple[Block, ...], flaws: Flaws, *, rich: bool, name: object
 ) -> Returned:
-    """Returns the result in a message, which goes back as it is unless anything is wrong with it."""
     state = None if flaws.found else message
     result = result_as_read(message.get("tool_call_id"), blocks, rich=rich, name=name, state=state)
     return Returned(results=(result,), origin=(index, index + 1), flaws=tuple(flaws.found))
@@ -127,7 +119,7 @@ def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
     return returned(message, index, blocks, flaws, rich=True, name=message.get("name"))
 
 
-# -- what the model said -----------------------------------------------------------------------------------------------
+# -- what the model said --
 
 
 def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
@@ -135,7 +127,9 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
     for field in REASONING_FIELDS:
         if isinstance(text := message.get(field), str):
             answer.reasoning(text, {"field": field})
-    content = _sound_content(message.get("content"), path, answer)
+    content = message.get("content")
+    if not isinstance(content, str):
+        content = [raw for raw, _ in answer.flaws.sound(numbered(content, f"{path}.content"), _part_flaw)]
     _add(content, answer)
     if isinstance(refusal := message.get("refusal"), str) and refusal:
         answer.refusal(refusal)
@@ -144,15 +138,14 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
         if isinstance(raw, Mapping) and not isinstance(raw.get("type"), str):
             _typeless(where, answer.flaws)
     for raw, where in calls:
-        read_call(raw, where, answer)
+        read_call(raw, where, answer, says_empty=content == "")
     if isinstance(legacy := message.get("function_call"), Mapping):  # from before there were several
         answer.flaws.add("not_a_message", f"{path}.function_call", "functions are no more: use tool_calls")
         answer.call(None, legacy.get("name"), legacy.get("arguments"))
-    if message.get("reasoning_details"):
-        answer.provider({"reasoning_details": message["reasoning_details"]})
-    kept = set_fields(message, *UNDERSTOOD) or {}
-    if isinstance(content, list) and content and content != _rendered(answer):
-        kept["content"] = content
+    kept = set_fields(message, *READ) or {}
+    if isinstance(content, list) and content:
+        made = render(answer.reply().answer)
+        kept |= {} if made and made[0]["content"] == content else {"content": content}
     if not (content or answer.says_more or not kept.keys().isdisjoint(("audio", "images"))):
         answer.flaws.add("empty_message", path, "the message has neither content nor calls")
     else:
@@ -160,12 +153,6 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
     if kept:
         answer.provider({"fields": kept})
     return answer.reply((index, index + 1))
-
-
-def _sound_content(content: object, path: str, answer: AnswerBuilder) -> str | list[Any]:
-    if isinstance(content, str):
-        return content
-    return [raw for raw, _ in answer.flaws.sound(numbered(content, f"{path}.content"), _part_flaw)]
 
 
 def _part_flaw(raw: object, path: str) -> Violation | None:
@@ -185,8 +172,7 @@ def _add(content: str | list[Any], answer: AnswerBuilder) -> None:
     for raw in content:
         kind, text = raw.get("type"), raw.get("text")
         if kind in ("thinking", "reasoning"):
-            inner = raw.get("thinking") or raw.get("summary") or raw.get("reasoning")
-            answer.reasoning("".join(_texts(inner)), {"field": "content"})
+            answer.reasoning("".join(Extras().add("content", [raw])))
         elif kind == "refusal" and isinstance(raw.get("refusal"), str):
             answer.refusal(raw["refusal"])
         elif isinstance(text, str) and text:
@@ -194,7 +180,6 @@ def _add(content: str | list[Any], answer: AnswerBuilder) -> None:
 
 
 def split_text(text: str, answer: AnswerBuilder) -> None:
-    """Adds text, and apart from it the reasoning in a tag that opens it."""
     think = LeadingThink()
     pieces = (think.feed(text), think.finish())
     if think.raw:
@@ -203,24 +188,15 @@ def split_text(text: str, answer: AnswerBuilder) -> None:
         answer.text(rest)
 
 
-def _texts(inner: object) -> Iterator[str]:
-    if isinstance(inner, str):
-        yield inner
-    for item in list_of(inner):
-        if isinstance(text := object_of(item).get("text"), str):
-            yield text
-
-
 def calls_of(message: Mapping[str, Any], path: str, flaws: Flaws) -> list[Numbered]:
-    """Returns the calls of a message, each with its path."""
     calls, path = message.get("tool_calls"), f"{path}.tool_calls"
     if calls is not None and not isinstance(calls, list):
         flaws.add("not_a_message", path, "these are no calls, which are a list")
     return numbered(calls, path)
 
 
-def read_call(raw: object, path: str, answer: AnswerBuilder) -> None:
-    """Reads a call."""
+def read_call(raw: object, path: str, answer: AnswerBuilder, *, says_empty: bool = False) -> None:
+    """Reads a call; `says_empty`: it stands beside an empty text."""
     if not isinstance(raw, Mapping):
         answer.flaws.add("not_a_message", path, "this is no call, which is an object")
         return
@@ -232,14 +208,11 @@ def read_call(raw: object, path: str, answer: AnswerBuilder) -> None:
     given = body.get("input") if is_custom else body.get("arguments")
     if not isinstance(given, str):
         answer.flaws.add("arguments_not_object", path, "arguments have to be a text, which is that of a JSON object")
-    state = set_fields(raw, "id", "type", "index", "function", "custom")
+    state = set_fields(raw, "id", "type", "index", "function", "custom") or {}
+    state |= {IN_FUNCTION + name: value for name, value in body.items() if name in OF_CALLS}
+    state |= {IN_MESSAGE + "content": ""} if says_empty else {}
     kind: Literal["custom", "function"] = "custom" if is_custom else "function"
-    answer.call(raw.get("id"), body.get("name"), given, kind=kind, state=state)
-
-
-def _rendered(answer: AnswerBuilder) -> object:
-    made = render(answer.reply().answer)
-    return made[0]["content"] if made else None
+    answer.call(raw.get("id"), body.get("name"), given, kind=kind, state=state or None)
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
@@ -252,36 +225,27 @@ _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
 }
 
 
-# -- messages out of a turn ------------------------------------------------------------------------------------------
+# -- messages out of a turn --
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """Renders the assistant's message, and one ``tool`` message for each call. Empty if the model said nothing, or only
-    thought: a message needs content or calls.
-
-    What a result holds beside text follows in one user's message behind all results, since a ``tool`` message takes
-    text only.
-    """
-    message: dict[str, Any] = {"role": "assistant", "content": None}
-    if text := answer.text("text"):
-        message["content"] = text
-    if answer.own_wire:
-        _render_reasoning(message, answer)
-    if refusal := answer.text("refusal"):
-        message["refusal"] = refusal
-    calls = [_render_call(call, answer) for call in answer.our_calls]
-    if calls:
-        message["tool_calls"] = calls
-    kept = _kept_fields(answer)
+    """Empty if the model only thought: a message needs content or calls. What a result holds beside text follows in one
+    user's message behind all results, since a ``tool`` message takes text only. Content that says nothing beside calls
+    is null, as OpenAI writes it, unless the server wrote ``""``."""
+    message, kept = _said(answer)
+    if calls := answer.our_calls:
+        message["tool_calls"] = [_render_call(call, answer) for call in calls]
     message |= kept
-    if not (message["content"] or refusal or calls or not kept.keys().isdisjoint(("audio", "images"))):
+    if not (message["content"] or "refusal" in message or calls or not kept.keys().isdisjoint(("audio", "images"))):
         return []
+    says_empty = any(IN_MESSAGE + "content" in answer.state_of(call) for call in calls)
+    if message["content"] is None and (says_empty or "reasoning_content" in message):
+        message["content"] = ""  # DeepSeek refuses null beside reasoning (can1357/oh-my-pi#788)
     results = [render_result(result, answer) for result in answer.results]
     return [message, *results, *media_of(answer.results, answer, _PARTS)]
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """Renders the message of a prompt; none if it says nothing."""
     content = native_content(prompt.blocks, _PARTS)
     return [{"role": prompt.role, "content": content, **(prompt.state or {})}] if content else []
 
@@ -289,7 +253,6 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 def media_of(
     results: Sequence[CallResult], answer: Answer, parts: Mapping[str, Callable[[Media], dict[str, Any] | None]]
 ) -> Iterator[dict[str, Any]]:
-    """Yields one user's message with what results hold beside text and `parts` can write, each with its id."""
     content: list[dict[str, Any]] = []
     for result in results:
         if result.native is not None or (answer.own_wire and result.state is not None):
@@ -302,7 +265,6 @@ def media_of(
 
 
 def render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
-    """Renders the message of a result. Of one that was read here only the id may have changed."""
     if answer.own_wire and result.state is not None:
         return {**result.state, "tool_call_id": result.call_id}
     content = result.content if result.native is None else result.native
@@ -310,69 +272,52 @@ def render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 
 
 def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
-    state = answer.state_of(call)
     if call.kind == "custom":
         custom = {"name": PLAIN_NAMES.cleaned(call.name), "input": answer.arguments[call.call_id][1]["input"]}
-        return {"id": call.call_id, "type": "custom", "custom": custom, **state}
-    return {**answer.as_function(call), **state}
+        rendered: dict[str, Any] = {"id": call.call_id, "type": "custom", "custom": custom}
+    else:
+        rendered = answer.as_function(call)
+    for name, value in answer.state_of(call).items():
+        if name.startswith(IN_FUNCTION):
+            rendered[rendered["type"]][name.removeprefix(IN_FUNCTION)] = value
+        elif not name.startswith(IN_MESSAGE):
+            rendered[name] = value
+    return rendered
 
 
-def _kept_fields(answer: Answer) -> dict[str, Any]:
-    """Returns the fields of a message that was read which nobody here knows, its text if that was in parts, and its
-    images."""
+def _said(answer: Answer) -> tuple[dict[str, Any], dict[str, Any]]:
+    fields: dict[str, str] = {}
     kept: dict[str, Any] = {}
-    for part in answer.parts if answer.own_wire else ():
-        state = part.provider_state or {}
-        if part.kind == "provider":
+    said: list[Any] = []
+    for part in answer.parts:
+        state = answer.state_of(part)
+        said += state.get("blocks", [state.get("inline", part.text if part.kind == "text" else "")])
+        name = "refusal" if part.kind == "refusal" else state.get("field")
+        if name and (part.text or name != "refusal"):
+            fields[name] = fields.get(name, "") + part.text
+        elif part.kind == "provider":
             kept |= state.get("fields", {})
             if "images" in state:
                 kept["images"] = [*kept.get("images", ()), *state["images"]]
         elif part.kind == "text" and "content" in state:
             kept["content"] = state["content"]
-    return kept
+    runs = [[*run] if kind is dict else ["".join(run)] for kind, run in groupby(filter(None, said), key=type)]
+    content = [text_part(one) if isinstance(one, str) else one for run in runs for one in run]
+    is_typed = any(isinstance(one, dict) for one in said)
+    return {"role": "assistant", "content": content if is_typed else "".join(said) or None, **fields}, kept
 
 
-def _render_reasoning(message: dict[str, Any], answer: Answer) -> None:
-    """Gives reasoning back in the field it came in; its owner wants it there, or ignores it."""
-    fields: dict[str, list[str]] = {}
-    blocks: list[dict[str, Any]] = []
-    inline = ""
-    for part in answer.parts:
-        state = part.provider_state or {}
-        if part.kind == "provider" and "reasoning_details" in state:
-            message["reasoning_details"] = state["reasoning_details"]
-        elif part.kind != "reasoning":
-            continue
-        elif "inline" in state:
-            inline = state["inline"]
-        elif state.get("field") == "content":
-            blocks.append({"type": "thinking", "thinking": [{"type": "text", "text": part.text}]})
-        elif "field" in state:
-            fields.setdefault(state["field"], []).append(part.text)
-    message.update({name: "".join(texts) for name, texts in fields.items()})
-    if message["content"] is None and "reasoning_content" in fields:
-        message["content"] = ""  # DeepSeek refuses null beside it (can1357/oh-my-pi#788)
-    text = inline + (message["content"] or "")
-    if blocks:
-        message["content"] = [*blocks, *([{"type": "text", "text": text}] if text else [])]
-    elif text:
-        message["content"] = text
-
-
-# -- blocks ----------------------------------------------------------------------------------------------------------
+# -- blocks --
 
 Part = dict[str, Any]
 
 
 def read_block(raw: Mapping[str, Any]) -> Block:
-    """Reads a content part as a block, which keeps the part itself."""
     reader = _BLOCK_READERS.get(str(raw.get("type")))
     return (reader(raw) if reader is not None else None) or Opaque(raw)
 
 
 def native_content(blocks: Iterable[Block], parts: Mapping[str, Callable[[Media], Part | None]]) -> str | list[Part]:
-    """Renders blocks as a message's content: a lone text as a string, else a list of parts, which `parts` makes of
-    media, by kind. What it cannot make is a placeholder there."""
     match tuple(blocks):
         case ():
             return ""
@@ -383,18 +328,16 @@ def native_content(blocks: Iterable[Block], parts: Mapping[str, Callable[[Media]
 
 
 def text_part(text: str) -> Part:
-    """Renders a piece of text."""
     return {"type": "text", "text": text}
 
 
 def image_part(media: Media) -> Part | None:
-    """Renders an image, by its bytes or its address."""
-    url = data_url(media)
+    url = media.address()
     return {"type": "image_url", "image_url": {"url": url}} if url is not None else None
 
 
 def audio_part(media: Media) -> Part | None:
-    """Renders a sound; the API takes bytes only, and a format rather than a type."""
+    """The API takes bytes only, and a format rather than a type."""
     if media.data is None:
         return None
     format_ = (media.mime_type or "audio/wav").rpartition("/")[2].removeprefix("x-")
@@ -405,11 +348,11 @@ def audio_part(media: Media) -> Part | None:
 
 
 def file_part(media: Media) -> Part | None:
-    """Renders a file, by its bytes: addresses are not taken, and an id is another provider's."""
+    """Addresses are not taken, and an id is another provider's."""
     if media.data is None:
         return None
     name = media.filename or f"file.{(media.mime_type or 'application/pdf').rpartition('/')[2]}"
-    return {"type": "file", "file": {"filename": name, "file_data": data_url(media)}}
+    return {"type": "file", "file": {"filename": name, "file_data": media.address()}}
 
 
 def _native_part(block: Block, parts: Mapping[str, Callable[[Media], Part | None]]) -> Part:
@@ -482,7 +425,7 @@ _BLOCK_READERS: dict[str, Callable[[Mapping[str, Any]], Block | None]] = {
 }
 
 
-# -- a whole answer as a stream --------------------------------------------------------------------------------------
+# -- a whole answer as a stream --
 
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:

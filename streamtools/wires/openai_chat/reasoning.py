@@ -1,35 +1,29 @@
 """Reasoning that is told in other ways than by a field of its own.
 
 A ``<think>`` block opens the text of a response where a server has no reasoning parser (BerriAI/litellm#15233,
-pydantic/pydantic-ai#2290). Only a block at the very start is split off; a tag anywhere else stays text, since text may
-quote one.
-
-``reasoning_details`` (OpenRouter) are entries that come in pieces and have to be sent back as they came:
-https://openrouter.ai/docs/use-cases/reasoning-tokens (read 2026-11-20). Pieces of one entry are joined; everything else
-in an entry stays as the provider sent it.
+pydantic/pydantic-ai#2290). Only a block at the very start is split off, since text may quote one. Servers' own fields
+have to be sent back as they came (`EXTRAS`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from ..reading import says_something, weight
+from ..reading import list_of, says_something, weight
+from .facts import ENTRIES
 
 _OPEN, _CLOSE = "<think>", "</think>"
 _MAX_SPACE = 4096  # characters of white space before a tag, or after its end; after more, all is text
 
 
 class LeadingThink:
-    """Splits the head of a text. Feed it until `state` is ``"text"``; from then on all is text.
-
-    Holds back at most what may still become a tag, so that a tag is found however it is cut.
-    """
+    """Splits the head of a text. Feed it until `state` is ``"text"``; from then on all is text. Holds back at most what
+    may still become a tag, so that a tag is found however it is cut."""
 
     def __init__(self) -> None:
         self.state: Literal["undecided", "reasoning", "gap", "text"] = "undecided"
-        self.raw: list[str] = []
-        """Everything up to the text, verbatim: what a history must repeat."""
+        self.raw: list[str] = []  # everything up to the text, verbatim: what a history must repeat
         self._held = ""  # what may become a tag
         self._space: list[str] = []  # the white space before it
         self._space_size = 0
@@ -53,7 +47,6 @@ class LeadingThink:
         return reasoning, ""
 
     def finish(self) -> tuple[str, str]:
-        """Ends the text; returns what was held back."""
         held, self._held = (self._head() if self.state == "undecided" else self._held), ""
         if self.state == "reasoning":
             self.raw.append(held)
@@ -62,7 +55,6 @@ class LeadingThink:
         return "", held
 
     def _begins_with_tag(self, text: str) -> bool:
-        """Returns whether the head, with `text`, is a tag; sets the state to "text" if it can become none any more."""
         if not self._held:
             stripped = text.lstrip()
             self._space.append(text[: len(text) - len(stripped)])
@@ -96,55 +88,80 @@ class LeadingThink:
         return text
 
 
-_GROWING = ("text", "summary", "data")
-_IDENTITY = ("type", "index", "id")
+class _Pieces(list[str]):
+    """A text while it grows."""
 
 
-class ReasoningDetails:
-    """Collects the entries of one response."""
+_TEXTS = frozenset({"data", "reasoning", "summary", "text", "thinking"})
 
+
+class Extras:
     def __init__(self) -> None:
-        self.size = 0
-        """How much is kept, as `weight` has it."""
-        self.replaced: dict[str, Any] = {}
-        """Values that the latest delta has replaced by others."""
-        self._entries: list[tuple[dict[str, Any], dict[str, list[str]]]] = []  # an entry, and its growing texts
+        self.size = 0  # of what is kept, as `weight` has it
+        self.replaced: dict[str, Any] = {}  # values that the latest field has replaced
+        self.is_signed = False  # the latest field has a signature; LiteLLM has all the text there again (its #31022)
+        self.kept: dict[str, Any] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._entries)
+    def add(self, name: str, value: object) -> Iterator[str]:
+        self.replaced, self.is_signed = {}, False
+        if name in ENTRIES:
+            return self._extend(self.kept.setdefault(name, []), list_of(value))
+        return self._grow(self.kept, {name: value}, is_entry=False)
 
-    def add(self, details: object) -> Iterator[str]:
-        """Takes the entries of one delta; yields their new texts."""
-        self.replaced = {}
-        for detail in details if isinstance(details, list) else ():
-            if not isinstance(detail, dict):
+    def whole(self) -> dict[str, Any]:
+        return {name: value for name, value in _whole(self.kept).items() if says_something(value)}
+
+    def _grow(self, kept: dict[str, Any], piece: Mapping[str, Any], *, is_entry: bool = True) -> Iterator[str]:
+        for key, value in piece.items():
+            before: Any = kept.get(key)
+            if isinstance(value, (dict, list)) and (before is None or type(before) is type(value)):
+                before = kept[key] = type(value)() if before is None else before
+                if isinstance(value, dict):
+                    yield from self._grow(before, value, is_entry=is_entry)
+                elif is_entry or (key in ENTRIES and key != "content"):  # LiteLLM has them in its own fields, too
+                    yield from self._extend(before, value)
+                else:  # some servers have all so far again
+                    more = value[len(before) :] if value[: len(before)] == before else value
+                    self.size += sum(map(weight, more))
+                    before += more
+            elif is_entry and isinstance(value, str) and key in _TEXTS and type(before) in (_Pieces, type(None)):
+                kept[key] = before = before or _Pieces()
+                self.size += len(value)
+                before += [value] if value else ()
+                yield from () if key == "data" else (value,)
+            elif key not in kept or (value is not None and before != value):
+                self.size += weight(value)
+                if says_something(before):
+                    self.replaced[key] = _whole(before)
+                kept[key] = _whole(value)
+
+    def _extend(self, entries: list[Any], pieces: list[Any]) -> Iterator[str]:
+        for number, piece in enumerate(pieces):
+            if not isinstance(piece, dict):
+                if says_something(piece):
+                    self.size += weight(piece)
+                    entries.append(piece)
                 continue
-            if not self._entries or any(self._entries[-1][0].get(key) != detail.get(key) for key in _IDENTITY):
-                self._entries.append(({}, {}))
-            entry, pieces = self._entries[-1]
-            for key, value in detail.items():
-                if key in _GROWING and isinstance(value, str):
-                    entry.setdefault(key, "")  # keeps its place among the keys
-                    if not value:
-                        continue
-                    self.size += len(value)
-                    pieces.setdefault(key, []).append(value)
-                    if key != "data":
-                        yield value
-                elif key not in entry or (value is not None and entry[key] != value):
-                    self.size += weight(value)
-                    if says_something(entry.get(key)):
-                        self.replaced[key] = entry[key]
-                    entry[key] = value
-
-    def joined(self) -> list[dict[str, Any]]:
-        """Returns the entries, whole."""
-        return [{**entry, **{key: "".join(texts) for key, texts in pieces.items()}} for entry, pieces in self._entries]
+            if not entries or type(entries[-1]) is not dict or not _continues(entries[-1], piece, is_first=number == 0):
+                if not any(says_something(value) for key, value in piece.items() if key != "type"):
+                    continue
+                entries.append({})
+            self.is_signed = self.is_signed or bool(piece.get("signature"))
+            yield from self._grow(entries[-1], piece)
 
 
-def texts_of(inner: object) -> Iterator[str]:
-    """Yields the texts of a typed block's content: a string, or a list of text blocks."""
-    for item in inner if isinstance(inner, list) else [inner]:
-        text = item.get("text") if isinstance(item, dict) else item
-        if isinstance(text, str) and text:
-            yield text
+def _continues(entry: dict[str, Any], piece: dict[str, Any], *, is_first: bool) -> bool:
+    """Returns whether a piece is of the latest entry. Labels say so, of which it may leave out some; without any it is,
+    if it comes first in its delta, and no signature, which is of the whole, came before it."""
+    labels = [(key, entry.get(key), piece.get(key)) for key in ("id", "index", "type")]
+    given = {key: one == other for key, one, other in labels if one is not None and other is not None}
+    is_labelled = not given.keys() <= {"type"}
+    return all(given.values()) and (is_labelled or (is_first and "data" not in piece and not entry.get("signature")))
+
+
+def _whole(value: Any) -> Any:
+    if type(value) is _Pieces:
+        return "".join(value)
+    if isinstance(value, dict):
+        return {key: _whole(inner) for key, inner in value.items()}
+    return [_whole(inner) for inner in value] if type(value) is list else value

@@ -9,16 +9,16 @@
 Source: the types of openai 3.54.0 (``openai/types/realtime``, read 2026-11-23). A response is a list of items, told as
 the Responses API tells them, and always ends with ``response.done``. The events that end an item are also sent for a
 response that is interrupted, incomplete or cancelled, so a call ends only with a response that is ``completed``. The
-transcript of speech is the text of its message. The server keeps the conversation: `client_events` makes the events
-that tell it what it does not know, the results of its calls.
+transcript of speech is the text of its message.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...on_demand import names
-from ..wire import CallIds, built_in
+from ...ground import names
+from .. import CallIds
+from ..wire import built_in
 from . import facts
 
 if TYPE_CHECKING:

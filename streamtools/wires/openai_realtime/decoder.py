@@ -14,16 +14,15 @@ from typing_extensions import override
 from ...errors import ProviderError
 from ...limits import Limits
 from ...parts import Finish
+from .. import object_of, provider_error, read_text
 from ..openai_responses.decoder import ResponsesDecoder
 from ..openai_responses.facts import WAITING
 from ..openai_responses.lanes import LaneWords, ResponseLanes
-from ..reading import named_error, object_of, provider_error, read_text
+from ..reading import named_error
 from .facts import DONE, EVENT_FIELDS, FINISHES, LATER, PASSED_ON, REPEATED, REPEATING, TEXT_DELTAS, TEXT_DONES
 
 
 class RealtimeDecoder(ResponsesDecoder):
-    """Decodes one response of a session."""
-
     event_fields = EVENT_FIELDS
     later_fields = LATER
     text_deltas = TEXT_DELTAS
@@ -102,7 +101,6 @@ RealtimeDecoder.handlers = {
 
 
 def realtime_lanes() -> ResponseLanes:
-    """Returns the lanes of a session."""
     return ResponseLanes(_LANES)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ...parts import Finish
 from ...schema.dialects import OPENAI
 from ...schema.names import PLAIN_NAMES
-from ..formats import ToolFormat
+from .. import KnownFields, ToolFormat, UsageMap
 from ..marks import SESSION_EVENTS
 from ..openai_chat.facts import CHOICE, LIMITS
 from ..openai_responses.facts import CALLS as RESPONSES_CALLS
@@ -18,8 +18,7 @@ from ..openai_responses.facts import RESULT as RESULT
 from ..openai_responses.facts import RULES as RESPONSES_RULES
 from ..openai_responses.facts import TEXT_DELTAS as RESPONSES_DELTAS
 from ..openai_responses.facts import TEXT_DONES as RESPONSES_DONES
-from ..reading import ERROR, KnownFields
-from ..usage import UsageMap
+from ..reading import ERROR
 
 CALLS = (replace(RESPONSES_CALLS[0], name="openai.realtime.function", namespace=None),)
 
@@ -49,8 +48,7 @@ USAGE = UsageMap({
 
 # -- the stream's vocabulary --
 
-DONE = "response.done"
-"""The last event of every response, whatever became of it."""
+DONE = "response.done"  # the last event of every response, whatever became of it
 
 FINISHES: dict[str, Finish] = {
     "completed": "stop",
@@ -59,7 +57,6 @@ FINISHES: dict[str, Finish] = {
     "turn_detected": "other",  # the user began to speak
     "client_cancelled": "other",
 }
-"""Statuses, and reasons of a response that was not completed."""
 
 REPEATING = frozenset({"conversation.item.created", "conversation.item.added", "conversation.item.done"})
 """Events of the conversation that repeat an item; those of the response tell it."""
@@ -74,15 +71,14 @@ _WORDS = {
     "response.text": "text",
     "response.audio_transcript": "transcript",
     "response.output_audio_transcript": "transcript",
-}
-"""Further words for the text of a message, and the field that has one whole."""
+}  # further words for the text of a message, and the field that has one whole
 
 TEXT_DELTAS = RESPONSES_DELTAS | {f"{word}.delta": RESPONSES_DELTAS["response.output_text.delta"] for word in _WORDS}
 TEXT_DONES = RESPONSES_DONES | {f"{word}.done": ("message", "text", field) for word, field in _WORDS.items()}
 """As those of the Responses API: the transcript of speech is the text of its message."""
 
 
-# -- fields that are known -------------------------------------------------------------------------------------------
+# -- fields that are known --
 
 _ID = "event_id"  # of every event: only an error of the session's names one, that of the client
 
@@ -102,13 +98,10 @@ EVENT_FIELDS: dict[str, KnownFields] = {
     **{f"{word}.done": _TEXT.but(field) for word, field in _WORDS.items()},
     **dict.fromkeys(REPEATING, KnownFields("type", _ID, "item", "previous_item_id")),
 }
-"""The fields of each event."""
 
 LATER = RESPONSES_LATER.but(_ID)
-"""Those of events whose content their item repeats at its end."""
 
 REPEATED = frozenset({
     "arguments", "call_id", "content", "error", "id", "name", "object", "output", "phase", "role", "server_label",
     "status", "tools", "type", "approval_request_id",
 })  # fmt: skip
-"""The fields of an item that the conversation's events repeat."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from ...content import Block, Media
 from ...parts import ToolCall
+from .. import Answer, CallResult, Prompt, rest_of
 from ..openai_responses.history import render as render_items
 from ..openai_responses.history import render_prompt as render_messages
-from ..reading import json_text, rest_of
-from ..transcript import Answer, CallResult, Prompt
+from ..reading import json_text
 
 _ANSWERS = frozenset({"function_call_output", "mcp_approval_response"})
 _ASKING = ("user", "system")
@@ -21,17 +21,9 @@ _ASKING = ("user", "system")
 def client_events(
     items: Iterable[Mapping[str, Any]], *, respond: bool = True, with_model: bool = False
 ) -> list[dict[str, Any]]:
-    """Returns the client events that bring items into the conversation: one ``conversation.item.create`` each, then
-    ``response.create``. Send them in this order.
-
-        for event in client_events(turn.messages()):
-            await connection.send(event)
-
-    Args:
-        items: conversation items, of `Turn.messages` or your own.
-        respond: whether the model is asked to go on.
-        with_model: whether items that the model made are among them, to begin another session with a history. The
-            session that made them has them already.
+    """Returns the client events that bring items into the conversation, one ``conversation.item.create`` each, and, if
+    `respond`, ``response.create``; send them in this order. The session that made items of the model's has them
+    already: `with_model` sends them to begin another one with a history.
     """
     events: list[dict[str, Any]] = [
         {"type": "conversation.item.create", "item": dict(item)}
@@ -42,12 +34,10 @@ def client_events(
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """Renders the turn's items, and an output item for each call. Empty if the model said nothing."""
     return [_as_taken(item) for item in render_items(_plain(answer))]
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """Renders the message of a prompt; none if it says nothing."""
     blocks = tuple(_block(block) for block in prompt.blocks)
     return [_as_prompt(message) for message in render_messages(replace(prompt, blocks=blocks))]
 
@@ -74,7 +64,6 @@ def _as_output(result: CallResult) -> CallResult:
 
 
 def _as_taken(item: dict[str, Any]) -> dict[str, Any]:
-    """Returns an item with the fields that a session takes."""
     if item.get("type") == "mcp_approval_response" and not item.get("id"):
         # The type wants an id of the client's; always the same for one request.
         digest = hashlib.blake2b(str(item.get("approval_request_id")).encode("utf-8", "replace"), digest_size=10)
@@ -87,7 +76,6 @@ def _as_taken(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _block(block: Block) -> Block:
-    """Returns a block for which there is a place in a message: an image as bytes or by its URL."""
     if isinstance(block, Media) and block.state is None and (block.kind != "image" or block.file_id is not None):
         return replace(block, kind="file", data=None, url=None, file_id=None)
     return block

@@ -9,8 +9,7 @@
 Source: https://platform.openai.com/docs/api-reference/responses-streaming (read 2026-11-21), and what other servers do.
 A response is a list of items. An item ends at ``response.output_item.done``, which repeats it whole: that is the truth,
 and deltas were a preview of it. The response ends at ``response.completed``, ``incomplete`` or ``failed``, whose own
-list fills in what never streamed. On the way back every item goes as it came, in its place; a result answers the item's
-``call_id``, never its ``id``.
+list fills in what never streamed.
 """
 
 from __future__ import annotations
@@ -29,6 +28,6 @@ WIRE = built_in(
     whole="history:whole",
     lanes="lanes:ResponseLanes",
     # "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64"
-    call_ids=CallIds(pattern=r"[\x21-\x7e]{1,64}"),
+    call_ids=CallIds(pattern=r"[\x21-\x7e]{1,64}", own=r"[\x21-\x7e]{100,}"),  # the latter: as in chat, from LiteLLM
     resumed_arguments=("delta",),
 )

@@ -1,7 +1,5 @@
-"""Responses stream events in, events out.
-
-An item's text comes in deltas and once more, whole, at its end. One item is told at a time: another that comes in
-between ends the part, and what the first still has to say begins a part of its own.
+"""Responses stream events in, events out. One item is told at a time: another that comes in between ends the part, and
+what the first still has to say begins a part of its own.
 """
 
 from __future__ import annotations
@@ -13,9 +11,9 @@ from typing_extensions import override
 
 from ...errors import ProviderError
 from ...events import Event, ProviderItem, ToolCallFragment
+from ...ground.text import well_formed
 from ...limits import Limits
 from ...parts import Finish, ResumePoint
-from ...text import well_formed
 from ..decoder import WireDecoder
 from ..plain import PlainDelta
 from ..reading import (
@@ -39,27 +37,19 @@ _BETWEEN = {"text": "", "reasoning": "\n\n"}  # the pieces of a part that was co
 
 
 class ResponsesDecoder(WireDecoder):
-    """Decodes one response: the first of its stream."""
-
     plain = (
         PlainDelta(
-            ("delta",),
-            {(): facts.ENVELOPE},
-            varies=frozenset({("event_id",), ("obfuscation",), ("sequence_number",)}),
+            ("delta",), {(): facts.ENVELOPE}, varies=frozenset({("event_id",), ("obfuscation",), ("sequence_number",)})
         ),
     )
     handlers: ClassVar[Mapping[str, Callable[[Any, dict[str, Any]], None]]]
-    """The method that takes each type of event."""
     event_fields: ClassVar[Mapping[str, KnownFields]] = facts.EVENT_FIELDS
-    """The fields of each type of event."""
-    later_fields: ClassVar[KnownFields] = facts.LATER
-    """Those of events whose content comes again."""
+    later_fields: ClassVar[KnownFields] = facts.LATER  # those of events whose content comes again
     text_deltas: ClassVar[Mapping[str, tuple[str, str, str]]] = facts.TEXT_DELTAS
     text_dones: ClassVar[Mapping[str, tuple[str, str, str]]] = facts.TEXT_DONES
     cursor = "sequence_number"
     cursor_place = ("type", "output_index", "item_id", "content_index", "summary_index")
     may_end_calls = True
-    """Whether a call ends with its item."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
@@ -76,7 +66,6 @@ class ResponsesDecoder(WireDecoder):
         self._beside_response: dict[str, Any] = {}  # fields of the response that are not read, as they stood last
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Takes one stream event."""
         kind = payload.get("type")
         out = self.out = []
         if self._is_anothers(payload):
@@ -115,12 +104,11 @@ class ResponsesDecoder(WireDecoder):
         return out
 
     def _is_anothers(self, payload: dict[str, Any]) -> bool:
-        """Returns whether this belongs to another response, which is then reported once."""
         name = self._followed.other(payload)
         if name is None:
             return False
         if name:
-            self.warn("other_response", name[: self.limits.max_id_bytes])
+            self.warn("other_response", name[: self.limits.max_name_bytes])
         return True
 
     def _says_nothing_new(self, kind: str, payload: dict[str, Any]) -> bool:
@@ -131,7 +119,6 @@ class ResponsesDecoder(WireDecoder):
         return later or kind in facts.QUIET
 
     def _pass_on_rest(self, kind: object, payload: dict[str, Any]) -> None:
-        """Emits the fields that are not read; those of the response, which its events repeat, when they change."""
         names = [kind, *payload]
         if names == self._plain_names:
             return
@@ -184,13 +171,14 @@ class ResponsesDecoder(WireDecoder):
         for position, (raw, item) in enumerate(zip(output, self._register.repeated(output), strict=True)):
             if not isinstance(raw, dict):
                 continue
-            if item is None:
+            is_open = item is None or not item.done or (item.kind is not None and not item.ended)
+            if item is None or (is_open and items.has_news(item, raw)):
                 self.warn("terminal_backfill")
-                item = self._new_item(type_of(raw), position, raw.get("id"))
-                if item is None:
-                    return
+            item = item or self._new_item(type_of(raw), position, raw.get("id"))
+            if item is None:
+                return
             path = ("response", "output", position)
-            if not item.done or (item.kind is not None and not item.ended):
+            if is_open:
                 self._complete(item, raw, path)
             else:
                 known = {key for key, value in item.head.items() if key in facts.HEAD or raw.get(key) == value}
@@ -200,7 +188,6 @@ class ResponsesDecoder(WireDecoder):
         self.fail_by(payload, named_error(payload), facts.ERROR_EVENT)
 
     def _notice(self, payload: dict[str, Any]) -> None:
-        """Passes on an answer to what the client sent, which says nothing about the response."""
         if (code := facts.NOTICES[payload["type"]]) is not None:
             self.warn(code, str(object_of(payload.get("error")).get("code"))[: self.limits.max_name_bytes])
         self.emit_unknown(payload)
@@ -247,7 +234,6 @@ class ResponsesDecoder(WireDecoder):
         return self._register.find(type_of(raw), payload.get("output_index"), raw.get("id"), raw.get("call_id"))
 
     def _new_item(self, type_: str, index: object, id_: object) -> Item | None:
-        """Opens an item; None if it is one too many, which ends the stream."""
         if not self.holds(len(self._register.items) + 1, "the response"):
             return None
         if not self._started:
@@ -258,7 +244,6 @@ class ResponsesDecoder(WireDecoder):
         return self._register.find(type_, payload.get("output_index"), payload.get("item_id"), payload.get("call_id"))
 
     def _item_of(self, payload: dict[str, Any], type_: str) -> Item | None:
-        """Returns the item that a delta belongs to, if that is still open. One that was not announced begins here."""
         id_, item = payload.get("item_id"), self._meant(payload, type_)
         if item is None:
             self.warn("delta_without_block")
@@ -272,7 +257,6 @@ class ResponsesDecoder(WireDecoder):
         return item
 
     def _announce(self, item: Item, raw: dict[str, Any]) -> None:
-        """Takes from `raw` what was not known of the item yet."""
         item.head, item.identity, item.name = raw, items.identity(raw), name_of(raw) or item.name
         self._register.call(item, raw.get("call_id"))
         if item.announced:
@@ -287,7 +271,6 @@ class ResponsesDecoder(WireDecoder):
             self.warn("unknown_block_type", item.type[: self.limits.max_name_bytes])
 
     def _complete(self, item: Item, raw: dict[str, Any], path: Path) -> None:
-        """Ends the item; `raw`, which stands at `path` in the payload, is all of it."""
         repeated = {key for key, value in raw.items() if key in facts.GROWING or item.head.get(key) == value}
         self.emit_beside(item.head, repeated, "item")  # which the end leaves out or replaces
         self._announce(item, raw)
@@ -371,7 +354,6 @@ class ResponsesDecoder(WireDecoder):
         self._keep(item, state)
 
     def _end_text(self, item: Item, channel: str, text: str, number: int | None) -> None:
-        """Ends one of the texts of a message, unless it has ended before."""
         if (channel, number) in item.over or len(item.over) > self.limits.max_open_blocks:
             return
         item.over.add((channel, number))

@@ -128,6 +128,8 @@ RULES = HistoryRules(
         "reasoning_apart": "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
         # AAswordman/Operit#797
         "missing_field": "Missing required parameter: 'input[7].summary'.",
+        # BerriAI/litellm#13420
+        "surplus_field": "Unknown parameter: 'input[1].status'.",
     },
 )
 
@@ -148,8 +150,7 @@ TERMINALS: dict[str, str] = {
     "response.failed": "failed",
     "response.cancelled": "cancelled",
     "response.done": "completed",
-}
-"""The last event, and the status that it stands for where the response has none."""
+}  # the last event, and the status that it stands for where the response has none
 
 STATUSES = frozenset(TERMINALS.values())
 
@@ -157,7 +158,6 @@ RUNNING = {"queued": "response.queued", "in_progress": "response.in_progress"}
 """The statuses of a response that the provider still works on, and the last event of each."""
 
 ERRORS = frozenset({"error", "response.error"})
-"""Events that end the response with an error."""
 
 WAITING = frozenset({"response.created", "response.queued", "response.in_progress"})
 """Events of a response that has said nothing yet."""
@@ -170,7 +170,6 @@ FINISHES: dict[str, Finish] = {
     "content_filter": "content_filter",
     "steered": "steered",
 }
-"""Statuses, and reasons of an incomplete response."""
 
 TEXTS: dict[str, tuple[str, ...]] = {"message": ("text", "refusal"), "reasoning": ("summary", "content")}
 """Items that are told as text, and the texts that they have, the likeliest first."""
@@ -180,29 +179,25 @@ TEXT_DELTAS: dict[str, tuple[str, str, str]] = {
     "response.refusal.delta": ("message", "refusal", "content_index"),
     "response.reasoning_summary_text.delta": ("reasoning", "summary", "summary_index"),
     "response.reasoning_text.delta": ("reasoning", "content", "content_index"),
-}
-"""Deltas of text: the type of their item, which of its texts they are, and what numbers the paragraphs."""
+}  # deltas of text: the type of their item, which of its texts they are, and what numbers the paragraphs
 
 TEXT_DONES: dict[str, tuple[str, str, str]] = {
     "response.output_text.done": ("message", "text", "text"),
     "response.refusal.done": ("message", "refusal", "refusal"),
     "response.reasoning_summary_text.done": ("reasoning", "summary", "text"),
     "response.reasoning_text.done": ("reasoning", "content", "text"),
-}
-"""The ends of these texts, and the field that has one whole."""
+}  # the ends of these texts, and the field that has one whole
 
 ARGUMENTS: dict[str, tuple[str, CallKind]] = {
     "response.function_call_arguments": ("function_call", "function"),
     "response.custom_tool_call_input": ("custom_tool_call", "custom"),
     "response.mcp_call_arguments": ("mcp_call", "server"),
-}
-"""What the events about a call's arguments begin with: the type of its item, and its kind."""
+}  # what the events about a call's arguments begin with: the type of its item, and its kind
 
 QUIET = frozenset({
     "codex.keepalive", "codex.rate_limits", "keepalive", "ping", "response.compaction.compacting",
     "response.keep_alive", "response.rate_limits.updated",
 })  # fmt: skip
-"""Events that say nothing about the response."""
 
 NOTICES: dict[str, str | None] = {
     "response.steer.accepted": None,
@@ -214,21 +209,19 @@ NOTICES: dict[str, str | None] = {
 """Answers to what the client sent while the response went on, and the warning of those that refuse it. None of them
 changes the response: https://developers.openai.com/api/docs/guides/steering (read 2026-11-23)."""
 
-TOLD_LATER = frozenset({
+TOLD_LATER = frozenset({  # topics of events whose content their item repeats at its end
     "apply_patch_call_operation_diff", "code_interpreter_call", "code_interpreter_call_code", "content_part",
     "file_search_call", "image_generation_call", "mcp_call", "mcp_list_tools", "output_text", "reasoning_part",
     "reasoning_summary_part", "shell_call_command", "shell_call_output_content", "web_search_call",
 })  # fmt: skip
-"""Topics of events whose content their item repeats at its end."""
 
 
-# -- fields that are known -------------------------------------------------------------------------------------------
+# -- fields that are known --
 
 ENVELOPE = frozenset({
     "call_id", "content_index", "event_id", "item_id", "obfuscation", "output_index", "response_id", "sequence_number",
     "stream_id", "summary_index", "type",
 })  # fmt: skip
-"""Fields of events that say where they belong."""
 _ENVELOPE = ENVELOPE - {"call_id", "event_id"}
 
 REQUESTED = frozenset({
@@ -237,7 +230,6 @@ REQUESTED = frozenset({
     "prompt_cache_options", "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store",
     "temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user",
 })  # fmt: skip
-"""Fields of a response that repeat the request."""
 
 _RESPONSE = KnownFields(
     *REQUESTED, "completed_at", "created_at", "id", "model", "object", "output", "status", "usage",
@@ -261,23 +253,19 @@ EVENT_FIELDS: dict[str, KnownFields] = {
     **{f"{prefix}.done": _event("arguments", "call_id", "input", "name") for prefix in ARGUMENTS},
     **dict.fromkeys(QUIET, _event()),
 }
-"""The fields of each event."""
 
-LATER = _event(
+LATER = _event(  # those of events whose content their item repeats at its end
     "annotation", "annotation_index", "background", "code", "command", "command_index", "delta", "diff", "output",
     "output_format", "part", "partial_image_b64", "partial_image_index", "quality", "size", "status",
 )  # fmt: skip
-"""Those of events whose content their item repeats at its end."""
 
 ERROR_EVENT = KnownFields(*ERROR_PAYLOAD.known - {"error"}, *_ENVELOPE, error=ERROR)
-"""Those of events that end the response with an error."""
 
-GROWING = frozenset({
+GROWING = frozenset({  # the fields of items that are not whole before the end
     "action", "actions", "arguments", "call_id", "code", "content", "encrypted_content", "error", "id", "input",
     "operation", "output", "outputs", "pending_safety_checks", "queries", "result", "results", "revised_prompt",
     "status", "summary", "tools",
 })  # fmt: skip
-"""The fields of items that are not whole before the end."""
 
 HEAD = frozenset({"content", "encrypted_content", "id", "phase", "role", "status", "summary", "type"})
 """The fields of a text's item of which the turn holds as much as it can give back."""

@@ -1,11 +1,8 @@
 """Input items in, entries out: what the user asked, what the model said, what its calls came to.
 
-Items of the model's that follow one another are one answer. Each goes on whole, with the place where it stands, as the
-decoder leaves it. Before that, a list that the API would refuse is put right (`sound_items`): items that are there
-twice, reasoning without what followed it, calls without their reasoning.
-
-An ``item_reference`` stands for an item that the provider stores. A history with one is known in part, so that outputs
-whose call is not in it are passed on with the model's items.
+A list that the API would refuse is put right before (`sound_items`): items that are there twice, reasoning without what
+followed it, calls without their reasoning. An ``item_reference`` stands for an item that the provider stores; outputs
+whose call is not in such a history are passed on with the model's items.
 """
 
 from __future__ import annotations
@@ -17,25 +14,13 @@ from typing import Any, NamedTuple, TypeGuard
 
 from pydantic_core import from_json
 
-from ...content import Block, Media, Opaque, Text
+from ...content import Block, Media, Opaque, Text, read_data_url
+from ...ground.text import excerpt
 from ...parts import Part, ToolCall
 from ...schema.names import PLAIN_NAMES
-from ...text import excerpt
 from ..history_rules import Violation, ViolationCode
 from ..reading import json_text, list_of, object_of, objects_in, read_text, rest_of
-from ..transcript import (
-    Answer,
-    AnswerBuilder,
-    CallNames,
-    CallResult,
-    Entry,
-    Prompt,
-    Returned,
-    data_url,
-    output_of,
-    read_data_url,
-    text_of,
-)
+from ..transcript import Answer, AnswerBuilder, CallNames, CallResult, Entry, Prompt, Returned, output_of, text_of
 from .facts import ARGUMENTS, NO_REASONING, RULES, RUNNING
 from .items import ANSWERS, BUILT_IN, TEXT_FIELDS, call_kind, name_of, texts_of, type_of
 
@@ -46,7 +31,6 @@ _BLOCK_TEXTS = frozenset({"input_text", "output_text", "text"})
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """Reads items as entries. What is no item gives none."""
     reader = _Reader(messages)
     for number, item in enumerate(messages):
         if is_item(item):
@@ -72,7 +56,6 @@ class _Reader:
                 self._known[_call_id(item)].add(type_of(item))
 
     def take(self, number: int, item: Mapping[str, Any]) -> None:
-        """Takes the next item."""
         if is_prompt(item):
             self.end()
             sound = self._items[number]
@@ -88,7 +71,6 @@ class _Reader:
             self._run.append(number)
 
     def end(self) -> None:
-        """Ends the answer that is being collected."""
         if not self._run:
             return
         answer = AnswerBuilder(self._names, RULES)
@@ -100,7 +82,6 @@ class _Reader:
         self._run = []
 
     def _is_result(self, item: Mapping[str, Any]) -> bool:
-        """Returns whether this is a result of a call of ours; those of the provider's own calls are items of its."""
         call_id = _call_id(item)
         if type_of(item) not in _RESULT_TYPES or call_id in self._served:
             return False
@@ -171,7 +152,6 @@ def _has_chunks(output: object) -> bool:
 
 
 def _read_blocks(content: object) -> tuple[Block, ...]:
-    """Reads the blocks of a message or of an output. A text that stands for a list of one has no state."""
     if isinstance(content, str):
         return (Text(content),)
     return tuple(_read_block(raw) for raw in list_of(content) if isinstance(raw, dict))
@@ -194,7 +174,6 @@ def _read_block(raw: dict[str, Any]) -> Block:
 
 
 def _where(data: object, url: object, file_id: object) -> dict[str, str]:
-    """Returns where the bytes are, in the words of `Media`; empty if nowhere."""
     if isinstance(data, str) and (read := read_data_url(data)) is not None:
         return ({"mime_type": read[0]} if read[0] else {}) | {"data": read[1]}
     if isinstance(url, str):
@@ -238,7 +217,7 @@ def _add_message(item: Mapping[str, Any], state: Mapping[str, Any], answer: Answ
             answer.provider(state)
 
 
-# -- items that the API would refuse ---------------------------------------------------------------------------------
+# -- items that the API would refuse --
 
 # Input items that the API would refuse, and what takes their place.
 #
@@ -255,7 +234,6 @@ _NO_BLOCK = "something in the message is no content block, which is an object wi
 
 
 def is_item(item: object) -> TypeGuard[Mapping[str, Any]]:
-    """Returns whether this is an item at all: it has a type, or a role that the API knows."""
     if not isinstance(item, Mapping):
         return False
     type_ = type_of(item)
@@ -263,7 +241,6 @@ def is_item(item: object) -> TypeGuard[Mapping[str, Any]]:
 
 
 def is_prompt(item: Mapping[str, Any]) -> bool:
-    """Returns whether this says something to the model."""
     return type_of(item) in ("", "message") and item.get("role") in _ASKING
 
 
@@ -284,8 +261,7 @@ def sound_items(
 
 class _Run(NamedTuple):
     places: list[int]
-    opens: bool
-    """It is the first thing that the model said to a prompt."""
+    opens: bool  # it is the first thing that the model said to a prompt
 
 
 class _Sound:
@@ -295,16 +271,18 @@ class _Sound:
 
     def without_nulls(self) -> None:
         """Removes what should be a text and is none: an id, a type or a status (vllm-project/vllm#44608). A message
-        that has a status was completed."""
+        that has a status was completed. Removes also what reasoning may not have."""
         for place, item in enumerate(self.items):
-            null = [] if item is None else [key for key in _TEXTS if key in item and not read_text(item[key])]
+            for key in _surplus(item or {}):
+                self._flaw(place, "surplus_field", f"reasoning may not go back with this {key}")
+                item = self.items[place] = rest_of(item or {}, key)
+            null = _null(item or {})
             if item is not None and null:
                 self._flaw(place, "missing_field", f"{' and '.join(null)} of the item is null", "")
                 status = {"status": "completed"} if "status" in null and type_of(item) == "message" else {}
                 self.items[place] = rest_of(item, *null) | status
 
     def without_empty_messages(self) -> None:
-        """Removes messages that hold nothing, and from others what is no block."""
         for place, item in enumerate(self.items):
             if item is None or type_of(item) not in ("", "message"):
                 continue
@@ -329,7 +307,6 @@ class _Sound:
                 self.items[place] = None if first == item else rest_of(item, "id")
 
     def runs(self) -> Iterator[_Run]:
-        """Yields the items of the model's that follow one another."""
         run = _Run([], opens=True)
         for place, item in enumerate(self.items):
             if item is None:
@@ -342,7 +319,6 @@ class _Sound:
         yield run
 
     def with_summaries(self, run: list[int]) -> None:
-        """Gives reasoning a summary, be it empty."""
         for place in run:
             item = self.items[place]
             if _is_reasoning(item) and not isinstance(item.get("summary"), list):
@@ -350,14 +326,12 @@ class _Sound:
                 self.items[place] = {**item, "summary": []}
 
     def without_loose_reasoning(self, run: list[int]) -> None:
-        """Removes reasoning behind which nothing stands that it led to."""
         while run and _is_reasoning(self.items[run[-1]]):
             place = run.pop()
             self._flaw(place, "reasoning_apart", "the reasoning stands without the item that it led to")
             self.items[place] = None
 
     def without_lost_reasoning(self) -> None:
-        """Removes ids that refer to reasoning that is not there."""
         reasons = any(_is_reasoning(item) and read_text(item.get("id")) for item in self.items)
         for run in self.runs() if reasons else ():
             if not run.opens or any(_is_reasoning(self.items[place]) for place in run.places):
@@ -376,15 +350,25 @@ class _Sound:
         self.flaws[place].append(RULES.violation(code, f"input[{place}]", message, text))
 
 
+def _null(item: Mapping[str, Any]) -> list[str]:
+    return [key for key in _TEXTS if key in item and not read_text(item[key])]
+
+
+def _surplus(item: Mapping[str, Any]) -> list[str]:
+    """Returns the fields that the API gives reasoning and does not take back: its status (BerriAI/litellm#13420), and
+    its text where that stands there encrypted, too (router-for-me/CLIProxyAPI#5825)."""
+    refused = ("status", "content") if item.get("encrypted_content") else ("status",)
+    return [key for key in refused if _is_reasoning(item) and item.get(key)]
+
+
 def _is_reasoning(item: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]]:
     return item is not None and type_of(item) == "reasoning"
 
 
-# -- messages out of a turn ------------------------------------------------------------------------------------------
+# -- messages out of a turn --
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """Renders the turn's items, and an output item for each call. Empty if the model said nothing."""
     items = _own_items(answer) if answer.own_wire else _projected(answer)
     for result in answer.results:
         item = _item_of_call(answer.calls[result.call_id], answer)
@@ -413,7 +397,6 @@ def _own_items(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _item_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
-    """Returns the item of a call; None for the provider's own if it was cut or is another provider's."""
     kept: Mapping[str, Any] = answer.state_of(call).get("item") or {}
     if call.kind == "server":
         return dict(kept) or None
@@ -432,17 +415,15 @@ def _item_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
 
 
 def _returnable(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the item without what the API does not take back: who made it, and an id or a status that is none (a null
-    id: vllm-project/vllm#44608)."""
-    texts = ("id", "status")
-    kept = {k: v for k, v in item.items() if k != "created_by" and (k not in texts or (isinstance(v, str) and v))}
+    """Returns the item without what the API does not take back: who made it, an id or a status that is none (a null
+    id: vllm-project/vllm#44608), and what reasoning may not have."""
+    kept = rest_of(item, "created_by", *_surplus(item), *_null(item))
     if kept.get("type") == "shell_call_output" and isinstance(chunks := kept.get("output"), list):
         kept["output"] = [_returnable(chunk) if isinstance(chunk, dict) else chunk for chunk in chunks]
     return kept
 
 
 def _projected(answer: Answer) -> list[dict[str, Any]]:
-    """Renders what another wire's model said: text and refusals as messages, and the calls that were ours to run."""
     items: list[dict[str, Any]] = []
     for part in answer.parts:
         if part.kind == "call" and part.call_id is not None:
@@ -492,7 +473,6 @@ def _screenshot(result: CallResult, _: Mapping[str, Any]) -> dict[str, Any] | No
 
 
 def _found_tools(result: CallResult, _: Mapping[str, Any]) -> dict[str, Any]:
-    """Renders the entries of tools that a search found: the list that the tool returned, and none if it failed."""
     tools = _list_in(result.content) if result.native is None else result.native
     status = "completed" if isinstance(tools, list) and not result.is_error else "incomplete"
     found = {"execution": "client", "status": status, "tools": list_of(tools)}
@@ -516,14 +496,12 @@ def _rich_output(type_: str) -> Callable[[CallResult, Mapping[str, Any]], dict[s
 
 
 def _own(result: CallResult, answer: Answer) -> CallResult:
-    """Returns the result, its blocks as this API has them if it was another's."""
     if answer.own_wire:
         return result
     return replace(result, blocks=tuple(replace(b, state=None) for b in result.blocks if not isinstance(b, Opaque)))
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """Renders the message of a prompt; none if it says nothing. A lone text is written as text."""
     own = {"role": prompt.role, **(prompt.state or {})}
     match prompt.blocks:
         case (Text(text, state=None),):
@@ -548,7 +526,7 @@ def _native(block: Block) -> dict[str, Any] | None:
 
 
 def _image(media: Media) -> dict[str, Any] | None:
-    if (url := data_url(media)) is not None:
+    if (url := media.address()) is not None:
         return {"type": "input_image", "image_url": url, "detail": "auto"}
     return {"type": "input_image", "file_id": media.file_id, "detail": "auto"} if media.file_id is not None else None
 
@@ -558,7 +536,7 @@ def _file(media: Media) -> dict[str, Any] | None:
         return None
     name = media.filename or "file"
     if media.data is not None:
-        return {"type": "input_file", "filename": name, "file_data": data_url(media)}
+        return {"type": "input_file", "filename": name, "file_data": media.address()}
     if media.url is not None:
         return {"type": "input_file", "file_url": media.url}
     return {"type": "input_file", "file_id": media.file_id} if media.file_id is not None else None
@@ -583,7 +561,7 @@ _OUTPUTS: dict[str, Callable[[CallResult, Mapping[str, Any]], dict[str, Any] | N
 }
 
 
-# -- a whole answer as a stream --------------------------------------------------------------------------------------
+# -- a whole answer as a stream --
 
 # Rewrites a whole response of the Responses API as the events that say the same: each item in one piece.
 #
@@ -594,7 +572,6 @@ _ENDS = {"incomplete": "response.incomplete", "failed": "response.failed", "canc
 
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the events of a response."""
     status = str(answer.get("status"))
     last = RUNNING.get(status) or _ENDS.get(status, "response.completed")
     begun = {**answer, "output": [], "status": "in_progress", "usage": None, "error": None, "incomplete_details": None}

@@ -5,9 +5,6 @@ its call. Call ids decide where they are known, since nothing else is as stable;
 differ on every event (GitHub Copilot, vercel/ai#18548); then the id (llama.cpp sends no places); and where none of them
 says anything, the latest item of the type is meant. A place that several open items have says nothing.
 
-The provider's built-in tools have items of their own, whose `type` is all the name that they
-have. The kinds follow from who runs the call and what its result is:
-
     function, custom   we do: ``function_call``, ``custom_tool_call``, and of the built-in tools ``local_shell_call``,
                        ``apply_patch_call``, ``computer_call``, a ``tool_search_call`` whose execution is the client's,
                        and ``shell_call`` unless it has a container
@@ -25,8 +22,8 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from ...events import ToolCallFragment
+from ...ground.text import well_formed
 from ...parts import CallKind
-from ...text import well_formed
 from ..reading import Path, caller_of, list_of, object_of, read_text, rest_of
 from .facts import ARGUMENTS, TEXT_DELTAS, TEXTS
 
@@ -44,8 +41,7 @@ BUILT_IN: dict[str, tuple[str, ...]] = {
     "tool_search_call": ("arguments",),
     "computer_call": ("action", "actions", "pending_safety_checks"),
     "mcp_approval_request": ("server_label", "name", "arguments"),
-}
-"""Calls of the provider's own tools, and the fields that together are their arguments."""
+}  # calls of the provider's own tools, and the fields that together are their arguments
 
 ANSWERS: dict[str, str] = {
     "local_shell_call": "local_shell_call_output",
@@ -54,64 +50,48 @@ ANSWERS: dict[str, str] = {
     "computer_call": "computer_call_output",
     "tool_search_call": "tool_search_output",
     "mcp_approval_request": "mcp_approval_response",
-}
-"""Of those that are not the provider's to run, the items that answer them."""
+}  # of those that are not the provider's to run, the items that answer them
 
-OPAQUE = frozenset({
+OPAQUE = frozenset({  # items that are known, kept whole and given back without being looked into
     "additional_tools", "apply_patch_call_output", "compaction", "compaction_summary", "computer_call_output",
     "context_compaction", "custom_tool_call_output", "function_call_output", "local_shell_call_output",
     "mcp_approval_response", "mcp_list_tools", "program", "program_output", "shell_call_output", "tool_search_output",
 })  # fmt: skip
-"""Items that are known, kept whole and given back without being looked into."""
 
 _OURS = frozenset({"local_shell_call", "apply_patch_call", "computer_call", "function_call"})
 
 
 @dataclass(slots=True)
 class Item:
-    """An output item, from the first sign of it to its end."""
-
-    number: int
-    """The label of its call; no other item has it."""
+    number: int  # the label of its call; no other item has it
     type: str
-    place: int
-    """Where it stands among the items; no other item stands there."""
-    index: int | None = None
-    """The same as the wire has it."""
+    place: int  # where it stands among the items; no other item stands there
+    index: int | None = None  # the same as the wire has it
     head: dict[str, Any] = field(default_factory=dict)
-    """As it was announced."""
     identity: str | None = None
     call_id: str | None = None
     name: str | None = None
     kind: CallKind | None = None
     announced: bool = False
     done: bool = False
-    is_twin: bool = False
-    """Another item of its type had its id before."""
-    repeated: bool = False
-    """The list at the end has it, too."""
+    is_twin: bool = False  # another item of its type had its id before
+    repeated: bool = False  # the list at the end has it, too
     shown: dict[str, list[str]] = field(default_factory=dict)
     """Its texts as they were told: ``text``, ``refusal``, ``summary``, ``content``."""
-    paragraph: tuple[str, int | None] | None = None
-    """Which one of its reasoning is being told."""
+    paragraph: tuple[str, int | None] | None = None  # which one of its reasoning is being told
     paragraphs: list[tuple[str, int | None, int]] = field(default_factory=list)
     """Those that were told: their channel, their number, and the first of their pieces."""
     over: set[tuple[str, int | None]] = field(default_factory=set)
     """Those of its texts whose end came, by their channel and number."""
-    over_at: dict[str, int] = field(default_factory=dict)
-    """How many pieces of each channel belong to these."""
-    part_at: int = 0
-    """How many pieces were told in earlier parts than the one that is open."""
-    corrected: bool = False
-    """Not all pieces of the open part are as they were told."""
+    over_at: dict[str, int] = field(default_factory=dict)  # how many pieces of each channel belong to these
+    part_at: int = 0  # how many pieces were told in earlier parts than the one that is open
+    corrected: bool = False  # not all pieces of the open part are as they were told
     # of a call
-    call_number: int = 0
-    """Its place among the calls of the response."""
+    call_number: int = 0  # its place among the calls of the response
     has_id: bool = False
     has_name: bool = False
     has_text: bool = False
-    text_done: bool = False
-    """Its arguments are whole, as far as the wire says."""
+    text_done: bool = False  # its arguments are whole, as far as the wire says
     cut: bool = False
     ended: bool = False
 
@@ -122,7 +102,6 @@ class Item:
 
 
 def call_kind(type_: str, raw: Mapping[str, Any]) -> CallKind | None:
-    """Returns who runs the call that an item of this type is; None if it is none."""
     if type_ in _OURS:
         return "function"
     if type_ == "custom_tool_call":
@@ -139,23 +118,19 @@ def call_kind(type_: str, raw: Mapping[str, Any]) -> CallKind | None:
 
 
 def type_of(raw: Mapping[str, Any]) -> str:
-    """Returns the type of an item, ``""`` if it has none."""
     return read_text(raw.get("type")) or ""
 
 
 def name_of(raw: Mapping[str, Any]) -> str | None:
-    """Returns the name of the tool that a call is for: its type, where it has no other."""
     type_ = type_of(raw)
     return type_ if type_ in BUILT_IN else read_text(raw.get("name"))
 
 
 def identity(raw: Mapping[str, Any]) -> str | None:
-    """Returns what tells an item from others of its type, if it says so itself."""
     return read_text(raw.get("call_id")) or read_text(raw.get("id"))
 
 
 def texts_of(raw: Mapping[str, Any], channel: str) -> list[str]:
-    """Returns the parts of one of an item's texts: of a message, or of reasoning."""
     field, keys = _CHANNELS[channel]
     parts = raw.get(field)
     if channel == "text" and isinstance(parts, str):
@@ -166,8 +141,14 @@ def texts_of(raw: Mapping[str, Any], channel: str) -> list[str]:
     return [text for text in found if isinstance(text, str)]
 
 
+def has_news(item: Item, raw: Mapping[str, Any]) -> bool:
+    """Returns whether `raw`, which is all of an item, has a text or arguments of which nothing came before."""
+    told = item.has_text or any(item.shown.values())
+    said = any(any(texts_of(raw, channel)) for channel in TEXTS.get(item.type, ()))
+    return not told and (said or bool(raw.get(TEXT_FIELDS.get(item.type, ""))))
+
+
 def message_so_far(item: Item, status: str) -> dict[str, Any]:
-    """Returns the item of a message that never came to its end."""
     head = {key: value for key in ("id", "phase") if (value := read_text(item.head.get(key)))}
     text, refusal = (well_formed("".join(item.shown.get(channel, ()))) for channel in ("text", "refusal"))
     content: list[dict[str, Any]] = [{"type": "output_text", "text": text, "annotations": []}] if text else []
@@ -185,8 +166,6 @@ _CHANNELS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 class Register:
-    """The items in the order in which they began."""
-
     def __init__(self) -> None:
         self.items: list[Item] = []
         self._by_index: dict[tuple[str, int], Item | None] = {}  # None: several have it
@@ -197,7 +176,6 @@ class Register:
         self._next_place = 0
 
     def find(self, type_: str, index: object, id_: object, call_id: object = None) -> Item | None:
-        """Returns the item of that type that an event means, if there is one."""
         place = (type_, index) if isinstance(index, int) else None
         there = self._by_index.get(place) if place is not None else None
         if there is not None and there.call_id == call_id:
@@ -218,17 +196,14 @@ class Register:
         return latest
 
     def knows(self, index: object, id_: object) -> bool:
-        """Returns whether there is an item of any type at that place, or of that id."""
         return (isinstance(index, int) and index in self._places) or (isinstance(id_, str) and id_ in self._ids)
 
     def is_repeated(self, output: object) -> bool:
-        """Returns whether a list of items has one of these again, by its id or by that of its call."""
         listed = [raw for raw in list_of(output) if isinstance(raw, Mapping)]
         keys = ("id", "call_id")
         return any(self._by_name(type_of(raw), raw.get(key)) is not None for raw in listed for key in keys)
 
     def open(self, type_: str, index: object, id_: object) -> Item:
-        """Opens an item."""
         free = isinstance(index, int) and index not in self._places
         place = index if isinstance(index, int) and free else self._next_place
         self._places.add(place)
@@ -246,7 +221,6 @@ class Register:
         return item
 
     def call(self, item: Item, call_id: object) -> None:
-        """Keeps the id of the call that the item is."""
         if (known := read_text(call_id)) is not None:
             item.call_id = known
             self._named[item.type, known] = item
@@ -255,12 +229,9 @@ class Register:
         return self._named.get((type_, key)) if isinstance(key, str) else None
 
     def repeated(self, output: Sequence[Any]) -> list[Item | None]:
-        """Returns, for each item of the list at the end, the one that streamed of which it is the repetition, if one
-        is.
-
-        Ids alone do not decide: some servers make new ones for the list (vllm-project/vllm#38227), and a call must not
-        run twice. So where no id agrees the place does, and then the order among those of the same type and name.
-        """
+        """Returns, for each item of the list at the end, the one that streamed of which it is the repetition. Ids alone
+        do not decide: some servers make new ones for the list (vllm-project/vllm#38227), and a call must not run twice.
+        So where no id agrees the place does, and then the order among those of the same type and name."""
         found: list[Item | None] = [None] * len(output)
         for key_of in _KEYS:
             waiting: dict[object, list[Item]] = {}
@@ -293,14 +264,13 @@ _KEYS: tuple[Callable[[str, str | None, str | None, int], object], ...] = (
 )
 
 
-# -- items that are calls --------------------------------------------------------------------------------------------
+# -- items that are calls --
 
 ObjectText: TypeAlias = "Callable[[object, Path], tuple[str, str | None]]"
 """A JSON value, and where it stands in the payload, as text; or what is wrong with it."""
 
 
 def begun(item: Item) -> ToolCallFragment:
-    """Returns the beginning of a call of which nothing else is known yet."""
     return _fragment(item, start=True, provider_state={"output_index": item.place, "item": {}})
 
 
@@ -315,7 +285,6 @@ def announced(item: Item, raw: Mapping[str, Any], kept: Mapping[str, Any], *, st
 
 
 def said_again(item: Item) -> ToolCallFragment:
-    """Returns the note that the beginning of a call came once more."""
     return _fragment(item, disorder="again")
 
 
@@ -344,11 +313,8 @@ def completed(
     *,
     may_end: bool = True,
 ) -> ToolCallFragment:
-    """Returns the end of an item, with which its call ends if it may.
-
-    A call of ours that has no text at all is not: the list at the end may have what the item lacks, and a tool must not
-    run with arguments that are merely missing.
-    """
+    """Returns the end of an item, with which its call ends if it may. A call of ours that has no text at all is not:
+    the list at the end may have what the item lacks, and a tool must not run with arguments that are merely missing."""
     item.cut = item.kind != "server" and raw.get("status") == "incomplete"
     item.has_text = item.has_text or bool(text or problem)
     item.ended = item.kind == "server" or (may_end and item.has_text)
@@ -356,14 +322,12 @@ def completed(
 
 
 def ended(item: Item, *, whole: bool) -> ToolCallFragment:
-    """Returns the end of a call at the end of the response; `whole`, if that came as the API promises."""
     item.ended = True
     marked = item.done or item.text_done
     return _fragment(item, end=True, cut=item.cut or not (marked or whole), disorder=None if marked else "unmarked")
 
 
 def arguments_of(type_: str, raw: Mapping[str, Any], path: Path, object_text: ObjectText) -> tuple[str, str | None]:
-    """Returns the whole arguments in a call's item, and what is wrong with them; ``""`` if it has none."""
     key = TEXT_FIELDS.get(type_)
     if key is not None:
         value = raw.get(key)
@@ -398,13 +362,12 @@ def _id(item: Item, raw: Mapping[str, Any]) -> str | None:
 
 
 def _name(item: Item, raw: Mapping[str, Any]) -> str | None:
-    """Returns the call's name, once."""
     name = None if item.has_name else name_of(raw)
     item.has_name = item.has_name or name is not None
     return name
 
 
-# -- the account of a cut turn ---------------------------------------------------------------------------------------
+# -- the account of a cut turn --
 
 # A response that was cut, as events: what its stream had said, each text in one piece.
 #
@@ -421,7 +384,6 @@ _ARGUMENTS = {type_: event for event, (type_, _) in ARGUMENTS.items()}
 def account(
     response: Mapping[str, Any], lane: Mapping[str, Any], items: Iterable[Item], elsewhere: str | None
 ) -> Iterator[Told]:
-    """Yields the events of a response, as it was created, with its lane as a field of each and its items so far."""
     yield {"type": "response.created", "response": dict(response), **lane}, None
     for item in items:
         for event, number in _of_item(item):
@@ -446,7 +408,6 @@ def _of_item(item: Item) -> Iterator[Told]:
 
 
 def _texts(item: Item) -> Iterator[dict[str, Any]]:
-    """Yields the texts of an item in the order in which they were told, each paragraph by itself."""
     ends = {channel: len(pieces) for channel, pieces in item.shown.items()}
     for (channel, paragraph, start), following in pairwise([*item.paragraphs, ("", None, 0)]):
         end = following[2] if following[0] == channel else ends[channel]

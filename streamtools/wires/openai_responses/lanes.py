@@ -2,15 +2,13 @@
 
 A connection may carry several responses: on lanes of their own (``stream_id``, over WebSocket), one after another (a
 successor after steering, the rounds of a gateway that runs tools itself), or one inside another (a proxy that begins
-again elsewhere). Two responses are two turns, so the events of all but the first are told apart here.
+again elsewhere).
 
 Theory of operation. A lane has one response at a time. An event of another lane is another response's, and so is one
-with another id. Most events have no id: they belong to the response that ``response.created``, or any event with an
-id, named last on their lane. Only ``response.created`` makes another response the one that is meant.
-
-GitHub Copilot encrypts the response's id anew in every event (lidge-jun/opencodex#995). So an id that no
-``response.created`` has announced is taken for the same response's if the stream shows that its ids change: in the
-event that follows ``response.created``, or by a list of items at the end that repeats ours.
+with another id. Most events have no id: they belong to the response that ``response.created``, or any event with an id,
+named last on their lane. GitHub Copilot encrypts the response's id anew in every event (lidge-jun/opencodex#995). So an
+id that no ``response.created`` has announced is taken for the same response's if the stream shows that its ids change:
+in the event that follows ``response.created``, or by a list of items at the end that repeats ours.
 """
 
 from __future__ import annotations
@@ -27,11 +25,8 @@ from .items import Register
 
 
 class Followed:
-    """The response that is followed, and what its stream has shown of others."""
-
     def __init__(self, register: Register) -> None:
         self.begun = False
-        """True once it has an event of its own."""
         self._lane: object = None  # None on a connection without lanes
         self._register = register
         self._id: str | None = None
@@ -47,7 +42,6 @@ class Followed:
 
     @property
     def lane(self) -> dict[str, Any]:
-        """Its lane, as a field of an event; empty on a connection without lanes."""
         return {} if self._lane is None else {"stream_id": self._lane}
 
     @property
@@ -56,7 +50,6 @@ class Followed:
         return self._elsewhere_id if self._elsewhere else None
 
     def begin(self, payload: Mapping[str, Any]) -> None:
-        """Takes the first event of the response."""
         self.begun, self._id, self._lane = True, id_of(payload), payload.get("stream_id")
 
     def other(self, payload: Mapping[str, Any]) -> str | None:
@@ -83,7 +76,6 @@ class Followed:
         return id_ or ("" if known else lane or "without an id")
 
     def _is_same(self, id_: str, payload: Mapping[str, Any]) -> bool:
-        """Returns whether an event with an id, which is not the first one, is of this response."""
         if id_ == self._id:
             return True
         if self._has_others:
@@ -96,11 +88,10 @@ class Followed:
 
 
 def id_of(payload: Mapping[str, Any]) -> str | None:
-    """Returns the id of the response that an event names."""
     return read_text(object_of(payload.get("response")).get("id")) or read_text(payload.get("response_id"))
 
 
-# -- the responses of a connection -----------------------------------------------------------------------------------
+# -- the responses of a connection --
 
 # Tells apart the responses of one connection: which of them each event belongs to.
 #
@@ -120,20 +111,13 @@ _MAX_CUT = 64  # ids of cut responses, of which more may come
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneWords:
-    """The types of events by which responses are told apart."""
-
     terminals: Collection[str]
     errors: Collection[str]
-    waiting: Collection[str]
-    """Events of a response that has said nothing yet."""
+    waiting: Collection[str]  # events of a response that has said nothing yet
     notices: Collection[str] = ()
-    """Answers to what the client sent."""
-    quiet: Collection[str] = ()
-    """Events that never begin a response."""
-    beside: tuple[str, ...] = ()
-    """Prefixes of further events that never do."""
-    one_at_a_time: bool = True
-    """Whether a lane has one response at a time, which the next one cuts."""
+    quiet: Collection[str] = ()  # events that never begin a response
+    beside: tuple[str, ...] = ()  # prefixes of further events that never do
+    one_at_a_time: bool = True  # whether a lane has one response at a time, which the next one cuts
     is_error_last: bool = True
     """Whether an error ends the responses that are open; otherwise each has an end of its own behind it."""
 
@@ -142,8 +126,6 @@ RESPONSES = LaneWords(terminals=TERMINALS, errors=ERRORS, waiting=WAITING, notic
 
 
 class ResponseLanes:
-    """The responses of a connection that have begun and not ended."""
-
     def __init__(self, words: LaneWords = RESPONSES) -> None:
         self.open: list[OpenResponse] = []
         self._words = words
@@ -151,7 +133,6 @@ class ResponseLanes:
         self._cut: deque[str | None] = deque(maxlen=_MAX_CUT)
 
     def owners(self, payload: Mapping[str, Any]) -> list[OpenResponse]:
-        """Returns the responses that an event belongs to; see `Lanes.owners`."""
         kind, lane = read_text(payload.get("type")), read_text(payload.get("stream_id"))
         words = self._words
         if kind in words.errors or (kind is None and payload.get("error")):

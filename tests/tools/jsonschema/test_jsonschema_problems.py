@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-import pytest
+from profiles import every
 
-from streamtools.schema.validation import SchemaProblem, compile
+from streamtools.schema.validation import compile
 
 MANY = [{"const": f"option-{number}"} for number in range(12)]
 
@@ -16,11 +15,11 @@ def said(schema: Any, value: Any, **options: Any) -> list[tuple[tuple[str | int,
     return [(problem.path, problem.keyword, problem.message) for problem in compile(schema, **options).validate(value)]
 
 
-@pytest.mark.parametrize(
+@every(
     ("schema", "value", "problems"),
     [
         ({"type": "string"}, 5, [((), "type", "should be a string")]),
-        ({"type": ["object", "null"], "minProperties": 1}, 5, [((), "type", "should be an object or null")]),
+        ({"type": ["object", "null"]}, 5, [((), "type", "should be null or an object")]),
         ({"enum": ["a", 1, None]}, "b", [((), "enum", 'should be one of "a", 1, null')]),
         ({"enum": []}, "b", [((), "enum", "is not allowed to be anything")]),
         ({"enum": list(range(12))}, -1, [((), "enum", "should be one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more")]),
@@ -35,11 +34,7 @@ def said(schema: Any, value: Any, **options: Any) -> list[tuple[tuple[str | int,
         ({"maxLength": 2}, "abc", [((), "maxLength", "should have at most 2 characters")]),
         ({"pattern": "^a"}, "b", [((), "pattern", 'should match the pattern "^a"')]),
         ({"required": ["a", "b"]}, {"b": 1}, [(("a",), "required", "is required but missing")]),
-        (
-            {"dependentRequired": {"a": ["b"]}},
-            {"a": 1},
-            [(("b",), "dependentRequired", 'is required beside "a" but missing')],
-        ),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, [(("b",), "required", "is required but missing")]),
         ({"minItems": 2}, [1], [((), "minItems", "should have at least 2 items")]),
         ({"maxItems": 1}, [1, 2], [((), "maxItems", "should have at most 1 item")]),
         ({"uniqueItems": True}, [1, 1], [((), "uniqueItems", "should have no two equal items")]),
@@ -66,7 +61,7 @@ def said(schema: Any, value: Any, **options: Any) -> list[tuple[tuple[str | int,
                 )
             ],
         ),
-        ({"properties": {"a": False}}, {"a": 1}, [(("a",), "properties", "is not allowed here")]),
+        ({"properties": {"a": False}}, {"a": 1}, [(("a",), "falseSchema", "is not allowed here")]),
         ({"unevaluatedProperties": False}, {"a": 1}, [(("a",), "unevaluatedProperties", "is not allowed here")]),
         (
             {"propertyNames": {"maxLength": 1}},
@@ -74,49 +69,74 @@ def said(schema: Any, value: Any, **options: Any) -> list[tuple[tuple[str | int,
             [(("ab",), "propertyNames", "has a name that is not allowed here")],
         ),
         ({"not": {"type": "string"}}, "x", [((), "not", "should not be what 'not' describes")]),
-        (
-            {"contains": {"const": 1}},
-            [2],
-            [((), "contains", "should contain at least 1 of the items that 'contains' describes")],
-        ),
+        ({"contains": {"const": 1}}, [2], [((), "contains", "should contain as many items as 'contains' asks for")]),
         (
             {"contains": {"const": 1}, "maxContains": 1},
             [1, 1],
-            [((), "maxContains", "should contain at most 1 of the items that 'contains' describes")],
+            [((), "contains", "should contain as many items as 'contains' asks for")],
         ),
-        (False, 1, [((), "", "is not allowed here")]),
+        (False, 1, [((), "falseSchema", "is not allowed here")]),
     ],
-    ids=repr,
 )
 def test_a_problem_tells_the_rule(schema: Any, value: Any, problems: list[Any]) -> None:
     assert said(schema, value) == problems
 
 
-@pytest.mark.parametrize(
-    ("schema", "value", "path", "schema_path"),
+@every(
+    ("schema", "value", "path"),
     [
-        ({"properties": {"a": {"items": {"minimum": 1}}}}, {"a": [1, 0]}, ("a", 1), "#/properties/a/items/minimum"),
-        ({"properties": {"a/b~": {"minimum": 1}}}, {"a/b~": 0}, ("a/b~",), "#/properties/a~1b~0/minimum"),
-        ({"prefixItems": [{}, {"minimum": 1}]}, [0, 0], (1,), "#/prefixItems/1/minimum"),
-        ({"prefixItems": [{}], "items": {"minimum": 1}}, [0, 0], (1,), "#/items/minimum"),
-        ({"$ref": "#/$defs/x", "$defs": {"x": {"minimum": 1}}}, 0, (), "#/$defs/x/minimum"),
-        (
-            {"allOf": [{"patternProperties": {"^a": {"minimum": 1}}}]},
-            {"a": 0},
-            ("a",),
-            "#/allOf/0/patternProperties/^a/minimum",
-        ),
-        ({"if": {"type": "integer"}, "then": {"minimum": 1}}, 0, (), "#/then/minimum"),
-        ({"dependentSchemas": {"a": {"required": ["b"]}}}, {"a": 1}, ("b",), "#/dependentSchemas/a/required"),
-        ({"unevaluatedItems": {"minimum": 1}}, [0], (0,), "#/unevaluatedItems/minimum"),
+        ({"properties": {"a": {"items": {"minimum": 1}}}}, {"a": [1, 0]}, ("a", 1)),
+        ({"properties": {"a/b~": {"minimum": 1}}}, {"a/b~": 0}, ("a/b~",)),
+        ({"prefixItems": [{}], "items": {"minimum": 1}}, [0, 0], (1,)),
+        ({"$ref": "#/$defs/x", "$defs": {"x": {"items": {"minimum": 1}}}}, [0], (0,)),
+        ({"allOf": [{"patternProperties": {"^a": {"minimum": 1}}}]}, {"a": 0}, ("a",)),
+        ({"dependentSchemas": {"a": {"required": ["b"]}}}, {"a": 1}, ("b",)),
+        ({"unevaluatedItems": False, "prefixItems": [{}]}, [0, 1], ()),
+        ({"additionalProperties": {"items": {"type": "array"}}}, {"12": ["x"]}, ("12", 0)),
+        ({"additionalProperties": {"items": {"type": "array"}}}, {"": ["x"]}, ()),
+        ({"properties": {"0": {"additionalProperties": False}}}, {"0": {"1": 5}}, ("0", "1")),
     ],
-    ids=repr,
 )
-def test_a_problem_tells_its_place_in_the_value_and_in_the_schema(
-    schema: Any, value: Any, path: tuple[str | int, ...], schema_path: str
-) -> None:
+def test_a_problem_tells_its_place(schema: Any, value: Any, path: tuple[str | int, ...]) -> None:
     (problem,) = compile(schema).validate(value)
-    assert (problem.path, problem.schema_path) == (path, schema_path)
+    assert problem.path == path
+
+
+TREE = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "children": {"type": "array", "items": {"$ref": "#"}}},
+    "required": ["name"],
+}
+
+
+def tree(depth: int, leaf: Any) -> Any:
+    return leaf if not depth else {"name": "x", "children": [tree(depth - 1, leaf)]}
+
+
+def test_a_problem_of_a_recursive_schema_has_its_place_if_it_is_not_deep() -> None:
+    for depth in range(4):
+        (problem,) = compile(TREE).validate(tree(depth, {"name": 5}))
+        assert (problem.path, problem.message) == (("children", 0) * depth + ("name",), "should be a string")
+    (problem,) = compile(TREE).validate(tree(9, {"name": 5}))
+    assert (problem.path, problem.message) == ((), "does not fit the schema")
+
+
+def test_a_recursive_schema_says_nothing_that_is_not_so() -> None:
+    """What it says is found by a schema that demands less, in which circles are cut."""
+    node = {"$ref": "#/$defs/node"}
+    schema = {
+        "properties": {"root": node},
+        "$defs": {
+            "node": {
+                "properties": {"a": {"not": node}, "b": {"if": node, "then": {"maxItems": 1}}, "c": {"type": "null"}},
+                "oneOf": [{"required": ["k"]}, {"properties": {"n": node}, "required": ["n"]}],
+            }
+        },
+    }
+    said = [problem.path for problem in compile(schema).validate({"root": {"k": 1, "a": 1, "b": [1], "c": 5}})]
+    assert said == [("root", "c")]
+    (problem,) = compile(schema).validate({"root": {"k": 1, "a": {"k": 1}}})
+    assert (problem.path, problem.message) == ((), "does not fit the schema")
 
 
 def test_all_problems_are_told() -> None:
@@ -139,20 +159,12 @@ def test_all_problems_are_told() -> None:
         [("d",), ("e",), ("a",), ("b", 0), ("b", 2), ("c",), ("c",), ("x",), ("long",), ("f",), ("g",)], key=repr
     )
     tuple_problems = said({"prefixItems": [{"minimum": 1}, {"minimum": 1}], "items": {"minimum": 1}}, [0, 0, 0, 1, 0])
-    assert [path for path, _, _ in tuple_problems] == [(0,), (1,), (2,), (4,)]
+    assert sorted(path for path, _, _ in tuple_problems) == [(0,), (1,), (2,), (4,)]
     unevaluated = said({"unevaluatedProperties": {"minimum": 1}}, {"a": 0, "b": 1, "c": 0})
     assert [path for path, _, _ in unevaluated] == [("a",), ("c",)]
-    unevaluated = said({"unevaluatedItems": {"minimum": 1}}, [0, 1, 0])
-    assert [path for path, _, _ in unevaluated] == [(0,), (2,)]
-    assert len(said({"propertyNames": False}, {"a": 0, "b": 1})) == 2
     assert len(said({"allOf": [False, False]}, 1)) == 2
     additional = said({"properties": {"a": {}}, "additionalProperties": {"minimum": 1}}, {"a": 1, "b": 0, "c": 0})
     assert [path for path, _, _ in additional] == [("b",), ("c",)]
-
-
-def test_what_is_unevaluated_is_not_told_where_something_else_is_wrong_already() -> None:
-    schema = {"allOf": [{"properties": {"a": {"type": "string"}}}], "unevaluatedProperties": False}
-    assert said(schema, {"a": 1}) == [(("a",), "type", "should be a string")]
 
 
 NULLABLE = {
@@ -166,7 +178,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize(
+@every(
     ("schema", "value", "problems"),
     [
         (NULLABLE, {"n": "x"}, [(("n",), "type", "should be an integer")]),
@@ -188,7 +200,6 @@ SHAPES = {
         ({"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]}, "b", [((), "enum", 'should be one of "a"')]),
         ({"anyOf": MANY}, "x", [((), "anyOf", "fits none of the 12 alternatives")]),
     ],
-    ids=repr,
 )
 def test_of_alternatives_the_one_that_was_meant_speaks(schema: Any, value: Any, problems: list[Any]) -> None:
     assert said(schema, value) == problems
@@ -202,8 +213,8 @@ EVERY_RULE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("value", [SECRET, 8675309, [SECRET], {"a": SECRET}, {"a": {"b": SECRET}}], ids=repr)
-@pytest.mark.parametrize("keyword", EVERY_RULE)
+@every("value", [SECRET, 8675309, [SECRET], {"a": SECRET}, {"a": {"b": SECRET}}])
+@every("keyword", EVERY_RULE)
 def test_no_message_holds_the_value(keyword: str, value: Any) -> None:
     for problem in compile({keyword: EVERY_RULE[keyword]}).validate(value):
         assert SECRET not in repr(problem)
@@ -222,27 +233,9 @@ def test_messages_are_short_whatever_the_schema_says() -> None:
         "enum": ["x" * 5000] * 3 + list(range(5000)),
         "pattern": "x" * 1000,
         "properties": {"y" * 5000: {}},
-        "minimum": 10**4000,
-        "allOf": [{"z" * 5000: 1, "const": 10**4000}],
+        "minimum": 10**300,
+        "allOf": [{"z" * 5000: 1, "const": 10**300}],
     }
     for value in ("", 5, {"q": 1}):
         for problem in compile({**schema, "additionalProperties": False}).validate(value):
             assert len(problem.message) < 600
-            assert len(problem.schema_path) < 200
-    deep = compile({"properties": {"y" * 5000: {"type": "string"}}}).validate({"y" * 5000: 1})
-    assert deep[0].schema_path == "#/properties/" + "y" * 128 + ".../type"
-
-
-def test_a_number_that_python_does_not_write_is_not_written() -> None:
-    before = sys.get_int_max_str_digits()
-    sys.set_int_max_str_digits(640)
-    try:
-        (problem,) = compile({"minimum": 10**1000}).validate(1)
-    finally:
-        sys.set_int_max_str_digits(before)
-    assert problem.message == "should be at least a very long number"
-
-
-def test_a_problem_is_a_value() -> None:
-    one, other = (compile({"type": "null"}).validate(1) for _ in range(2))
-    assert one == other == [SchemaProblem(path=(), keyword="type", message="should be null", schema_path="#/type")]

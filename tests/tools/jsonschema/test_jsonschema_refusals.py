@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from profiles import every
 
 from streamtools.errors import SchemaError
 from streamtools.schema.validation import compile
@@ -37,7 +38,7 @@ WRONG_2020_12 = [
 ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("dialect", "keyword", "value"),
     [
         *(
@@ -48,15 +49,14 @@ WRONG_2020_12 = [
         ),
         *(("2020-12", keyword, value) for keyword, values in WRONG_2020_12 for value in values),
     ],
-    ids=repr,
 )
 def test_a_keyword_with_a_value_of_the_wrong_kind_is_refused(dialect: Any, keyword: str, value: Any) -> None:
-    with pytest.raises(SchemaError, match="expected ") as caught:
+    with pytest.raises(SchemaError, match=r"expected |should ") as caught:
         compile({"properties": {"a/b": {keyword: value}}}, dialect=dialect)
     assert caught.value.path == f"#/properties/a~1b/{keyword}"
 
 
-@pytest.mark.parametrize(
+@every(
     ("dialect", "schema", "path"),
     [
         ("2020-12", 5, "#"),
@@ -83,7 +83,6 @@ def test_a_keyword_with_a_value_of_the_wrong_kind_is_refused(dialect: Any, keywo
         ("draft-07", {"dependencies": []}, "#/dependencies"),
         ("draft-07", {"definitions": []}, "#/definitions"),
     ],
-    ids=repr,
 )
 def test_what_is_no_schema_where_one_belongs_is_refused(dialect: Any, schema: Any, path: str) -> None:
     with pytest.raises(SchemaError, match="expected ") as caught:
@@ -96,7 +95,7 @@ def test_the_way_out_is_told_where_a_list_of_items_is_given() -> None:
         compile({"items": [{}]})
 
 
-@pytest.mark.parametrize(
+@every(
     ("schema", "path", "says"),
     [
         ({"const": (1, 2)}, "#/const", "expected plain JSON, got a tuple"),
@@ -107,9 +106,8 @@ def test_the_way_out_is_told_where_a_list_of_items_is_given() -> None:
         ({"const": {1}}, "#/const", "got a set"),
         ({"const": b"x"}, "#/const", "got a bytes"),
         ({"x": object()}, "#/x", "got a object"),
-        ({"const": 10**5000}, "#/const", "more than four thousand digits"),
+        ({"const": 10**400}, "#/const", "more than three hundred digits"),
     ],
-    ids=["tuple", "key", "nan", "inf", "decimal", "set", "bytes", "object", "digits"],
 )
 def test_what_is_not_plain_json_is_refused(schema: Any, path: str, says: str) -> None:
     with pytest.raises(SchemaError) as caught:
@@ -118,14 +116,12 @@ def test_what_is_not_plain_json_is_refused(schema: Any, path: str, says: str) ->
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize("options", [{"dialect": "draft-04"}, {"engine": "fast"}])
-def test_an_unknown_option_is_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(options.values()))):
-        compile({}, **options)
+def test_an_unknown_dialect_is_refused() -> None:
+    with pytest.raises(ValueError, match="draft-04"):
+        compile({}, dialect="draft-04")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("engine", ["own", "auto"])
-def test_the_schema_is_copied_and_never_changed(engine: Any) -> None:
+def test_the_schema_is_copied_and_never_changed() -> None:
     schema: dict[str, Any] = {
         "$id": "https://example.com/a",
         "type": "object",
@@ -134,7 +130,7 @@ def test_the_schema_is_copied_and_never_changed(engine: Any) -> None:
         "$defs": {"b": {"type": "string"}},
     }
     before = copy.deepcopy(schema)
-    validator = compile(schema, engine=engine)
+    validator = compile(schema)
     fitting, unfit = {"a": [2], "b": "x", "c": "x"}, {"a": [3], "b": 1, "c": "y"}
     problems = validator.validate(unfit)
     assert (validator.validate(fitting), len(problems), schema) == ([], 3, before)
@@ -144,10 +140,16 @@ def test_the_schema_is_copied_and_never_changed(engine: Any) -> None:
     del schema["required"]
     schema["properties"].clear()
     assert (validator.validate(fitting), validator.validate(unfit)) == ([], problems)
-    assert not validator.is_valid({})
+    assert validator.validate({})
 
 
 def test_one_part_may_stand_in_several_places() -> None:
     part = {"type": "string"}
     problems = compile({"properties": {"a": part, "b": part}}).validate({"a": 1, "b": 1})
-    assert [problem.schema_path for problem in problems] == ["#/properties/a/type", "#/properties/b/type"]
+    assert [problem.path for problem in problems] == [("a",), ("b",)]
+
+
+def test_annotations_may_have_any_value() -> None:
+    schema = {"title": 5, "description": None, "required": ["a", "a"], "format": 1, "examples": {}, "default": [1]}
+    assert compile(schema).validate({"a": 1}) == []
+    assert compile({"type": "string", "format": "email"}).validate("no address") == []

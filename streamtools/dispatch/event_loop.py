@@ -1,0 +1,293 @@
+"""Deals with the event loop: the origin of a cancellation, the way in from any thread, work outside it, its sudden
+end."""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Iterable
+from contextvars import ContextVar, copy_context
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
+from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
+
+import anyio
+from anyio import CapacityLimiter, RunFinishedError, from_thread, to_thread
+from anyio.lowlevel import EventLoopToken, current_token
+
+from ..errors import contained
+from ..events import Event
+from ..stages.arguments import Deferred
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+# -- whose cancellation is it --
+
+cleaning_up: ContextVar[int | None] = ContextVar("streamtools_cleaning_up", default=None)
+"""The task in which code was cancelled, and is shielded while it cleans up."""
+
+
+def is_cancelled() -> bool:
+    """Returns whether this task is to stop: a scope that contains it was cancelled, or, on asyncio, the task itself."""
+    # A cancellation that arrives where this is False has another origin: a tool awaited a task that was cancelled, say.
+    # That is the tool's failure, and not the end of the task. A cancelled scope shows in the effective deadline.
+    if anyio.current_effective_deadline() == -math.inf:
+        return True
+    if (task_id := cleaning_up.get()) is not None and task_id == anyio.get_current_task().id:
+        return True
+    # An event loop of asyncio's that ends cancels each task by itself, without a scope (`asyncio.Task.cancelling`).
+    asyncio = sys.modules.get("asyncio")  # None: another loop runs
+    if asyncio is None:
+        return False
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # another loop runs
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def let_out(error: BaseException) -> None:
+    """Raises an error of a user's code that has to end more than that: an interrupt, a cancellation that was requested,
+    the end of a coroutine that is closed. Any other, such as a native panic or ``sys.exit``, is its own failure."""
+    trace = contained(error).__traceback__
+    if isinstance(error, GeneratorExit) and (trace is None or trace.tb_next is None):
+        raise error  # thrown in right where it was caught: each coroutine that is closed gets one of its own
+    asked: BaseException | None = BaseExceptionGroup("", [error]).subgroup(anyio.get_cancelled_exc_class())
+    while isinstance(asked, BaseExceptionGroup):
+        asked = asked.exceptions[0]
+    if asked is not None and is_cancelled():
+        raise asked from None
+
+
+def is_cancellation(kind: type[BaseException] | None) -> bool:
+    return kind is not None and issubclass(kind, anyio.get_cancelled_exc_class())
+
+
+def is_raised_by_loop(error: BaseException) -> bool:
+    """Returns whether the event loop raises this error itself, as asyncio does with an interrupt that ends a task."""
+    # Raised once more, by the code that waited for that task, the interrupt would cut off the closing of the loop.
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_raised_by_loop(inner) for inner in error.exceptions)
+    if not isinstance(error, (KeyboardInterrupt, SystemExit)):
+        return False
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
+
+
+# -- tasks without a group --
+
+_AWAITS = CO_COROUTINE | CO_GENERATOR | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
+_spawned: set[Any] = set()  # asyncio itself holds its tasks weakly
+
+
+def is_in_generator() -> bool:
+    """Returns whether the code that awaits the caller is, or is awaited by, an async generator."""
+    # Such code may be left in another task than the one that entered it, or in none: no cancel scope and no task group
+    # may span its `yield` (https://peps.python.org/pep-0789/). While coroutines await each other, their frames are on
+    # one stack.
+    frame = sys._getframe(1)
+    while frame is not None and (flags := frame.f_code.co_flags) & _AWAITS:
+        if flags & CO_ASYNC_GENERATOR:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
+    return False
+
+
+def is_asyncio() -> bool:
+    """Returns whether the event loop that runs in this thread is asyncio's, and not trio's; raises a `RuntimeError` if
+    none runs."""
+    return hasattr(current_token().native_token, "create_task")
+
+
+def spawn(run: Callable[[Any], Coroutine[Any, Any, None]], value: Any) -> None:
+    """Starts a task that belongs to the event loop, not to a group. It must contain its errors. Raises a `RuntimeError`
+    if no event loop runs in this thread."""
+    if is_asyncio():
+        loop: Any = current_token().native_token
+        task = loop.create_task(run(value))
+        _spawned.add(task)
+        task.add_done_callback(_spawned.discard)
+    else:
+        trio: Any = sys.modules["trio"]  # it runs
+        trio.lowlevel.spawn_system_task(run, value, context=copy_context())
+
+
+# -- from any thread into the loop --
+#
+# Where the loop has ended nothing happens, since nobody waits for an answer there.
+
+
+def call_soon(token: EventLoopToken, callback: Callable[[], None]) -> None:
+    _is_called_soon(token, callback)
+
+
+def is_called_in_a_task(token: EventLoopToken, callback: Callable[[], None]) -> bool:
+    """Calls back in a task of an event loop, without waiting; returns False if the loop has ended."""
+    # anyio finds asyncio's loop by its task, and a callback has none. trio's callbacks run in one.
+    loop: Any = token.native_token
+    if not hasattr(loop, "create_task"):
+        return _is_called_soon(token, callback)
+
+    def start() -> None:
+        task = loop.create_task(_called(callback))
+        _spawned.add(task)
+        task.add_done_callback(_spawned.discard)
+
+    return _is_called_soon(token, start)
+
+
+async def _called(callback: Callable[[], None]) -> None:
+    callback()
+
+
+def _is_called_soon(token: EventLoopToken, callback: Callable[[], None]) -> bool:
+    # Waiting could last for ever: garbage may be collected in any thread, and a loop may be about to end.
+    loop: Any = token.native_token
+    schedule = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe  # trio's name, asyncio's name
+    try:
+        schedule(callback)
+    except RuntimeError:  # it has ended
+        return False
+    return True
+
+
+def ring(event: anyio.Event) -> None:
+    """Sets an event; does nothing if the event's loop is closed, since nobody waits there any more."""
+    try:
+        event.set()
+    except RuntimeError:
+        return
+
+
+def is_running(token: EventLoopToken | None) -> bool:
+    """Returns whether an event loop still runs; always True for trio's, since it is not known of them."""
+    # trio's runs end by themselves, however they are interrupted.
+    loop: Any = None if token is None else token.native_token
+    return loop is not None and not (hasattr(loop, "is_running") and not loop.is_running())
+
+
+def is_in_loop(token: EventLoopToken) -> bool:
+    """Returns whether this code runs in that event loop, be it a task's or a callback's."""
+    # anyio finds asyncio's loop by its task, and a callback has none.
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is token.native_token:
+        return True
+    try:
+        return current_token() == token
+    except RuntimeError:
+        return False
+
+
+def from_any_thread(take: Callable[[Any], object], is_over: Callable[[], bool]) -> Callable[[Any], None]:
+    """Returns a function that passes a value to `take` in this event loop, from any thread, and waits for that. `take`
+    has to check by itself whether it is too late; `is_over` returns True once nobody wants a value any more, so that
+    other threads need not ask the loop."""
+    loop_thread, token = threading.get_ident(), current_token()
+
+    # In the loop's own thread waiting for the loop would never end.
+    def give(value: Any) -> None:
+        if threading.get_ident() == loop_thread:
+            take(value)
+        elif not is_over():
+            try:
+                from_thread.run_sync(take, value, token=token)
+            except RunFinishedError:
+                return
+
+    return give
+
+
+# -- work outside the loop --
+#
+# In a thread, so that the loop never stands still for a peer's bytes: validating one call's arguments may take up to
+# 0.5 s.
+
+
+class Deferring(Protocol):
+    @property
+    def deferred(self) -> Deferred | None: ...
+
+    def resume(self, made: Iterable[Event], /) -> list[Event]: ...
+
+
+async def settle_next(source: Deferring) -> list[Event]:
+    """Does the work that `source` has deferred; returns the events that come out then. More may be deferred."""
+    # A thread cannot be stopped: one that is given up, since the call's timeout or the caller's own time is over, goes
+    # on until its work is done or exceeds its bound, within some 0.5 s.
+    work = source.deferred
+    assert work is not None, "asked only where something is deferred"
+    made: list[Event] | None = None
+    with anyio.move_on_after(work.timeout_s):
+        made = await to_thread.run_sync(lambda: list(work.run()), abandon_on_cancel=True)
+    if made is None:
+        made = work.refuse(f"within the call's timeout of {work.timeout_s:g} s")
+    return source.resume(made)
+
+
+def refuse_deferred(source: Deferring) -> list[Event]:
+    """Refuses the calls whose judging `source` has deferred and nobody waits for any more; returns the events that come
+    out then."""
+    events: list[Event] = []
+    while (work := source.deferred) is not None:
+        events += source.resume(work.refuse("before the stream was ended"))
+    return events
+
+
+class Aside:
+    """Runs one piece of work after the other in a thread; the task that waits can be cancelled at once. The thread
+    cannot: the work has to check `is_left` between bounded steps, and end."""
+
+    def __init__(self) -> None:
+        self._limiter = CapacityLimiter(1)  # its own, so that it waits for nobody else's threads
+        self._left = threading.Event()
+
+    @property
+    def is_left(self) -> bool:
+        return self._left.is_set()
+
+    async def run(self, work: Callable[[Unpack[Ts]], T], *arguments: *Ts) -> T:
+        done = False
+        try:
+            result = await to_thread.run_sync(work, *arguments, abandon_on_cancel=True, limiter=self._limiter)
+            done = True
+            return result
+        finally:
+            if not done:
+                self._left.set()
+
+
+# -- the loop's sudden end --
+#
+# An asyncio program that is interrupted while it closes its loop never resumes its coroutines, so that no `finally` of
+# theirs runs. The observers of an open block then get the rest at the interpreter's end.
+
+
+class _Block(Protocol):
+    def settle_at_exit(self) -> None: ...
+
+
+_open: weakref.WeakSet[_Block] = weakref.WeakSet()
+
+
+def settle_at_exit(block: _Block) -> None:
+    _open.add(block)
+
+
+@atexit.register
+def settle_open() -> None:
+    """Settles the open blocks, since no event loop will ever leave them."""
+    for block in list(_open):
+        try:
+            block.settle_at_exit()
+        # An interrupt has nothing left to interrupt, and there are others to settle.
+        except BaseException:
+            continue
+
+
+# A child process has copies of the blocks that are open in its parent, where they go on.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_open.clear)

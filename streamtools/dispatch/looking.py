@@ -1,0 +1,208 @@
+"""Looks how calls ended that may have run before, before today's rules are applied to any of them.
+
+So neither a rule that has changed, nor a stop, nor a message makes a call that had its effect one that the model reads
+as not run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from anyio import CancelScope
+
+from ..content import AnsweredLater
+from ..errors import ToolFailed, ToolNotStarted, ToolOutcomeUnknown
+from ..events import Event, StreamEnd, ToolCallEnd, ToolCallValidated
+from ..parts import ToolCall
+from ..seams import call_fingerprint
+from ..tools import Bound, Toolset
+from .approval import is_gated
+from .endings import failure, perhaps_run, skipped
+from .states import Call, Ending, Listeners, State
+
+if TYPE_CHECKING:
+    from .waiting import CallsOfTurn
+
+
+_UNASKED = "the call may have run before the process ended, and the store could not say whether it has"
+_UNREADABLE = "the call has run before, and is not valid now, so that nobody can go on with it"
+
+
+def look_up_first(
+    turn: CallsOfTurn, tools: Toolset, withheld: tuple[str, bool] | None, listeners: Listeners
+) -> Listeners:
+    """Returns listeners that pass events on to these, once the gate was asked about the calls. `withheld` is why calls
+    that have not begun and may have an effect are not run, and whether those are spared that need an approval; None if
+    all are run."""
+    if turn.options.policy == "manual":  # they may be run as soon as they are ready, and are asked about behind
+        return listeners | {StreamEnd: _LooksFirst(turn, tools, withheld, listeners, "held").stream_ended}
+    looks = _LooksFirst(turn, tools, withheld, listeners, "announced")
+    mine: Listeners = {
+        ToolCallEnd: looks.ended,
+        ToolCallValidated: looks.ready,
+        StreamEnd: looks.stream_ended,
+    }
+    return listeners | mine
+
+
+async def refuse_unless_it_ran(turn: CallsOfTurn, call: Call, fingerprint: str, ending: Ending) -> None:
+    """Ends a call so, unless it has run: then it has the ending that it had. `fingerprint`: that it was suspended
+    with."""
+    try:
+        before = await _look(turn, call, fingerprint)
+    except ToolNotStarted as error:
+        before = failure(error)
+    turn.move(call, "refused", before or ending)
+
+
+async def _look(turn: CallsOfTurn, call: Call, known_as: str) -> Ending | None:
+    with CancelScope() as call.scope:
+        bound, ending = await _edits(turn, call), await turn.at_gate.look(call, known_as)
+        if ending is None and bound is not None:
+            turn.waiting.edits.take_back(call, bound)
+        return ending
+    return None
+
+
+async def _look_up_decision(turn: CallsOfTurn, call: Call) -> None:
+    with CancelScope() as call.scope:
+        bound = await _edits(turn, call)
+        if bound is not None:
+            turn.waiting.edits.take_back(call, bound)
+
+
+async def _edits(turn: CallsOfTurn, call: Call) -> Bound | None:
+    """Binds a call to the arguments that it was approved with, if it was; returns those that it had before."""
+    bound, before = call.bound, call.edited
+    if bound is not None:
+        await turn.waiting.apply_as_on_record(call)
+    return None if call.edited is before else bound
+
+
+def _count_begun(turn: CallsOfTurn, call: Call) -> None:
+    """Counts a call that has begun before, in another process; its place is not given back."""
+    made = call.call
+    turn.budgets.admit(call)
+    call.counted = False
+    if turn.limits.max_repeated_calls is not None:
+        turn.host.counts.call(made.name, made.arguments, made.arguments_text)
+
+
+@dataclass(slots=True, eq=False)
+class _LooksFirst:
+    turn: CallsOfTurn
+    tools: Toolset
+    withheld: tuple[str, bool] | None
+    listeners: Listeners
+    state: State
+    _later: list[Event] = field(default_factory=list)
+    _open: int = 0
+
+    def ended(self, event: ToolCallEnd) -> None:
+        if event.call.problem == "void":  # whatever it was, it is in no turn
+            self.listeners[ToolCallEnd](event)
+            return
+        call = self.turn.calls.get(event.call.call_id)
+        if call is not None and call.state == "announced":
+            call.call, call.tool = event.call, self.tools.called(event.call)
+        self._later.append(event)
+
+    def ready(self, event: ToolCallValidated) -> None:
+        call = self.turn.calls.get(event.call.call_id)
+        if call is not None and call.tool is not None and event.invocation is not None:
+            call.bind(event.invocation)
+        self._later.append(event)
+
+    def stream_ended(self, event: StreamEnd) -> None:
+        is_repeated = any(isinstance(one, StreamEnd) for one in self._later)  # by a transform
+        self._later.append(event)
+        if is_repeated:
+            return
+        asked = [call for call in self.turn.calls.values() if call.state == self.state]
+        self._open = len(asked)
+        for call in asked:
+            self.turn.work(call, partial(self._ask, call))
+        if not asked:
+            self._go_on()
+
+    def _has_effect(self, call: Call) -> bool:
+        tool = call.tool
+        rules = self.turn.rules
+        if tool is None or tool.needs_approval is not False or (rules is not None and rules.may_ask(call.call.name)):
+            return True
+        return tool.effect == "once" or (self.withheld is not None and tool.effect != "pure")
+
+    def _is_withheld(self, call: Call) -> bool:
+        assert self.withheld is not None, "else nobody asks"
+        if call.bound is None or call.tool is None or not self._has_effect(call):
+            return False
+        gate = call.tool.needs_approval
+        try:
+            return not (self.withheld[1] and (gate if isinstance(gate, bool) else is_gated(call)))
+        except ToolFailed:  # that is the call's end
+            return False
+
+    async def _ask(self, call: Call) -> None:
+        ending: Ending | None = None
+        is_kept = self.turn.options.seams.gate is not None  # else nobody knows what has begun
+        may_have_begun = is_kept and (call.tool is None or self._has_effect(call))
+        try:
+            if may_have_begun:
+                fingerprint = "" if call.bound is not None else call_fingerprint(call.call.name, _arguments(call.call))
+                ending = await _look(self.turn, call, fingerprint)
+            else:  # but it was perhaps approved with other arguments, or denied
+                await _look_up_decision(self.turn, call)
+        except ToolNotStarted as error:  # now, but it may have run before
+            unknown = ToolOutcomeUnknown(_UNASKED)
+            unknown.__cause__ = error
+            ending = failure(unknown if may_have_begun else error)
+        except (ValueError, RecursionError):  # its arguments are no JSON: it was never claimed
+            pass
+        if ending is not None and call.state == self.state:
+            _count_begun(self.turn, call)
+            await self._end(call, ending)
+        self._open -= 1
+        if not self._open:
+            self._go_on()
+
+    async def _end(self, call: Call, ending: Ending) -> None:
+        tool, move = call.tool, self.turn.move
+        has_middleware = self.turn.options.middleware or (tool is not None and tool.middleware is not None)
+        goes_on = isinstance(ending.value, AnsweredLater)
+        if not goes_on and not (has_middleware and ending.recorded):
+            move(call, "refused", ending)
+        elif call.bound is None:  # it has no arguments to be shown to those whose answer or middleware it needs
+            move(call, "refused", failure(ToolOutcomeUnknown(_UNREADABLE)))
+        else:
+            call.needs = int(call.ready[0].effect != "once")  # so that it is claimed, whatever its tool is today
+            if self.state == "announced":
+                move(call, "end")
+            if not goes_on:
+                move(call, "queue")
+                await self.turn.wait_task(call, but=1)  # else the end of its response might hold it back
+                return
+            move(call, "wait", ending)
+            if self.turn.stopped is not None or (self.withheld is not None and not self.withheld[1]):
+                move(call, "bad_end")  # its answer is not waited for
+
+    def _go_on(self) -> None:
+        if self.withheld is not None:
+            for call in self.turn.calls.values():
+                if call.state == self.state and self._is_withheld(call):
+                    is_claimed = call.tool is None or call.tool.effect == "once" or call.tool.needs_approval is True
+                    why = self.withheld[0]
+                    ending = skipped(None, why, by_hand=False) if is_claimed else perhaps_run(why)
+                    self.turn.move(call, "refused", ending)
+        later, self._later = self._later, []
+        for event in later:
+            self.listeners[type(event)](event)
+
+
+def _arguments(call: ToolCall) -> Mapping[str, Any]:
+    """Returns a call's arguments, also if they do not fit its tool any more; raises a `ValueError` if they are
+    no JSON."""
+    return json.loads(call.arguments_text or "{}") if call.arguments is None else call.arguments

@@ -1,0 +1,169 @@
+"""Runs a call inside its middleware: that of the pipeline outside, that of its tool inside.
+
+Theory of operation. The middleware runs in the call's task, at the call's place in the order, around everything that
+`CallAttempts.run` does: the attempts, and the gate. So what a gate keeps is what the tool returned, and the middleware
+sees a recorded value like any other. All of it stands in one cancel scope, which is the call's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from anyio import CancelScope
+from pydantic_core import from_json
+
+from ..errors import (
+    LocalProtocolError,
+    ToolFailed,
+)
+from ..ground.own import own
+from ..ground.text import type_name
+from ..seams import Deny
+from ..tools.options import Middleware, ToolCallRequest
+from ..tools.typed import as_json
+from .approval import denied
+from .attempts import CallAttempts
+from .endings import cancelled, failure
+from .in_process import judged
+from .states import Call, Ending, begin_wait
+
+
+async def run_inside(attempts: CallAttempts, call: Call) -> None:
+    tool, _ = call.ready
+    middleware = (
+        attempts.options.middleware if tool.middleware is None else (*attempts.options.middleware, tool.middleware)
+    )
+    await _Wrapped(attempts, call, middleware).run()
+
+
+@dataclass(slots=True, eq=False)
+class _Wrapped:
+    attempts: CallAttempts
+    call: Call
+    middleware: tuple[Middleware, ...]
+    ran: Ending | None = None
+    given: Any = None  # the value that the innermost middleware was given
+
+    async def run(self) -> None:
+        call, ending = self.call, None
+        call.is_wrapped = True
+        begin_wait(call, "middleware")
+        try:
+            with CancelScope() as call.scope:
+                ending = await self._ending()
+        finally:
+            call.due = math.inf
+            if call.timer is not None:
+                call.timer.stop()
+        # A tool that has run to its end has done so, even if the middleware behind it was cancelled.
+        call.ending = ending or self.ran or cancelled(call)
+
+    async def _ending(self) -> Ending:
+        tool, _ = self.call.ready
+        try:
+            value = await self._layer(0, self._request())
+        except BaseException as error:
+            if self.ran is not None and error is self.ran.error:
+                return self.ran
+            found = judged(tool.name, error)
+            if found is error:
+                return failure(found)
+            return failure(ToolFailed(f"the middleware around {tool.name} raised {type_name(error)}"), error)
+        return await self._ended(value)
+
+    async def _ended(self, value: Any) -> Ending:
+        ran = self.ran
+        if ran is not None and value is self.given:
+            return ran
+        if isinstance(value, Deny):
+            if not self.call.attempts:
+                return denied(value.reason)
+            return Ending("failed", ToolFailed("the call was denied after it had run, by its middleware"))
+        ending = await self.attempts.ended(self.call, value)
+        ending.recorded = ran is not None and ran.recorded
+        return ending
+
+    def _request(self) -> ToolCallRequest:
+        call, host = self.call, self.attempts.host
+        tool, _ = call.ready
+        return ToolCallRequest(
+            call_id=call.call.call_id,
+            tool_name=tool.name,
+            arguments=MappingProxyType(self.attempts.arguments(call)),
+            effect=tool.effect,
+            run_id=host.run_id,
+            step=host.number,
+            idempotency_key=call.key,
+            context=self.attempts.options.context,
+            caller=call.call.caller,
+        )
+
+    async def _layer(self, at: int, request: ToolCallRequest) -> Any:
+        """Calls one middleware with the rest as its `run`; behind the last one stands the call itself."""
+        if at == len(self.middleware):
+            return await self._run_inside()
+        middleware, rest = self.middleware[at], _Rest(self, at + 1, request)
+        value = await middleware(replace(request, arguments=MappingProxyType(own(dict(request.arguments)))), rest)
+        if value is not None:
+            return value
+        if not rest.is_used:
+            name = getattr(middleware, "__name__", type(middleware).__name__)
+            raise ToolFailed(f"the middleware {name} returned nothing, and did not run the call")
+        if rest.error is not None:
+            raise rest.error
+        return rest.value
+
+    async def _run_inside(self) -> Any:
+        call = self.call
+        call.ending = None
+        begin_wait(call, "loop")
+        await self.attempts.run(call)
+        ran = self.ran = call.ending or cancelled(call)
+        if ran.error is not None:
+            raise ran.error
+        self.given = ran.value if ran.result is None else ran.result
+        return self.given
+
+    def refined(self, request: ToolCallRequest, arguments: Mapping[str, Any]) -> ToolCallRequest:
+        """Gives the call other arguments; returns it as the next middleware sees it. Raises `InvalidArguments` if they
+        do not fit the tool, a `LocalProtocolError` if they were not approved, or would conflict with other calls than
+        those that wait."""
+        call = self.call
+        tool, before = call.ready
+        if call.needs:
+            raise LocalProtocolError(f"{call.label}: it was approved with the arguments that it has; deny it instead")
+        plain: dict[str, Any] = from_json(as_json(tool.name, arguments))
+        call.bind(tool.validate(plain))
+        if call.conflict_key() != call.conflict:
+            call.bind(before)
+            raise LocalProtocolError(f"{call.label}: its other arguments have another conflict_key")
+        call.refined = plain
+        return replace(request, arguments=MappingProxyType(plain))
+
+
+@dataclass(slots=True, eq=False)
+class _Rest:
+    wrapped: _Wrapped
+    at: int
+    request: ToolCallRequest
+    is_used: bool = False
+    value: Any = None
+    error: BaseException | None = None
+
+    async def __call__(self, arguments: Mapping[str, Any] | None = None, /) -> Any:
+        if self.is_used:
+            raise LocalProtocolError(f"{self.wrapped.call.label}: it was run already; its tool's retries= run it again")
+        request = self.request
+        if arguments is not None:
+            request = self.wrapped.refined(request, arguments)
+        self.is_used = True
+        try:
+            self.value = await self.wrapped._layer(self.at, request)
+        except BaseException as error:
+            self.error = error
+            raise
+        return self.value

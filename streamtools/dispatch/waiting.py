@@ -1,0 +1,470 @@
+"""Keeps the calls of one turn that wait for somebody, and takes what is said about them.
+
+Theory of operation. A call waits for one thing at a time: its approval; its result, if it is done outside; the answer
+to what it asks while it runs. A response takes the next place of that: at once, or, where the run has a `Desk`, when
+the desk has it, which alone knows who was first. When no place is left, the call goes on: to its place in the order, to
+those who do it, or to its end. A desk that fails leaves the call waiting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+from anyio import CancelScope
+from anyio.lowlevel import EventLoopToken, checkpoint, current_token
+
+from ..content import AnsweredLater, Text, ToolResult
+from ..errors import AnswerError, LocalProtocolError, ToolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from ..events import AnswerRequested, ApprovalRequested, ApprovalResolved, StreamWarning
+from ..ground.own import own
+from ..ground.text import one_line, type_name
+from ..limits import Limits
+from ..seams import Decision, Desk, Pending, Response, WrittenAnswer, is_settled
+from ..tools import Toolset
+from . import approval, endings
+from .options import DispatchOptions
+from .pending import PendingCall
+from .results import read_answer
+from .states import Call, Ending, Host, Input, begin_wait, end_wait
+
+if TYPE_CHECKING:
+    from .at_gate import AtGate
+    from .budgets import Budgets
+    from .edits import Edits
+    from .rules import Rules
+
+
+class CallsOfTurn(Protocol):
+    """The calls of one turn, for those who move them in a few runs: `Transitions`."""
+
+    calls: dict[str, Call]
+    stopped: str | None
+    budgets: Budgets
+    limits: Limits
+    options: DispatchOptions
+    host: Host
+    rules: Rules | None
+
+    @property
+    def at_gate(self) -> AtGate: ...
+
+    @property
+    def waiting(self) -> Waiting: ...
+
+    def move(self, call: Call, happened: Input, given: Ending | None = None) -> None: ...
+
+    def work(self, call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None: ...
+
+    async def wait_task(self, call: Call, *, but: int = 0) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    turn: CallsOfTurn
+    tools: Toolset
+    ended: Callable[[Call, Any], Awaitable[Ending]]
+    _asked_in: EventLoopToken | None = None  # the event loop in which somebody was asked
+    _table: dict[str, list[PendingCall]] = field(default_factory=dict)  # what was asked, by call id, the latest last
+
+    @property
+    def desk(self) -> Desk | None:
+        return self.turn.options.seams.desk
+
+    # -- a call begins to wait --
+
+    def wait(self, call: Call, given: Ending | None) -> None:
+        """Lets a call wait for its approval, if it needs one and has none, else for its answer: `given` is the ending
+        of a tool that is answered later."""
+        if call.needs and given is None and call.pending is None:
+            self._ask_for_approval(call)
+            return
+        one = self._open(call, self._pending(call, "answer"))
+        begin_wait(call, "answer")
+        if given is not None and isinstance(given.value, AnsweredLater):
+            rests = given.value.rests
+        else:
+            rests = call.ready[0].rests or call.call_id in self.turn.options.resumed  # it is not waited for anew
+        self.turn.work(call, partial(self._hand_out, call, one, rests))
+
+    def _pending(self, call: Call, kind: Any) -> Pending:
+        return Pending(
+            key=call.key,
+            fingerprint=call.fingerprint,
+            kind=kind,
+            call_id=call.call_id,
+            needs=call.requires,
+            edited=call.edited,
+            findings=call.findings,
+        )
+
+    def _open(self, call: Call, pending: Pending, question: Any = None) -> PendingCall:
+        self._asked_in = self._asked_in or current_token()
+        call.pending = one = PendingCall(pending, question, anyio.Event() if pending.kind == "question" else None)
+        self._table.setdefault(call.call_id, []).append(one)
+        return one
+
+    def _find(self, call_id: str, *kinds: str) -> PendingCall | None:
+        asked = self._table.get(call_id, ())
+        return next((one for one in reversed(asked) if not kinds or one.pending.kind in kinds), None)
+
+    def _waits(self, call: Call, one: PendingCall) -> bool:
+        state = "running" if one.answered is not None else "waiting"
+        return call.pending is one and call.state == state and not one.is_settled and self.turn.stopped is None
+
+    # -- approvals --
+
+    def _ask_for_approval(self, call: Call) -> None:
+        one = self._open(call, self._pending(call, "approval"))
+        begin_wait(call, "approval")
+        event, options = approval.request(call), self.turn.options
+        self.turn.host.emit(event)
+        is_to_look = options.approver is not None or self.desk is not None or options.resumed
+        if is_to_look and self._waits(call, one):  # else an observer has decided
+            self.turn.work(call, partial(self._ask, call, one, event))
+
+    async def _ask(self, call: Call, one: PendingCall, event: ApprovalRequested) -> None:
+        if not self._waits(call, one) or one.is_taken:
+            return
+        decision: Decision | None = None
+        approver = self.turn.options.approver
+        try:
+            with CancelScope() as one.scope:
+                await checkpoint()
+                if not await self._look(call, one) and approver is not None:
+                    decision, one.error = await approval.ask(approver, event)
+        except Exception as error:  # a group that the approver's own task group made of its cancellation
+            decision, one.error = approval.failed(event, error)
+        if decision is not None:
+            self._respond(call, one, decision)
+
+    def decide(
+        self,
+        call: Call,
+        verdict: bool,
+        fingerprint: str | None,
+        *,
+        by: str | None,
+        reason: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Takes a decision about a call; returns False if that changes nothing, since the call was decided before or
+        is over.
+
+        Raises:
+            InvalidArguments: the edited arguments do not fit.
+            LocalProtocolError: nobody was asked about it, or about these arguments; it needs several people, and this
+                one has no name; or this is another thread.
+        """
+        one = self._find(call.call_id, "approval")
+        if one is None:
+            raise LocalProtocolError("nobody was asked about this call; decide after its ApprovalRequested")
+        if fingerprint is not None and fingerprint != one.pending.fingerprint:
+            raise LocalProtocolError("the call has other arguments than those that were decided about")
+        approval.check_loop(self._asked_in, "approve" if verdict else "deny")
+        needs = one.pending.needs
+        if needs > 1 and by is None:
+            raise LocalProtocolError(f'the call requires {needs} people; say who decides: by="ann"')
+        decision = Decision.on(one.pending, verdict, by=by, reason=reason, arguments=arguments)
+        if decision.arguments is not None:
+            if needs > 1:
+                raise LocalProtocolError(f"the call requires {needs} people, so nobody edits its arguments")
+            self.edits.check(call, decision.arguments)
+        return self._respond(call, one, decision)
+
+    def resolve(self, call: Call) -> None:
+        one = call.pending
+        last = None if one is None or not one.is_settled else one.found[-1]
+        if one is None or not isinstance(last, Decision):
+            return
+        named = (one.by for one in (one.found if last.verdict else [last]) if isinstance(one, Decision))
+        event = ApprovalResolved(
+            call.call_id,
+            call.ready[0].name,
+            last.verdict,
+            last.reason,
+            by=tuple(by for by in named if by is not None),
+            at=last.at,
+            arguments=last.arguments,
+        )
+        self.turn.host.emit(event)
+
+    # -- answers --
+
+    async def _hand_out(self, call: Call, one: PendingCall, rests: bool) -> None:
+        with CancelScope() as one.scope:
+            await checkpoint()
+            if await self._look(call, one) or not self._waits(call, one):
+                return
+            self._request_answer(call, one, rests)
+            if rests:
+                return
+            timeout = call.ready[0].timeout
+            seconds = self.turn.limits.tool_timeout if timeout is None else timeout
+            with anyio.move_on_after(math.inf if seconds is None else seconds) as scope:
+                await anyio.sleep_forever()
+            if scope.cancelled_caught and self._waits(call, one) and not one.is_taken:
+                self.turn.move(call, "done", Ending("timed_out", ToolTimeout(seconds or 0.0)))
+
+    async def ask(self, call: Call, question: Any) -> Any:
+        """Returns the answer, or raises it if it is a `ToolError`. A call asks one question at a time. Raises a
+        `TypeError` if the question is no JSON."""
+        if call.pending is not None and call.pending.answered is not None and self._waits(call, call.pending):
+            raise LocalProtocolError(f"{call.label}: it asks for something already; ask one thing at a time")
+        number = 1 + sum(one.answered is not None for one in self._table.get(call.call_id, ()))
+        try:
+            text = json.dumps([call.fingerprint, number, question], sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):  # the error's text quotes the value
+            raise TypeError(f"ask: expected text or JSON, got a {type(question).__name__}") from None
+        shown = hashlib.sha256(text.encode()).hexdigest()
+        pending = Pending(key=call.key, fingerprint=shown, kind="question", call_id=call.call_id)
+        one = self._open(call, pending, question)
+        assert one.answered is not None, "made for a question"
+        begin_wait(call, "answer")
+        try:
+            await checkpoint()
+            if not await self._look(call, one):
+                self._request_answer(call, one, rests=False)
+                await one.answered.wait()
+        finally:
+            end_wait(call, time.monotonic())
+        value = read_answer(one.record)
+        if isinstance(value, ToolResult) and value.is_error:
+            raise ToolError("\n".join(one.text for one in value.blocks if isinstance(one, Text)))
+        return value
+
+    def _request_answer(self, call: Call, one: PendingCall, rests: bool) -> None:
+        tool, bound = call.ready
+        event = AnswerRequested(
+            call.call_id,
+            tool.name,
+            own(bound.by_name),
+            fingerprint=one.pending.fingerprint,
+            question=one.question,
+            rests=rests,
+            index=call.call.index,
+            caller=call.call.caller,
+        )
+        self.turn.host.emit(event)
+
+    def answer(self, call: Call, record: bytes, fingerprint: str | None) -> bool:
+        """Takes the answer to a call that is done outside, or asks; returns False if it has the same one. Raises an
+        `AnswerError` if it waits for none, or has another one, a `LocalProtocolError` in another thread."""
+        one = self._find(call.call_id, "answer", "question")
+        if self._asked_in is not None:
+            approval.check_loop(self._asked_in, "answer")
+        if one is None:
+            raise AnswerError(call.call_id, "unknown_call", "waits for no answer; answer after its AnswerRequested")
+        if fingerprint is not None and fingerprint != one.pending.fingerprint:
+            raise AnswerError(call.call_id, "changed_call", "waits for another answer than to what was shown")
+        given = WrittenAnswer(call_id=call.call_id, fingerprint=one.pending.fingerprint, record=record)
+        if one.is_taken and given not in (*one.found, *one.giving):
+            raise endings.already_answered(call.call_id)
+        if not one.is_taken and not self._waits(call, one):
+            raise AnswerError(call.call_id, "over", "waits for its answer no longer")
+        return self._respond(call, one, given)
+
+    # -- responses --
+
+    def look_again(self, call: Call, key: str | None) -> bool | None:
+        """Looks for responses that were put on record elsewhere, about the call of this key if one is given; returns
+        False if the call waits no longer, and None if nobody was asked about it yet, or it is judged again."""
+        one = self._find(call.call_id)
+        if one is None or (one.is_settled and call.pending is one and call.state == "waiting"):
+            return None
+        if not self._waits(call, one) or key not in (None, one.pending.key):
+            return False
+        self.turn.work(call, partial(self._look_alone, call, one))
+        return True
+
+    async def _look_alone(self, call: Call, one: PendingCall) -> None:
+        await checkpoint()
+        await self._look(call, one)
+
+    async def _look(self, call: Call, one: PendingCall) -> bool:
+        """Takes what is on record; returns True if the call goes on by it, or by the ending that it had."""
+        found: Sequence[Response] = ()
+        before: Ending | None = None
+        try:
+            if self.desk is not None:
+                found = _checked(one.pending, await self.desk.look(one.pending))
+            if one.pending.kind == "approval" and self._may_have_run(call, one, found):
+                before = await self.turn.at_gate.look(call)
+        except Exception as error:
+            self._not_kept(call, one, error)
+            return False
+        if before is not None and self._waits(call, one):
+            self.turn.move(call, "done", before)
+            return True
+        return self._count(call, one, found)
+
+    def _may_have_run(self, call: Call, one: PendingCall, found: Sequence[Response]) -> bool:
+        """Returns whether a call may have run in another process without the decisions that it needs today: with none
+        on record, or with fewer."""
+        kept = self.turn.options.resumed.get(call.call_id)
+        if kept is None or is_settled(found, one.pending.needs):
+            return False
+        return self.desk is None or is_settled(found, kept.needs)
+
+    def _respond(self, call: Call, one: PendingCall, response: Response) -> bool:
+        """Takes a response; returns False if it changes nothing. With a desk it counts once the desk has it."""
+        if not self._waits(call, one) or not one.has_place(response):
+            return False
+        if self.desk is None:
+            self._count(call, one, [*one.found, response])
+            return True
+        one.giving.append(response)
+        if one.is_taken and one.scope is not None and isinstance(response, Decision):
+            one.scope.cancel()  # its approver is asked no longer
+        if len(one.giving) == 1:
+            self.turn.work(call, partial(self._give, call, one, self.desk))
+        return True
+
+    async def _give(self, call: Call, one: PendingCall, desk: Desk) -> None:
+        """Puts responses on record, one by one, and counts those that are the first there."""
+        while one.giving and self._waits(call, one):
+            response, found, scope = one.giving[0], None, CancelScope()
+            if one.answered is None:
+                call.scope = scope
+            try:
+                with scope:
+                    kept = _checked(one.pending, await desk.respond(one.pending, response))
+                    if not kept:
+                        raise LookupError("the desk has kept no response")
+                    found = kept
+            except Exception as error:
+                self._not_kept(call, one, error)
+            finally:
+                del one.giving[0]
+            if found is None:
+                continue
+            if response not in found:
+                one.error = None
+                self._was_first(call, found[-1])
+            self._count(call, one, found)
+
+    def _was_first(self, call: Call, first: Response) -> None:
+        code, text = "already_answered", f"{call.label}: it had another answer before"
+        if isinstance(first, Decision):
+            who = one_line(first.by or "somebody", 100)
+            code, text = "already_decided", f"{call.label}: {'approved' if first.verdict else 'denied'} by {who} before"
+        self.turn.host.emit(StreamWarning(code, text))
+
+    def _count(self, call: Call, one: PendingCall, found: Sequence[Response]) -> bool:
+        """Keeps what counts, and lets the call go on if no place is left; returns whether it does."""
+        if not self._waits(call, one):
+            return False
+        one.found = list(found)
+        if not one.is_settled:
+            return False
+        last = one.found[-1]
+        if isinstance(last, Decision):
+            if one.scope is not None:
+                one.scope.cancel()  # its approver is asked no longer
+            is_edited = any(isinstance(each, Decision) and each.arguments is not None for each in one.found)
+            if is_edited and one.pending.needs > 1:  # it required one when it was decided
+                why = "its arguments were edited, and it requires several people"
+                one.found[-1] = last = replace(last, verdict=False, by=None, reason=why, arguments=None)
+            may_have_run = not last.verdict and self.desk is None and self.turn.options.seams.gate is not None
+            if last.arguments is not None or may_have_run:
+                self.turn.work(call, partial(self._judge_again, call, one, last))
+                return True
+        self._go_on(call, one)
+        return True
+
+    async def _judge_again(self, call: Call, one: PendingCall, decision: Decision) -> None:
+        """Gives a call the arguments that it was approved with; if they cannot be run, it is denied. One that is denied
+        and has run has the ending that it had."""
+        before: Ending | None = None
+        try:
+            with CancelScope() as call.scope:
+                await checkpoint()
+                if decision.arguments is not None:
+                    one.error = await self.edits.apply(call, decision.arguments)
+                    if one.error is not None:
+                        why = f"its arguments were edited, and cannot be run: {one.error}"
+                        decision = replace(decision, verdict=False, reason=why, arguments=None)
+                if not decision.verdict and self.turn.options.seams.gate is not None:
+                    before = await self.turn.at_gate.look(call)
+        except Exception as error:
+            self._not_kept(call, one, error)
+            one.found = []
+            return
+        one.found = [] if before is not None else [decision]
+        if call.state != "waiting" or call.pending is not one or self.turn.stopped is not None:
+            return
+        if before is not None:
+            self.turn.move(call, "done", before)
+        else:
+            self._go_on(call, one)
+
+    def _go_on(self, call: Call, one: PendingCall) -> None:
+        last = one.found[-1]
+        if one.answered is not None:
+            one.answered.set()
+        elif isinstance(last, Decision) and not last.verdict:
+            self.turn.move(call, "done", approval.denied(last.reason, one.error))
+        elif isinstance(last, Decision):
+            self.turn.move(call, "wait" if call.ready[0].external else "answered", None)
+        elif call.job is None:
+            self.turn.move(call, "answered", None)
+        else:  # it has had its place, and begun
+            self.turn.work(call, partial(self._end, call, last.record))
+
+    async def _end(self, call: Call, record: bytes) -> None:
+        try:
+            ending = await self.ended(call, read_answer(record))
+        except Exception as error:  # a desk of a user's own, or a record that another version wrote
+            ending = endings.failure(ToolOutcomeUnknown("the answer on record cannot be read"), error)
+        self.turn.move(call, "done", ending)
+
+    def _not_kept(self, call: Call, one: PendingCall, error: Exception) -> None:
+        code = "decision_not_kept" if one.pending.kind == "approval" else "answer_not_kept"
+        self.turn.host.emit(StreamWarning(code, f"{call.label}: the store raised {type_name(error)}"))
+
+    # -- arguments of those who approve --
+
+    @property
+    def edits(self) -> Edits:
+        from .edits import Edits  # few calls are edited
+
+        return Edits(self.tools, self.turn.limits, self.turn.rules)
+
+    async def apply_as_on_record(self, call: Call) -> None:
+        """Binds a call that has perhaps run before to the arguments that it was approved with then, if they were
+        edited; notes whether somebody has decided about it. Raises `ToolNotStarted` if the store failed."""
+        if call.bound is None or call.edited is not None or self.desk is None:
+            return
+        try:
+            pending = self._pending(call, "approval")
+            found = _checked(pending, await self.desk.look(pending))
+        except ToolNotStarted:
+            raise
+        except Exception as error:
+            raise ToolNotStarted(f"not run: the store raised {type_name(error)}") from error
+        if found:
+            call.needs = call.needs or 1  # what was decided holds, also if the tool of today needs no approval
+        edited = found[-1].arguments if len(found) == 1 and isinstance(found[-1], Decision) else None
+        if edited is not None:
+            self.edits.bind_again(call, edited)
+
+
+def _checked(pending: Pending, found: Any) -> list[Response]:
+    """Returns what a desk has of a call; raises a `TypeError` for what can be no row of responses to it."""
+    responses, kind = list(found), Decision if pending.kind == "approval" else WrittenAnswer
+    for place, one in enumerate(responses):
+        if not isinstance(one, kind) or (one.call_id, one.fingerprint) != (pending.call_id, pending.fingerprint):
+            raise TypeError(f"expected each response as a {kind.__name__} about the call that waits")
+        if is_settled(responses[:place], pending.needs):
+            raise TypeError("expected no response behind the last place")
+    named = [one.by for one in responses if isinstance(one, Decision) and one.verdict]
+    if len(set(named)) < len(named):
+        raise TypeError("expected approvals by different names")
+    return responses

@@ -1,0 +1,16 @@
+"""What of a run outlives an attempt or its process, and keeps a call from running twice.
+
+desk.StoreDesk           says who was the first to decide about a call, or to answer it, by a store
+suspended.Suspended      the calls that wait for an approval or an answer, kept across a restart
+journal_waiting          the same calls in a journal, where anybody may decide about them
+gate.StoreGate           lets a call in that it has claimed in a store
+journal_gate.JournalGate lets a call in once its response is on record, around the gate of the store
+operations.Operation     what a call of a tool with ``operation=`` asks for, whatever its id
+claims.CallClaim         the claim of one call, and its end; `run_once`
+memory.MemoryStore       claims and ends in this process
+store_sqlite.SqliteStore the same in a file, for the processes of a machine
+store_redis.RedisStore   the same on a server
+holders.Holder           the process that has made a claim
+retry.Retry              says when the model is asked again; `resumed` reads the rest of a response
+carried.Carried          keeps calls of discarded attempts for those of the next one
+"""

@@ -1,0 +1,459 @@
+"""Claims one call in a store before it runs, and gives the store its end.
+
+Theory of operation of `CallClaim`. The claim is made inside ``begin()``: after the call has its place, thread and
+worker, and before any of its tool's code, so that a call that only waited has claimed nothing. A claim that meets a
+running call waits for that call's record, and answers from it. It ends in one of three ways: the end is put on record,
+also a failure in the tool's words; the claim is given back, if the call has had no effect (it was cancelled while its
+claim was being made, its tool says so, or it is suspended); or it is abandoned, if nobody knows how the call ended (a
+timeout, a cancellation, a lost worker), and the next dispatch learns of that.
+
+Once the claim is made, nothing that the store does changes how the call ended; an end that it would not take is kept,
+and repeated (`UnsavedEnds`). Waits for a store are never shielded: a store finishes by itself, once asked, even if its
+waiter is cancelled.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
+from pydantic_core import from_json, to_json
+
+from ..content import ToolResult
+from ..dispatch import Emit, Executor, Invocation
+from ..dispatch.event_loop import spawn
+from ..dispatch.results import decode_error, decode_result, encode_error, encode_result
+from ..dispatch.store import Claim, Claimed, IdempotencyStore, Recorded, StillRunning
+from ..dispatch.timers import Timer, Timers
+from ..errors import (
+    BeginRefused,
+    CallStillRunning,
+    LocalProtocolError,
+    ToolError,
+    ToolNotStarted,
+    ToolOutcomeUnknown,
+    ToolSuspended,
+    ToolTimeout,
+)
+from ..ground import type_name
+from ..seams import call_fingerprint
+from .holders import checked_fingerprint
+
+StoreWork: TypeAlias = Literal["complete", "release", "abandon"]
+StoreFailed: TypeAlias = Callable[[StoreWork, Exception], object]
+"""Takes a failure of the store after the claim: the work that it could not do, and the error. The key stays claimed."""
+
+_LEASE_S = 30.0  # of a store that has no lease of its own
+_NOT_KEPT = "[the call has run before; the idempotency store could not keep its result]"
+_TOO_LARGE = "[the call has run before; its result was larger than the idempotency store keeps]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallValue:
+    """The value of a call, and where it comes from."""
+
+    value: Any = field(repr=False)
+    recorded: bool = False
+    """True if the value comes from the store, and nothing has run now."""
+    not_kept: Exception | None = None
+    """Why the value, which is good, could not be kept. If the store failed, the call is unknown next time; if JSON
+    cannot express the value, the words that the model read are on record."""
+
+
+@dataclass(slots=True, eq=False)
+class CallClaim:
+    """A claim behind which nothing is raised: each end of it returns the store's error, if there is one."""
+
+    _store: IdempotencyStore
+    _key: str
+    _tool: str
+    _noted: Callable[[bytes], bytes] | None = None
+    """Adds to a record which call it is of, where the call is claimed under the key of its operation."""
+    claim: Callable[[str, str], Awaitable[Claim]] | None = None  # in place of the store's own method
+    _fingerprint: str = ""
+    _lease_s: float = _LEASE_S
+    _timers: set[Timer] = field(default_factory=set)
+    _ends: UnsavedEnds = field(init=False)
+    """The ends that the store has not taken: the claims of one key, and the giving back, go through it."""
+
+    def __post_init__(self) -> None:
+        self._ends = unsaved_ends(self._store)
+
+    async def make(
+        self, fingerprint: str, patience: float = math.inf, meets: Callable[[], object] = lambda: None
+    ) -> Recorded | None:
+        """Claims the key for the call; returns the record of its end if it has run before. While it runs elsewhere,
+        calls `meets` and waits for that record, for `patience` seconds. Raises `ToolNotStarted` if the key is another
+        call's, or the store refused or failed; `CallStillRunning`; `ToolOutcomeUnknown` if the call was begun before,
+        and its end is not known."""
+        self._fingerprint = fingerprint
+        since, until, pause_s = -math.inf, 0.0, _FIRST_PAUSE_S
+        while True:
+            claim = await self._claimed()
+            if not isinstance(claim, StillRunning):
+                break
+            now = anyio.current_time()
+            if claim.claimed_at != since:  # another run than before, which has its own time
+                since, until, pause_s = claim.claimed_at, now + patience, _FIRST_PAUSE_S
+                meets()
+            if now >= until:
+                raise CallStillRunning(f"not run again: the call runs already (process {claim.pid} on {claim.host})")
+            await self._changed(min(until - now, pause_s))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        if isinstance(claim, Recorded):
+            return claim
+        if not isinstance(claim, Claimed):
+            raise ToolOutcomeUnknown("not run again: the call was begun before, and how that ended is not known")
+        self._ends.hold(self._key, self)
+        self._renew_later()
+        return None
+
+    async def _claimed(self) -> Claim:
+        try:
+            self._lease_s = lease_of(self._store)  # now: behind the claim, it could not be refused any more
+            return await self._ends.claim(self._store, self._key, self._fingerprint, self.claim)
+        except ToolNotStarted:
+            raise
+        except Exception as error:  # a store of the user's, a full disk, a locked file
+            ours = isinstance(error, LocalProtocolError)  # such as a store that is closed
+            why = str(error) if ours else type_name(error)
+            raise ToolNotStarted(f"not run: the idempotency store failed ({why})") from error
+
+    async def _changed(self, seconds: float) -> None:
+        changed = getattr(self._store, "changed", None)
+        if changed is None:
+            await anyio.sleep(seconds)
+            return
+        try:
+            await changed(self._key, seconds)
+        except Exception:  # the next claim shows what is wrong with the store
+            await anyio.sleep(seconds)
+
+    def _renew_later(self) -> None:
+        if hasattr(self._store, "renew"):
+            due = anyio.current_time() + self._lease_s / 3
+            Timers.current().at(due, self._renew, self._timers)
+
+    def _renew(self) -> None:
+        self._renew_later()
+        spawn(CallClaim._renewed, self)
+
+    async def _renewed(self) -> None:
+        if self._timers:  # else the claim has ended
+            try:
+                await self._store.renew(self._key)  # type: ignore[attr-defined]
+            except Exception:  # there is time for another try
+                return
+
+    async def _give(self, work: Awaitable[None]) -> Exception | None:
+        """Gives the store the claim's end; returns its error, unless a later claim shows that it has taken the end."""
+        for timer in list(self._timers):
+            timer.stop()
+        failure: Exception | None = None
+        try:
+            await work
+        except Exception as error:  # a store of the user's, a full disk
+            failure = error
+        finally:
+            is_latest = self._ends.let_go(self._key, self)
+        return failure if is_latest else None
+
+    async def release(self) -> Exception | None:
+        if (error := await self._give(self._store.release(self._key))) is not None:
+            self._unsaved(None)
+        return error
+
+    async def abandon(self) -> Exception | None:
+        return await self._give(self._store.abandon(self._key))
+
+    async def fail(self, error: ToolError) -> Exception | None:
+        return await self._keep(to_json({"error": encode_error(self._tool, error)}))
+
+    async def complete(self, value: Any) -> Exception | None:
+        """Returns a `ToolError` if JSON cannot express all of a value; the model's part of it is on record then. Raises
+        it, and it is on record as the call's failure, if there is no such part."""
+        try:
+            data, unsaid = encode_result(value), None
+        except ToolError as error:  # it has run, and there is no way to keep its value
+            if not isinstance(value, ToolResult):
+                await self.fail(error)
+                raise
+            data, unsaid = _without_value(value), error
+        return await self._keep(data) or unsaid
+
+    async def _keep(self, data: bytes) -> Exception | None:
+        data = data if self._noted is None else self._noted(data)
+        if (error := await self._give(self._store.complete(self._key, data))) is not None:
+            self._unsaved(data)
+        return error
+
+    def _unsaved(self, result: bytes | None) -> None:
+        until = time.monotonic() + self._lease_s
+        self._ends.add(self._key, UnsavedEnd(self._fingerprint, result, until))
+        spawn(self._ends.repeat, self._store)
+
+
+# -- known ends that a store would not take --
+
+
+@dataclass(frozen=True, slots=True)
+class UnsavedEnd:
+    fingerprint: str
+    result: bytes | None = field(repr=False)  # the result; None if the claim is to be released
+    until: float  # when to give up, on ``time.monotonic``
+
+
+class UnsavedEnds:
+    """The known ends of one store's calls that it would not take: answered from here, and repeated until their leases
+    are over.
+
+    A store knows a claim by its key alone. So an end must not be repeated once the key is claimed anew, as it is where
+    the store had taken the end and its answer was lost: the repetition would end the new claim.
+    """
+
+    def __init__(self) -> None:
+        self._ends: OrderedDict[str, UnsavedEnd] = OrderedDict()
+        self._bytes = 0
+        self._repeats = False
+        self._given: set[str] = set()  # the keys of ends that the store is given at this moment
+        self._claimed: dict[object, str] = {}  # the keys that the store is asked for at this moment
+        self._lock = threading.Lock()  # calls in several threads, each with its loop, may share the store
+        self._holders: dict[str, CallClaim] = {}  # the latest claim of a key, until the store was given its end
+
+    def add(self, key: str, end: UnsavedEnd) -> None:
+        self.forget(key)
+        self._ends[key] = end
+        self._bytes += len(end.result or b"")
+        while len(self._ends) > _MOST_UNSAVED or self._bytes > _MOST_UNSAVED_BYTES:
+            self.forget(next(iter(self._ends)))
+
+    def forget(self, key: str) -> None:
+        if (end := self._ends.pop(key, None)) is not None:
+            self._bytes -= len(end.result or b"")
+
+    async def claim(
+        self,
+        store: IdempotencyStore,
+        key: str,
+        fingerprint: str,
+        make: Callable[[str, str], Awaitable[Claim]] | None = None,
+    ) -> Claim:
+        """Claims a key, after giving back what waits for that; answers from here if only this process has the end."""
+        while True:
+            with self._claiming(key) as is_free:
+                if is_free:
+                    return await (make or store.claim)(key, fingerprint)
+            end = self._ends.get(key)
+            if end is None:
+                continue
+            checked_fingerprint(key, fingerprint, end.fingerprint)
+            if end.result is not None:
+                return Recorded(end.result)
+            with self._giving(key, end) as is_ours:
+                if is_ours:
+                    await store.release(key)
+                    self.forget(key)
+                else:
+                    await anyio.sleep(_FIRST_PAUSE_S)
+
+    def hold(self, key: str, claim: CallClaim) -> None:
+        """Notes the claim that was made of a key. The key was free: the store has taken the end of an earlier one."""
+        self.forget(key)
+        self._holders[key] = claim
+
+    def let_go(self, key: str, claim: CallClaim) -> bool:
+        """Notes that the store was given the end of a claim; returns False if the key is claimed anew already."""
+        if self._holders.get(key) is not claim:
+            return False
+        del self._holders[key]
+        return True
+
+    @contextmanager
+    def _claiming(self, key: str) -> Iterator[bool]:
+        """Keeps the key's end from being repeated meanwhile; yields False if there is one."""
+        this = object()
+        with self._lock:
+            is_free = key not in self._ends
+            if is_free:
+                self._claimed[this] = key
+        try:
+            yield is_free
+        finally:
+            self._claimed.pop(this, None)
+
+    @contextmanager
+    def _giving(self, key: str, end: UnsavedEnd) -> Iterator[bool]:
+        """Yields whether the store may be given this end now: by one at a time, and not while the key is claimed."""
+        with self._lock:
+            busy = key in self._given or key in self._claimed.values()
+            is_ours = self._ends.get(key) is end and not busy
+            if is_ours:
+                self._given.add(key)
+        try:
+            yield is_ours
+        finally:
+            if is_ours:
+                self._given.discard(key)
+
+    async def repeat(self, store: IdempotencyStore) -> None:
+        if self._repeats:
+            return
+        self._repeats, pause_s = True, _FIRST_PAUSE_S
+        try:
+            while self._ends:
+                await anyio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_REPEAT_S)
+                for key, end in list(self._ends.items()):
+                    with self._giving(key, end) as is_ours:
+                        if is_ours and (time.monotonic() >= end.until or await _is_taken(store, key, end)):
+                            self.forget(key)
+        finally:
+            self._repeats = False
+
+
+async def _is_taken(store: IdempotencyStore, key: str, end: UnsavedEnd) -> bool:
+    try:
+        await (store.release(key) if end.result is None else store.complete(key, end.result))
+    except LocalProtocolError:  # it is on record: the answer was lost, or a person has settled it
+        return True
+    except Exception:
+        return False
+    return True
+
+
+def unsaved_ends(store: IdempotencyStore) -> UnsavedEnds:
+    try:
+        return _unsaved.setdefault(store, UnsavedEnds())
+    except TypeError:  # it cannot be referred to weakly, or is no key
+        return UnsavedEnds()
+
+
+def lease_of(store: IdempotencyStore) -> float:
+    return float(getattr(store, "lease", _LEASE_S))
+
+
+_unsaved: weakref.WeakKeyDictionary[IdempotencyStore, UnsavedEnds] = weakref.WeakKeyDictionary()
+if hasattr(os, "register_at_fork"):  # pragma: no branch - Windows has no fork
+    os.register_at_fork(after_in_child=_unsaved.clear)  # the parent repeats its own
+_MOST_UNSAVED = 1_000
+_MOST_UNSAVED_BYTES = 16 << 20
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 0.25
+_LONGEST_REPEAT_S = 5.0
+"""Between two tries to save ends: other operations wait behind them, perhaps for a server that does not answer."""
+
+
+async def run_once(
+    store: IdempotencyStore,
+    executor: Executor,
+    call: Invocation,
+    emit: Emit = lambda report: None,
+    *,
+    seconds: float = math.inf,
+    store_failed: StoreFailed = lambda work, error: None,
+) -> CallValue:
+    """Runs a call on an executor, unless it has run before.
+
+    Args:
+        store: where claims and results are kept.
+        executor: runs the call, unless the store has a record of it.
+        call: its `key` is claimed, for its tool and arguments.
+        emit: takes the tool's reports.
+        seconds: how long the call may run once it has begun.
+        store_failed: is called with the store's failures after the claim, which change nothing else.
+
+    Raises:
+        ToolOutcomeUnknown: the call was begun, before or now, and its end is not known.
+        ToolNotStarted: the call has not run: the key is another call's, or the store or the executor refused.
+        ToolError: the call has failed, now or before.
+    """
+    claim = CallClaim(store, call.key, call.tool)
+    refused: Exception | None = None
+    found: Recorded | None = None
+    begun = False
+
+    def tell(work: StoreWork, failure: Exception | None) -> None:
+        if failure is not None:
+            store_failed(work, failure)
+
+    async def begin() -> float:
+        nonlocal refused, found, begun
+        try:
+            found = await claim.make(call_fingerprint(call.tool, call.arguments))
+            if found is not None:
+                raise BeginRefused("not run: the call has run before")
+            try:
+                await checkpoint_if_cancelled()
+            except BaseException:  # cancelled while the claim was being made: nothing has run, and nothing will
+                tell("release", await claim.release())
+                raise
+        except Exception as error:
+            refused = error
+            raise
+        begun = True
+        return seconds
+
+    try:
+        value = await executor.run(call, begin, emit)
+    except BaseException as error:
+        if not begun:
+            if found is not None:
+                return CallValue(value=recorded_value(call.tool, found), recorded=True)
+            if refused is not None and isinstance(error, Exception):
+                raise refused from None
+            raise
+        failure = _after_begin(error)
+        if isinstance(failure, (ToolSuspended, ToolNotStarted)):
+            tell("release", await claim.release())
+        elif isinstance(failure, ToolError) and not isinstance(failure, (ToolOutcomeUnknown, ToolTimeout)):
+            tell("complete", await claim.fail(failure))
+        else:
+            tell("abandon", await claim.abandon())
+        if failure is error:
+            raise
+        raise failure from error
+    not_kept = await claim.complete(value)
+    if not isinstance(not_kept, ToolError):
+        tell("complete", not_kept)
+    return CallValue(value=value, not_kept=not_kept)
+
+
+def _after_begin(error: BaseException) -> BaseException:
+    """Returns the meaning of an error that came after the call had begun, too late to claim that it has not."""
+    if isinstance(error, ToolNotStarted) and not error.by_tool:
+        return ToolOutcomeUnknown(f"the executor raised {type_name(error)} after the call had begun")
+    return error
+
+
+def recorded_value(tool: str, claim: Recorded) -> Any:
+    if claim.result is None:
+        return _TOO_LARGE
+    try:
+        read = from_json(claim.result)
+        known = decode_error(read["error"]) if "error" in read else decode_result(claim.result)
+    except Exception as error:  # a user's own store, or a record that another version wrote
+        text = f"not run again: the call of {tool} has run before, and its record cannot be read"
+        raise ToolOutcomeUnknown(text) from error
+    if isinstance(known, ToolError):
+        raise known
+    return known
+
+
+def _without_value(result: ToolResult) -> bytes:
+    """Returns the model's part of a result that contains Python objects for the program."""
+    for left in (replace(result, value=None, display=None), replace(result, value=None, display=None, native={})):
+        try:
+            return encode_result(left)
+        except ToolError:
+            continue
+    return encode_result(ToolResult(blocks=[_NOT_KEPT], is_error=result.is_error))

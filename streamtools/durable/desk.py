@@ -1,0 +1,138 @@
+"""Puts responses on record in a store, so that the first one counts, wherever and whenever somebody decides or answers.
+
+A record's key is made of the call's idempotency key and of the fingerprint that was shown: an id that recurs, or other
+arguments under it, is another key. Each of several people who approve a call has a place of their own, which is taken
+only when those before it have an approval. A response is on record before its call goes on, so that nobody decides
+again after a crash, and nothing is handed out that was answered meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
+
+from ..errors import AlreadyDecided, DecisionError, ToolNotStarted
+from ..ground import one_line
+from ..seams import Decision, Pending, Response, WrittenAnswer, is_settled
+
+if TYPE_CHECKING:
+    from ..dispatch.store import DecidingStore, IdempotencyStore
+
+T = TypeVar("T")
+
+
+class Places(Protocol):
+    """A `DecidingStore`, or an open transaction of one."""
+
+    async def decide(self, key: str, record: bytes | None, /) -> bytes | None: ...
+
+
+def decides(store: IdempotencyStore | None) -> TypeGuard[DecidingStore]:
+    return hasattr(store, "decide")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoreDesk:
+    store: DecidingStore
+    note: Callable[[Pending], Awaitable[None]] | None = None  # is told what a call waits for before anybody is asked
+
+    async def look(self, pending: Pending, /) -> Sequence[Response]:
+        if self.note is not None:
+            await self.note(pending)
+        if pending.kind == "approval":
+            return await look_up(self.store, pending)
+        found = await self.store.decide(answer_key(pending), None)
+        return [] if found is None else [_answer(pending, found)]
+
+    async def respond(self, pending: Pending, response: Response, /) -> Sequence[Response]:
+        if isinstance(response, WrittenAnswer):
+            found = await self.store.decide(answer_key(pending), response.record)
+            assert found is not None, "a record was given"
+            return [_answer(pending, found)]
+        try:
+            return await put_on_record(self.store, pending, response)
+        except AlreadyDecided:
+            return await look_up(self.store, pending)
+
+
+def _answer(pending: Pending, record: bytes) -> WrittenAnswer:
+    return WrittenAnswer(call_id=pending.call_id, fingerprint=pending.fingerprint, record=record)
+
+
+def answer_key(pending: Pending) -> str:
+    return f"answer:{_hashed([pending.key, pending.fingerprint])}"
+
+
+async def look_up(store: Places, pending: Pending) -> list[Decision]:
+    found: list[Decision] = []
+    while not is_settled(found, pending.needs):
+        record = await store.decide(_key(pending, len(found)), None)
+        if record is None:
+            break
+        found.append(_read(record, pending))
+    return found
+
+
+async def put_on_record(store: Places, pending: Pending, decision: Decision) -> list[Decision]:
+    """Returns all decisions that are on record then, this one last; the same one again changes nothing. Raises
+    `AlreadyDecided` after another, a `DecisionError` for one without a name or with other arguments, where several
+    people are needed."""
+    check_named(pending, decision)
+    found: list[Decision] = []
+    ours = _written(decision)
+    while True:
+        record = await store.decide(_key(pending, len(found)), ours)
+        assert record is not None, "a record was given"
+        found.append(one := _read(record, pending))
+        if one == decision:
+            return found
+        if is_settled(found, pending.needs) or (decision.verdict and one.by == decision.by):
+            raise AlreadyDecided(decision.call_id, one)
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """Returns the result of `look_up` or `put_on_record`, where the places have nothing to wait for."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+    raise AssertionError("nothing was to be awaited")
+
+
+def check_named(pending: Pending, decision: Decision) -> None:
+    """Refuses a decision about a call that needs several people, if it has no name, or arguments that only one of them
+    has seen."""
+    if pending.needs > 1 and (decision.by is None or decision.arguments is not None):
+        needs = f"the call {one_line(pending.call_id, 100)!r} requires {pending.needs} people, so each decision"
+        if decision.by is None:
+            raise DecisionError(pending.call_id, "unnamed", f"{needs} says by= whom it is")
+        raise DecisionError(pending.call_id, "edited", f"{needs} is about the arguments that were shown to all")
+
+
+def _key(pending: Pending, place: int) -> str:
+    return decision_key(pending.key, pending.fingerprint, place)
+
+
+def decision_key(call_key: str, fingerprint: str, place: int) -> str:
+    return f"decision:{_hashed([call_key, fingerprint, place])}"
+
+
+def _hashed(named: list[str | int]) -> str:
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()
+
+
+def _written(decision: Decision) -> bytes:
+    fields: Sequence[str] = ("call_id", "fingerprint", "verdict", "by", "at", "reason", "arguments")
+    return json.dumps({name: getattr(decision, name) for name in fields}).encode()
+
+
+def _read(record: bytes, pending: Pending) -> Decision:
+    try:
+        return Decision(**json.loads(record))
+    except (ValueError, TypeError) as error:  # a user's own store, or a record that another version wrote
+        text = f"not run: the decision about the call {one_line(pending.call_id, 100)!r} on record cannot be read"
+        raise ToolNotStarted(text) from error

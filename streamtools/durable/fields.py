@@ -1,0 +1,204 @@
+"""Reads objects from files, which are not trusted, by checks that are derived from the types of their fields.
+
+The class's code is not run. A wrong field is a `ValueError` that names it, and never contains the value. A check knows
+more than a type checker does: a number is finite and of a size that JSON's readers hold, or within its `Range`; a
+moment of the calendar has its zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, dataclass, fields
+from datetime import datetime
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bounds a number: ``Annotated[int, Range(0, 10)]``."""
+
+    least: float
+    most: float
+
+
+# JSON's readers hold 64 bits, with a sign or without. No moment of ours is 30,000 years away from another, so that a
+# difference, in microseconds or of two whole numbers, is of that size, too.
+_DEFAULT_RANGES: Mapping[type, Range] = {int: Range(-(1 << 62), 1 << 62), float: Range(-1e12, 1e12)}
+
+
+def read_object(
+    kind: type,
+    written: Mapping[str, Any],
+    *,
+    label: str | None = None,
+    read: Callable[[Any], Any] = lambda value: value,
+    unwritten: Collection[str] = (),
+) -> Any:
+    """Returns an object with these fields, made without calling its class. `label` names it in messages; `read` turns
+    the value of a field into Python's before it is checked; fields that are `unwritten` have their default. Raises a
+    `ValueError` if a field is missing, unknown, or of another type."""
+    # `__init__` and `__post_init__` may do anything with the fields, before they are checked or in spite of that.
+    made: Any = object.__new__(kind)
+    label = kind.__name__ if label is None else label
+    dot = "." if label else ""
+    left = set(written)
+    for one in _fields(kind):
+        if one.name in written and one.name not in unwritten:
+            left.discard(one.name)
+            value = read(written[one.name])
+            value = value if one.convert is None else one.convert(value)
+            _check(f"{label}{dot}{one.name}", value, one.hint)
+        elif one.default is not None:
+            value = one.default()
+        else:
+            raise ValueError(f"{label}{dot}{one.name} is missing")
+        object.__setattr__(made, one.name, value)
+    if left:
+        raise ValueError(f"{label or 'it'} has no such field as {min(left)[:50]!r}")
+    return made
+
+
+def check_fields(kind: type, values: Mapping[str, Any]) -> None:
+    """Checks attributes against the annotations of a class that is not a dataclass; further attributes may be there.
+    Raises a `ValueError` if one is missing, or of another type."""
+    for name, hint in hints_of(kind).items():
+        if name in values:
+            _check(f"{kind.__name__}.{name}", values[name], hint)
+        elif not hasattr(kind, name):
+            raise ValueError(f"{kind.__name__}.{name} is missing")
+
+
+def _check(place: str, value: Any, hint: Any) -> None:
+    if not _derived(hint)(value):
+        raise ValueError(f"{place}: expected {_words(hint)}, got {_got(value)}")
+
+
+# -- the fields of a class --
+
+
+class _Field(NamedTuple):
+    name: str
+    hint: Any
+    default: Callable[[], Any] | None
+    convert: Callable[[Any], Any] | None
+
+
+@cache
+def _fields(kind: type) -> tuple[_Field, ...]:
+    hints = hints_of(kind)
+    return tuple(_Field(one.name, hints[one.name], _default(one), _conversion(hints[one.name])) for one in fields(kind))
+
+
+@cache
+def hints_of(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+def _default(one: Any) -> Callable[[], Any] | None:
+    if one.default_factory is not MISSING:
+        made: Callable[[], Any] = one.default_factory
+        return made
+    return None if one.default is MISSING else lambda: one.default
+
+
+def _conversion(hint: Any) -> Callable[[Any], Any] | None:
+    """Returns what makes a field's value of JSON's: of a list a tuple, of a text a moment."""
+    if get_origin(hint) is tuple:
+        return lambda value: tuple(value) if type(value) is list else value
+    return _moment if hint is datetime else None
+
+
+def _moment(value: Any) -> Any:
+    try:
+        return datetime.fromisoformat(value) if type(value) is str else value
+    except ValueError:
+        return value
+
+
+# -- checks --
+
+
+_Check = Callable[[Any], bool]
+
+
+@cache
+def _derived(hint: Any) -> _Check:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return lambda value: True
+    if origin is Annotated:
+        return _bounded(arguments[0], arguments[1])
+    if origin is Literal:
+        return lambda value: type(value) is str and value in arguments
+    if origin in (Union, UnionType):
+        checks = tuple(map(_derived, arguments))
+        return lambda value: any(check(value) for check in checks)
+    if origin is tuple:
+        return _tuple(arguments)
+    if origin is not None:
+        assert issubclass(dict, origin), f"a field of type {hint} cannot be read"
+        return _mapping(*map(_derived, arguments))
+    return _of_class(hint)
+
+
+def _bounded(kind: Any, bound: Range) -> _Check:
+    check = _derived(kind)
+    return lambda value: check(value) and bound.least <= value <= bound.most
+
+
+def _tuple(arguments: tuple[Any, ...]) -> _Check:
+    if arguments[-1] is Ellipsis:
+        each = _derived(arguments[0])
+        return lambda value: type(value) is tuple and all(map(each, value))
+    checks = tuple(map(_derived, arguments))
+    return lambda value: (
+        type(value) is tuple
+        and len(value) == len(checks)
+        and all(check(one) for check, one in zip(checks, value, strict=True))
+    )
+
+
+def _mapping(is_key: _Check, is_value: _Check) -> _Check:
+    return lambda value: type(value) is dict and all(map(is_key, value)) and all(map(is_value, value.values()))
+
+
+def _of_class(kind: Any) -> _Check:
+    # By the exact type, for which a truth value is not a number; of errors, which are caught by their bases, any kind.
+    if kind is datetime:
+        return lambda value: type(value) is datetime and value.tzinfo is not None
+    if kind in _DEFAULT_RANGES:
+        bound, kinds = _DEFAULT_RANGES[kind], (int, float) if kind is float else (int,)
+        return lambda value: type(value) in kinds and bound.least <= value <= bound.most
+    if issubclass(kind, BaseException):
+        return lambda value: isinstance(value, kind)
+    return lambda value: type(value) is kind
+
+
+# -- words --
+
+
+def _words(hint: Any) -> str:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return f"{_words(arguments[0])} from {arguments[1].least:g} to {arguments[1].most:g}"
+    if origin is Literal:
+        return f"one of {', '.join(arguments)}"
+    if origin in (Union, UnionType):
+        return " or ".join(map(_words, arguments))
+    if origin is tuple:
+        return f"tuple[{', '.join('...' if one is Ellipsis else _words(one) for one in arguments)}]"
+    if origin is not None:
+        return "an object"
+    return (
+        "None" if hint is NoneType else "datetime with a zone" if hint is datetime else getattr(hint, "__name__", "Any")
+    )
+
+
+def _got(value: Any) -> str:
+    kind: Any = type(value)
+    if kind in (int, float):
+        bound = _DEFAULT_RANGES[kind]
+        return f"{kind.__name__}{'' if bound.least <= value <= bound.most else ' out of range'}"
+    return f"another {kind.__name__}" if kind is str else str(kind.__name__)

@@ -1,0 +1,119 @@
+"""The form in which a journal keeps a response and the ends of its calls."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from ..events import Event, Observation
+from .codec import read_event, read_value, written_event, written_value
+from .fields import Range, read_object
+from .journal import JournaledResponse, read_entry
+
+_PLACE = ("seq", "step", "time", "causes")  # in the run: replayed events get these anew
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    kind: Literal["bytes", "items"]
+    salt: Annotated[int, Range(0, 1 << 53)]
+    attempt: Annotated[int, Range(1, 1 << 53)]
+    said: tuple[dict[str, Any], ...]
+    traceparent: str | None
+    proposed_by: str | None
+    broken: bool = False  # it broke off, and its ends are on record with it
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    observations: tuple[Observation, ...]
+    calls: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenEnds:
+    observations: tuple[dict[str, Any], ...]
+    calls: Annotated[int, Range(0, 1 << 53)]
+    tokens: Annotated[int, Range(0, 1 << 53)]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A response on record; `ends` are None while they are not known."""
+
+    step: int
+    facts: Facts
+    said: tuple[dict[str, Any], ...]
+    items: tuple[Any, ...]
+    ends: Ends | None
+
+
+def read_line(response: JournaledResponse) -> Line:
+    """Raises a `ValueError`, `LookupError`, `TypeError` or `RecursionError` if no journal has written it."""
+    facts: Facts = read_object(Facts, json.loads(response.facts), label="facts")
+    ends = None if response.ends is None else _read_ends(response.ends)
+    if facts.broken and ends is None:
+        raise ValueError("the ends of its calls were expected")
+    said, items = tuple(_said(facts.said)), tuple(_read_items(facts.kind, response.body))
+    return Line(response.step, facts, said, items, ends)
+
+
+def _read_ends(written: bytes) -> Ends:
+    read: _WrittenEnds = read_object(_WrittenEnds, json.loads(written), label="ends")
+    return Ends(tuple(map(_read_observation, read.observations)), read.calls, read.tokens)
+
+
+def _said(said: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for one in map(read_entry, said):
+        messages = one["messages"]
+        if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+            raise ValueError("messages were expected")
+        yield {"id": str(one["id"]), "kind": "say", "when": str(one["when"]), "messages": messages}
+
+
+def _read_items(kind: str, body: bytes) -> Iterator[Any]:
+    if kind == "bytes":
+        yield body
+        return
+    for one in json.loads(body):  # exact also in integers of any size
+        item = base64.b64decode(one["bytes"]) if "bytes" in one else read_value(one["is"])
+        if not isinstance(item, (bytes, str, dict)):
+            raise ValueError("a piece of a response was expected")
+        yield item
+
+
+def _read_observation(written: Mapping[str, Any]) -> Observation:
+    event: Event = read_event(written)
+    if not isinstance(event, Observation):
+        raise ValueError("an observation was expected")
+    return event
+
+
+def written_item(item: Any) -> bytes | dict[str, Any]:
+    return item if isinstance(item, bytes) else {"is": written_value(item)}
+
+
+def written_items(items: Sequence[bytes | dict[str, Any]]) -> tuple[Literal["bytes", "items"], bytes]:
+    """Returns a body and the kind of it: bytes as they are, since any cut of them reads the same; else each item."""
+    if all(isinstance(item, bytes) for item in items):
+        return "bytes", b"".join(item for item in items if isinstance(item, bytes))
+    written = ({"bytes": base64.b64encode(one).decode()} if isinstance(one, bytes) else one for one in items)
+    return "items", written_json(list(written))
+
+
+def written_ends(observations: Iterable[Observation], calls: int, tokens: int) -> bytes:
+    seen = [{name: value for name, value in written_event(one).items() if name not in _PLACE} for one in observations]
+    return written_json({"observations": seen, "calls": calls, "tokens": tokens})
+
+
+def written_json(value: Any) -> bytes:
+    try:
+        return to_json(value)
+    except PydanticSerializationError:  # half a surrogate pair
+        return json.dumps(value).encode()

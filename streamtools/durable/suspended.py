@@ -1,0 +1,516 @@
+"""Keeps calls that wait for an approval across a restart, as text that nobody can change unnoticed.
+
+The text is ``<JSON>.<HMAC-SHA256, in hex>``. The HMAC is of two hashes: of the JSON's bytes, and of `bound_to`. The
+text is not encrypted: anybody who has it can read the arguments. Of a run with a journal it is a ticket: the calls' ids
+and fingerprints, and where they wait; `Journal.suspended` reads their arguments.
+
+The order of reading is the defence: first the length and the form, then the signature over the bytes as they are, and
+only then is anything parsed. So a stranger's text costs one hash of at most `max_bytes`, however many keys there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, ValidationInfo
+
+from ..content import Caller
+from ..dispatch.budgets import Spent
+from ..dispatch.endings import already_answered, unanswered, undecided
+from ..dispatch.results import written_answer
+from ..dispatch.states import Call
+from ..dispatch.store import DecidingStore, IdempotencyStore
+from ..errors import AlreadyDecided, AnswerError, DecisionError, LocalProtocolError, SuspendedError
+from ..events import Observation
+from ..ground import one_line, shown_by
+from ..parts import CallKind, Finding
+from ..seams import Decision, Pending, WrittenAnswer, is_settled
+from ..seams.desk import ShownCall
+from ..tools.options import MOST_APPROVERS
+from .desk import StoreDesk, check_named, decides, look_up, put_on_record
+
+VERSION = 5
+PURPOSE = b"streamtools suspended calls 5\n"  # so that no signature of something else with the same key fits
+MIN_KEY_BYTES = 16
+MOST_KEYS = 16  # of a ring; two or three are usual
+MAX_BYTES = 256 << 10  # hashed in less than a millisecond; a few calls that write a page each
+MAC_CHARS = 64
+WEEK_S = 7 * 24 * 3600.0
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a key comes twice")
+    return made
+
+
+def _parsed_later(text: str | None, info: ValidationInfo) -> str | None:
+    if text is not None and (info.field_name == "edited_text" or info.data.get("kind") != "custom"):
+        try:
+            parsed = json.loads(text, object_pairs_hook=_once)
+            json.dumps(parsed, ensure_ascii=False, allow_nan=False).encode()  # no half of a character
+            parsed.items()
+        except (RecursionError, AttributeError):
+            raise ValueError("expected an object") from None
+    return text
+
+
+# What is checked where a state is read.
+_Count: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]  # of any size, the check of the types would take it
+_Object: TypeAlias = Annotated[str | None, AfterValidator(_parsed_later)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendedCall:
+    """A call that waits for an approval or an answer."""
+
+    call_id: str
+    tool_name: str
+    """The tool as the model called it."""
+    kind: CallKind = "function"
+    arguments_text: _Object = field(default=None, repr=False)
+    """The arguments as the model gave them, JSON or a freeform tool's text; validated again before anything runs. None
+    in a ticket: they are in the journal, see `Journal.suspended`."""
+    fingerprint: str
+    """A hash of tool and arguments, the same as that of the `ApprovalRequested`."""
+    idempotency_key: str
+    """The call's idempotency key, which the running tool and the observation have, too."""
+    index: _Count = 0
+    """The call's position among the calls of its turn, from 0."""
+    namespace: str | None = None
+    """The namespace that the call named, with which `tool_name` begins."""
+    awaits: str | None = None
+    """As `ToolCall.awaits`."""
+    caller: Caller = "direct"
+    """As `ToolCall.caller`."""
+    findings: tuple[Finding, ...] = ()
+    """As `ApprovalRequested.findings`."""
+    requires: Annotated[int, Field(ge=1, le=MOST_APPROVERS)] = 1
+    """As `ApprovalRequested.requires`."""
+    waits_for: Literal["approval", "answer"] = "approval"
+    """``answer``: it is done outside, and waits for a `CallAnswer`."""
+    edited_text: _Object = field(default=None, repr=False)
+    """The arguments as JSON that it was approved with, if edited; only of a call that waits for its answer."""
+
+    __repr__ = shown_by()
+
+    @property
+    def pending(self) -> Pending:
+        """What it waits for, as a `Desk` knows it."""
+        return Pending(
+            key=self.idempotency_key,
+            fingerprint=self.fingerprint,
+            kind=self.waits_for,
+            call_id=self.call_id,
+            needs=self.requires,
+            edited=self.edited,
+            findings=self.findings,
+        )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments, parsed; a fresh copy.
+
+        Raises:
+            LocalProtocolError: this is of a ticket, which has none.
+        """
+        if self.arguments_text is None:
+            raise LocalProtocolError("a ticket has no arguments: they are in `await journal.suspended(ticket)`")
+        if self.kind == "custom":
+            return {"input": self.arguments_text}
+        parsed: dict[str, Any] = json.loads(self.arguments_text)
+        return parsed
+
+    @property
+    def edited(self) -> dict[str, Any] | None:
+        """The arguments that it was approved with, if they were edited, parsed; a fresh copy."""
+        parsed: dict[str, Any] | None = None if self.edited_text is None else json.loads(self.edited_text)
+        return parsed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallAnswer:
+    """The result of a call that was done outside, bound to the arguments that were shown.
+
+    Pass it to `resume` or `Suspended.answer`. From a page, id and fingerprint come back in the request:
+
+        CallAnswer(call_id=body["call_id"], fingerprint=body["fingerprint"], result=body["result"])
+    """
+
+    call_id: str
+    fingerprint: str
+    """That of the event or record that was shown."""
+    result: Any = field(repr=False)
+    """The call's result: text, JSON, or a `ToolResult`. It is bounded and checked as any tool's."""
+    is_error: bool = False
+    """True: the call has failed, and the result says why."""
+
+    def __post_init__(self) -> None:
+        for name in ("call_id", "fingerprint"):
+            if not isinstance(value := getattr(self, name), str):
+                raise TypeError(f"CallAnswer: expected {name} as a str, got {type(value).__name__}")
+        if not isinstance(self.is_error, bool):
+            raise TypeError(f"CallAnswer: expected True or False as is_error, got {type(self.is_error).__name__}")
+
+    @classmethod
+    def to(cls, shown: ShownCall, result: Any, *, is_error: bool = False) -> CallAnswer:
+        """Returns the answer to a call, given by the event or record that was shown."""
+        return cls(call_id=shown.call_id, fingerprint=shown.fingerprint, result=result, is_error=is_error)
+
+
+Keys: TypeAlias = bytes | str | Sequence[bytes | str]
+"""A secret of at least 16 bytes, the same in every process that resumes; or several, the newest first. The first one
+signs, and each of them is accepted: so a new key is put in front, and the old one is taken away a week later."""
+
+BoundTo: TypeAlias = str | Sequence[str] | Mapping[str, str] | None
+"""Whom or what a state belongs to: a user, a tenant, a conversation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspended:
+    """The calls of one step that wait for an approval; from `Pipeline.suspended`. Pass it to `resume`."""
+
+    calls: tuple[SuspendedCall, ...]
+    run_id: str
+    step: _Count
+    seq: _Count
+    """The number at which the run's events go on."""
+    wire: str | None
+    """The wire over which the calls came."""
+    traceparent: str | None = None
+    """The span of the step, as W3C Trace Context has it, if the step was traced: the resumed step is linked to it."""
+    proposed_by: str | None = None
+    """Likewise the span of the response that made the calls: those of their runs are linked to it."""
+    calls_spent: _Count = 0
+    """The run's calls so far, but for these: its `call_budget` goes on from there."""
+    tokens_spent: _Count = 0
+    """The run's tokens so far, for its `token_budget`."""
+    journal: str | None = None
+    """Names the run in its journal, if it has one; `to_text` returns a ticket then."""
+
+    __repr__ = shown_by()
+
+    @classmethod
+    def of(cls, calls: Iterable[Call], spent: Spent, **facts: Any) -> Suspended:
+        """Returns these calls, suspended, with what their run has spent and the other `facts` of the step;
+        `Pipeline.suspended` calls this."""
+        held = tuple(calls)
+        calls_spent = spent.calls - sum(call.counted for call in held)
+        return cls(calls=tuple(map(_suspended, held)), calls_spent=calls_spent, tokens_spent=spent.tokens, **facts)
+
+    def placeholders(self) -> list[Observation]:
+        """Returns the observations that a history contains for the calls as long as nobody has decided."""
+        ends = {"approval": undecided(), "answer": unanswered(None, is_kept=True)}
+        return [
+            Observation(
+                call_id=call.call_id,
+                tool_name=call.tool_name,
+                outcome=ended.outcome,
+                error=ended.error,
+                model_content=f"Error: {ended.error}",
+                index=call.index,
+            )
+            for call, ended in ((call, ends[call.waits_for]) for call in self.calls)
+        ]
+
+    async def answer(self, answers: Iterable[CallAnswer], store: IdempotencyStore) -> None:
+        """Puts answers to these calls on record, so that they are the first ones and count. Then resume without them,
+        now or after a crash.
+
+        Args:
+            answers: each to a call as it was shown. The same answer again is no second one.
+            store: that of the run.
+
+        Raises:
+            AnswerError: a call had another answer before, or the answer is to none of these calls, or to another one
+                than was shown.
+            TypeError: an answer is not a `CallAnswer`, its result is no JSON, or the store does not keep decisions.
+            ValueError: a result is too large.
+        """
+        if self.journal is not None:
+            raise TypeError(
+                f"answer: the run {self.run_id!r} has a journal; `await journal.answer(run_id, call_id, ...)`"
+            )
+        checked = self.checked_answers(answers)
+        if checked and not decides(store):
+            raise TypeError(no_decisions(store))
+        for call, record in checked:
+            given = WrittenAnswer(call_id=call.call_id, fingerprint=call.fingerprint, record=record)
+            if given not in await StoreDesk(store).respond(call.pending, given):  # type: ignore[arg-type]  # it decides
+                raise already_answered(call.call_id)
+
+    def checked_answers(self, answers: Iterable[CallAnswer]) -> list[tuple[SuspendedCall, bytes]]:
+        """Returns the calls that are answered, each with its answer as bytes; `resume` calls this. See `answer`."""
+        waiting = {call.call_id: call for call in self.calls if call.waits_for == "answer"}
+        found = []
+        for one in answers:
+            if not isinstance(one, CallAnswer):
+                raise TypeError(f"answers: expected a list of CallAnswer, got a {type(one).__name__} in it")
+            call = waiting.get(one.call_id)
+            if call is None:
+                raise AnswerError(one.call_id, "unknown_call", "waits for no answer")
+            if call.fingerprint != one.fingerprint:
+                raise AnswerError(one.call_id, "changed_call", "has other arguments than the one that was answered")
+            found.append((call, written_answer(one.result, is_error=one.is_error)))
+        return found
+
+    async def decide(self, decisions: Iterable[Decision], store: IdempotencyStore) -> None:
+        """Puts decisions about these calls on record, so that they are the first ones and hold. Then resume without
+        decisions, now or after a crash: the run goes on with those on record.
+
+        Args:
+            decisions: each about a call as it was shown, and at most one about each. The same decision again, equal in
+                all fields, is no second one.
+            store: that of the run.
+
+        Raises:
+            AlreadyDecided: a call was decided before; what holds is `AlreadyDecided.first`. If somebody was faster by a
+                moment, other decisions of these may be on record.
+            DecisionError: a decision is about none of the calls, or another one than was shown, or it needs a name.
+            TypeError: a decision is not a `Decision`, or the store does not keep decisions; or the run has a journal,
+                which keeps them: see `Journal.decide`.
+            ValueError: two decisions are about one call.
+        """
+        if self.journal is not None:
+            raise TypeError(
+                f"decide: the run {self.run_id!r} has a journal; `await journal.decide(suspended, *decisions)`"
+            )
+        checked = self.checked(decisions)
+        if not checked:
+            return
+        if not decides(store):
+            raise TypeError(no_decisions(store))
+        waiting = {call.call_id: call for call in self.calls}
+        for one in checked:  # all are looked up before the first is kept
+            call = waiting[one.call_id]
+            known = await look_up(store, call.pending)
+            if one not in known and is_settled(known, call.requires):
+                raise AlreadyDecided(one.call_id, known[-1])
+        for one in checked:
+            await put_on_record(store, waiting[one.call_id].pending, one)
+
+    async def decisions(self, store: DecidingStore) -> tuple[Decision, ...]:
+        """Returns the decisions about these calls that are on record, in the order of the calls; several about a call
+        that requires several people."""
+        return tuple([one for call in self.calls for one in await look_up(store, call.pending)])
+
+    def checked(self, decisions: Iterable[Decision]) -> tuple[Decision, ...]:
+        """Returns the decisions, each about one of these calls as it was shown; `resume` calls this. See `decide`."""
+        waiting = {call.call_id: call for call in self.calls if call.waits_for == "approval"}
+        found: dict[str, Decision] = {}
+        for one in decisions:
+            if not isinstance(one, Decision):
+                raise TypeError(
+                    f"decisions: expected a list of Decision, got a {type(one).__name__} in it; an id alone does not "
+                    "say which arguments were shown, so write [Decision.on(call, True) for call in suspended.calls]"
+                )
+            shown, call = one_line(one.call_id, 100), waiting.get(one.call_id)
+            if call is None:
+                known = ", ".join(one_line(known, 100) for known in sorted(waiting))
+                raise DecisionError(one.call_id, "unknown_call", f"no call {shown!r} is suspended; there are {known}")
+            if call.fingerprint != one.fingerprint:
+                why = f"the call {shown!r} that waits is not the one that was shown: its tool or arguments differ"
+                raise DecisionError(one.call_id, "changed_call", why)
+            if one.call_id in found:
+                raise ValueError(f"decisions: two are about the call {shown!r}")
+            check_named(call.pending, one)
+            found[one.call_id] = one
+        return tuple(found.values())
+
+    def to_text(self, keys: Keys, *, bound_to: BoundTo = None, max_bytes: int = MAX_BYTES) -> str:
+        """Returns the calls as signed text; of a run with a journal, a ticket, which has no arguments. Keep the history
+        beside it: `Turn.messages` has a result for each of the calls that says that it waits.
+
+        Args:
+            keys: a secret of at least 16 bytes, the same in every process that resumes; or a ring of them, of which the
+                first one signs.
+            bound_to: whom the calls belong to, as a text, a list of texts or a mapping of names to texts (``{"user":
+                ..., "conversation": ...}``): `from_text` reads the text only for the same. It is not in the text.
+            max_bytes: how large the text may be, so that `from_text` with the same bound will read it.
+
+        Raises:
+            SuspendedError: the text would be larger than `max_bytes`.
+            TypeError: `bound_to` is no such value.
+            ValueError: a key is too short, or there is none, or there are more than 16.
+        """
+        secret, *_ = _secrets(keys)
+        kept = asdict(self) if self.journal is None else _ticket(self)
+        payload = json.dumps({"version": VERSION, "issued_at": int(time.time()), "suspended": kept})
+        text = f"{payload}.{_mac(_hash(payload.encode()), secret, _bound(bound_to))}"
+        if len(text) > max_bytes:
+            raise SuspendedError(f"expected at most max_bytes={max_bytes}, got {len(text)} bytes")
+        return text
+
+    @classmethod
+    def from_text(
+        cls,
+        text: str | bytes,
+        keys: Keys,
+        *,
+        bound_to: BoundTo = None,
+        max_age_s: float | None = WEEK_S,
+        max_bytes: int = MAX_BYTES,
+    ) -> Suspended:
+        """Returns the calls that `to_text` wrote, if the signature proves that it did.
+
+        Args:
+            text: the text, from anywhere; nothing in it is parsed before its signature was checked.
+            keys: the secret, or a ring of them, each of which is accepted.
+            bound_to: as for `to_text`: of the user who asks now, and not of the text's.
+            max_age_s: how old the text may be; None: any age. A call that was right last month may not be so today.
+            max_bytes: how large the text may be; a larger one is refused without being looked at.
+
+        Raises:
+            SuspendedError: the text is something else, was changed, was signed with another key or for somebody else,
+                is too large or too old.
+            TypeError: the text is neither a str nor bytes, or `bound_to` is no such value.
+            ValueError: a key is too short, or there is none, or there are more than 16.
+        """
+        if not isinstance(text, (str, bytes)):
+            raise TypeError(f"expected the text that `to_text` returned, got {type(text).__name__}")
+        kept = _read(_verified(text, _secrets(keys), _bound(bound_to), max_bytes))
+        age = time.time() - kept.issued_at
+        if max_age_s is not None and age > max_age_s:
+            raise SuspendedError(f"it is {age:.0f} s old (max_age_s={max_age_s:g})")
+        return kept.suspended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    version: int
+    issued_at: _Count
+    suspended: Suspended
+
+
+def _ticket(suspended: Suspended) -> dict[str, Any]:
+    names = ("call_id", "tool_name", "fingerprint", "idempotency_key", "index", "requires", "waits_for")
+    calls = [{name: getattr(call, name) for name in names} for call in suspended.calls]
+    run = {name: getattr(suspended, name) for name in ("run_id", "step", "seq", "wire", "journal")}
+    return {"calls": calls, **run}
+
+
+def written_suspended(suspended: Suspended) -> bytes:
+    return json.dumps(asdict(suspended)).encode()
+
+
+def read_suspended(written: bytes) -> Suspended:
+    kept = json.loads(written)
+    return _reader().validate_python({"version": VERSION, "issued_at": 0, "suspended": kept}).suspended
+
+
+def _suspended(held: Call) -> SuspendedCall:
+    call = held.call
+    assert call.arguments is not None, "only a ready call waits for an approval"
+    custom = call.kind == "custom"
+    return SuspendedCall(
+        call_id=call.call_id,
+        tool_name=call.name,
+        arguments_text=call.arguments["input"] if custom else _as_json(call.arguments),
+        kind=call.kind,
+        fingerprint=held.fingerprint,
+        idempotency_key=held.key,
+        index=call.index,
+        namespace=call.namespace,
+        awaits=call.awaits,
+        caller=call.caller,
+        findings=held.findings,
+        requires=held.requires,
+        waits_for="answer" if held.is_outside else "approval",
+        edited_text=None if held.edited is None else _as_json(held.edited),
+    )
+
+
+def _as_json(arguments: Mapping[str, Any]) -> str:
+    """Returns the arguments as JSON, hardly larger than the model wrote them, so that they stay within the limits."""
+    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+
+
+def no_decisions(store: object) -> str:
+    return (
+        f"decisions: the store {type(store).__name__} has no `decide`, so nothing would keep a second decision from "
+        "contradicting the first; use a SqliteStore, a RedisStore, or give yours this verb (see DecidingStore)"
+    )
+
+
+def _secrets(keys: Keys) -> list[bytes]:
+    ring = [keys] if isinstance(keys, (bytes, str)) else list(keys) if isinstance(keys, Sequence) else [b""]
+    secrets = [one.encode() if isinstance(one, str) else one for one in ring if isinstance(one, (bytes, str))]
+    if len(secrets) < len(ring) or any(len(one) < MIN_KEY_BYTES for one in secrets):
+        raise ValueError(f"each key is a secret of at least {MIN_KEY_BYTES} bytes, say secrets.token_bytes(32)")
+    if not 0 < len(secrets) <= MOST_KEYS:
+        raise ValueError(f"expected 1 to {MOST_KEYS} keys, got {len(secrets)}")
+    return secrets
+
+
+def _bound(to: BoundTo) -> bytes:
+    """Returns a hash of those that a state belongs to; values of different shapes have different hashes."""
+    shape = (
+        dict(to)
+        if isinstance(to, Mapping)
+        else list(to)
+        if isinstance(to, Sequence) and not isinstance(to, str)
+        else to
+    )
+    texts = (
+        [*shape, *shape.values()] if isinstance(shape, dict) else shape if isinstance(shape, list) else [shape or ""]
+    )
+    if not all(isinstance(one, str) for one in texts):
+        raise TypeError("bound_to is a text, a list of texts, or a mapping of names to texts")
+    return _hash(json.dumps(shape, sort_keys=True).encode())
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def _mac(digest: bytes, secret: bytes, bound: bytes) -> str:
+    return hmac.new(secret, PURPOSE + bound + digest, "sha256").hexdigest()
+
+
+def _verified(text: str | bytes, secrets: Iterable[bytes], bound: bytes, max_bytes: int) -> bytes:
+    """Returns the payload of a text whose signature fits; the length comes first, since even a hash costs time."""
+    if len(text) > max_bytes:
+        raise SuspendedError(f"expected at most max_bytes={max_bytes}, got {len(text)}")
+    if text.isascii():  # as all that `to_text` writes is
+        raw = text.encode() if isinstance(text, str) else text
+        payload, dot, mac = raw[: -MAC_CHARS - 1], raw[-MAC_CHARS - 1 : -MAC_CHARS], raw[-MAC_CHARS:]
+        digest = _hash(payload) if dot == b"." else b""
+        for secret in secrets if digest else ():
+            if hmac.compare_digest(mac, _mac(digest, secret, bound).encode()):
+                return payload
+    raise SuspendedError(
+        "the signature does not fit: it was changed, or signed with another key or for another user or conversation"
+    )
+
+
+@cache
+def _reader() -> TypeAdapter[_Kept]:
+    return TypeAdapter(_Kept)
+
+
+def _read(payload: bytes) -> _Kept:
+    try:
+        parsed = json.loads(payload, object_pairs_hook=_once)
+        version = parsed.get("version") if isinstance(parsed, dict) else None
+        if version != VERSION:
+            raise SuspendedError(f"expected version {VERSION}, got another one")
+        kept = _reader().validate_json(payload, strict=True)
+        if kept.suspended.journal is None and any(call.arguments_text is None for call in kept.suspended.calls):
+            raise SuspendedError("it is signed, and has neither arguments of its calls nor the journal that has them")
+        return kept
+    except (ValidationError, RecursionError) as error:
+        where = error.errors(include_input=False)[0]["loc"] if isinstance(error, ValidationError) else ("calls",)
+        place = ".".join(map(str, where)) or "text"  # half a character is found before any field
+        raise SuspendedError(f"it is signed, and its {place} is not as `to_text` writes it") from None
+    except SuspendedError:
+        raise
+    except ValueError:
+        raise SuspendedError("it is signed, and not JSON, or has a key twice in one object") from None

@@ -1,0 +1,279 @@
+"""Makes a `Pipeline` that asks no model: of calls that waited for an approval, of calls at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack
+
+from ..dispatch import Decision, DispatchOptions
+from ..dispatch.store import IdempotencyStore
+from ..durable.desk import decides
+from ..durable.suspended import Suspended, SuspendedCall, no_decisions
+from ..durable.suspended_steps import take_up
+from ..events import StepStart
+from ..limits import Limits
+from ..observers import Observer
+from ..pipelines.attempt import Reading, StepOptions
+from ..pipelines.runner import Runner
+from ..pipelines.trajectory import Trajectory
+from ..sources import open_source
+from ..tools import AnyTools, Toolset
+from .capabilities import guard_of
+from .checked import CheckedOptions, StepKeywords, checked_options
+from .face import Pipeline
+from .given_calls import AnyCall, CallsDecoder, GivenCall, as_given, one_item
+from .rules import with_rules
+
+if TYPE_CHECKING:
+    from ..durable.suspended import CallAnswer
+
+
+def resume(
+    suspended: Suspended,
+    *,
+    tools: AnyTools | Toolset,
+    store: IdempotencyStore,
+    decisions: Iterable[Decision] = (),
+    answers: Iterable[CallAnswer] = (),
+    observers: Iterable[Observer] | None = None,
+    trajectory: Trajectory | None = None,
+    **options: Unpack[StepKeywords],
+) -> Pipeline:
+    """Goes on with calls that waited for an approval or an answer, perhaps in another process.
+
+        suspended = Suspended.from_text(text, key=SECRET)
+        async with resume(suspended, tools=tools, store=store, decisions=decisions) as events:
+            async for event in events:
+                ...
+        messages = with_results(messages, events.turn.observations, "openai.chat_completions")
+
+    The calls are validated again, and each needs an approval, whatever its tool says now. Calls that are not decided
+    stay suspended: see `Pipeline.suspended`. Do not append the turn to the history, which has the calls already:
+    `streamtools.history.with_results` puts their results in.
+
+    Args:
+        suspended: the calls.
+        tools: the tools that they call, as for the pipeline that they come from.
+        store: keeps a call from running twice if this is resumed twice. A `SqliteStore` does so across processes.
+        decisions: those made so far, each about a call as it was shown; see `Decision`. As the block is entered they
+            are put on record in the store, as by `Suspended.decide`, with its errors. Those on record hold in any case:
+            a run that died after a decision goes on with it if it is resumed without any.
+        answers: to the calls that wait for one, each as it was shown; see `CallAnswer`. They are put on record
+            likewise, as by `Suspended.answer`.
+        observers: see `pipeline`.
+        trajectory: the run to go on with, if it is at hand. A new one becomes the run that the calls were suspended in,
+            with its id and at its step, unless you gave it an id or have entered it.
+        options: ``context``, ``approve`` (asked about the calls that are not decided), ``policy``, ``executor``,
+            ``middleware``, ``stages``, ``pool``, ``limits``, ``on_tool_error``, ``privacy`` and ``capabilities``, as
+            for `pipeline`. Arguments that were within their own run's limits are accepted here.
+
+    Raises:
+        DecisionError: a decision is about none of the calls, or about another one than was shown. As the block is
+            entered: `AlreadyDecided`, and nothing has run.
+        AnswerError: likewise of an answer.
+        TypeError: `suspended` is not a `Suspended`, a decision not a `Decision`; there is no store, or it does not keep
+            decisions and there are some; or there is no such option.
+        ValueError: two decisions are about one call, or an option has an unknown value.
+    """
+    check_suspended(suspended, store)
+    decisions, answers = check_response(suspended, store, decisions, answers)
+    checked = _checked(tools, trajectory, options, store=store)
+    run = Trajectory.of(trajectory, observers, guard_of(checked.dispatch.seams, options.get("privacy")))
+    return resumed_step(checked, run, suspended, decisions, answers)
+
+
+def check_suspended(suspended: Any, store: IdempotencyStore | None) -> None:
+    """Raises a `TypeError` if these are no calls that can be resumed with this store."""
+    if not isinstance(suspended, Suspended):
+        raise TypeError(f"resume takes a Suspended, say Suspended.from_text(text, key), not {type(suspended).__name__}")
+    if suspended.journal is not None:
+        raise TypeError(
+            f"resume: the calls are those of the run {suspended.run_id!r}, which has a journal; "
+            "pass them to agent_loop(..., journal=..., suspended=...), so that it goes on there"
+        )
+    if store is None:
+        raise TypeError("resume needs a store, say SqliteStore(path): it keeps calls from running twice")
+
+
+def check_response(
+    suspended: Suspended, store: IdempotencyStore | None, decisions: Iterable[Decision], answers: Iterable[CallAnswer]
+) -> tuple[tuple[Decision, ...], tuple[CallAnswer, ...]]:
+    """Returns what was decided and answered; raises as `resume` does."""
+    decisions, answers = suspended.checked(decisions), tuple(answers)
+    suspended.checked_answers(answers)
+    if (decisions or answers) and not decides(store):
+        raise TypeError(no_decisions(store))
+    return decisions, answers
+
+
+def resumed_step(
+    checked: CheckedOptions,
+    run: Trajectory,
+    suspended: Suspended,
+    decisions: tuple[Decision, ...] = (),
+    answers: tuple[CallAnswer, ...] = (),
+) -> Pipeline:
+    store = checked.store
+    assert store is not None, "checked"
+    take_up(run, suspended)
+    run.spent.calls = max(run.spent.calls, suspended.calls_spent)
+    run.spent.tokens = max(run.spent.tokens, suspended.tokens_spent)
+    start = StepStart(
+        run.run_id,
+        asks_model=False,
+        resumes=suspended.traceparent,
+        proposed_by=suspended.proposed_by,
+        continued=True,
+    )
+    calls = [_given(call) for call in suspended.calls]
+    limits = _with_room(checked.limits, suspended.calls)
+    return _step(
+        checked,
+        run,
+        CallsDecoder(calls, checked.tools, checked.stages, limits, wire=suspended.wire),
+        replace(checked.dispatch, resumed={call.call_id: call.pending for call in suspended.calls}),
+        start,
+        suspended=suspended,
+        before=partial(_put_on_record, suspended, decisions, answers, store) if decisions or answers else None,
+    )
+
+
+async def _put_on_record(
+    suspended: Suspended, decisions: tuple[Decision, ...], answers: tuple[CallAnswer, ...], store: IdempotencyStore
+) -> None:
+    await suspended.decide(decisions, store)
+    await suspended.answer(answers, store)
+
+
+def run_calls(
+    calls: Iterable[AnyCall],
+    tools: AnyTools | Toolset,
+    *,
+    store: IdempotencyStore | None = None,
+    identity: str | None = None,
+    observers: Iterable[Observer] | None = None,
+    trajectory: Trajectory | None = None,
+    **options: Unpack[StepKeywords],
+) -> Pipeline:
+    """Runs calls that exist already, as a pipeline would: validated, in order, within limits, one observation each.
+
+    For a framework that has read the model's answer itself, for a script, and for a test of a tool. Await it, or enter
+    it and iterate as any pipeline:
+
+        turn = await run_calls([("call_1", "get_weather", {"city": "Rome"})], [get_weather])
+        turn.observations[0].outcome, turn.observations[0].value
+
+    Nothing is raised for a call: bad arguments, a timeout, a tool that raises are outcomes; `Observation.unwrap`
+    returns the value, or raises. A value may be any Python object: `Observation.model_content` writes it as text when
+    that is first read, and says so if it cannot be written.
+
+    Args:
+        calls: ``(id, name, arguments)`` with an object or the text of one as arguments, and None for an id that is to
+            be made up; a `ToolCall` of a `Turn`; or a dict as a provider, LangChain or Strands has it. A `ToolCall`
+            that was cut or is invalid ends as it did, and is not run.
+        tools: the tools that they may call, or functions to make tools from.
+        store: remembers ``once`` calls and approved ones, by `identity` and their ids, or by those of the trajectory;
+            see `pipeline`. It keeps values as JSON.
+        identity: names the answer that the calls stand in, the same whenever they are run again and for no other
+            answer: ``f"{thread}/{message_id}"``. By default the run's id and its step stand for it.
+        observers: see `pipeline`.
+        trajectory: the run that they are a step of. Only with one do calls count as repeated, for
+            ``Limits(max_repeated_calls=...)``.
+        options: ``context``, ``approve``, ``executor``, ``middleware``, ``stages``, ``pool``, ``limits``,
+            ``on_tool_error``, ``privacy`` and ``capabilities``, as for `pipeline`; ``policy`` needs a `trajectory` that
+            knows what the model has read, from an earlier step. Calls that wait for an approval are in
+            `Pipeline.suspended`; values of calls that are resumed have to be JSON.
+
+    Raises:
+        TypeError: something is no call, or there is no such option; or there is a store, and neither an identity nor a
+            trajectory by which it would know the calls again.
+        ValueError: two calls have one id, a call has none by which a store would know it again, or the provider runs a
+            call itself.
+        ToolDefinitionError: a function cannot be a tool, or two tools share a name.
+    """
+    if store is not None and identity is None and trajectory is None:
+        raise TypeError(
+            "run_calls: a store knows no call again without a stable identity; write run_calls(..., store=store, "
+            'identity="thread-1/message-7"), or trajectory=Trajectory(run_id="order-7")'
+        )
+    if identity is not None and (not isinstance(identity, str) or not identity):
+        raise TypeError(f"identity is a text that is not empty, not {type(identity).__name__}")
+    checked = _checked(tools, trajectory, options, store=store, identity=identity)
+    given = as_given(calls, need_ids=store is not None)
+    limits = checked.limits
+    if len(given) > limits.max_tool_calls:
+        limits = replace(limits, max_tool_calls=len(given))
+    if trajectory is None:  # nothing says that the calls are of one run
+        limits = replace(limits, max_repeated_calls=None)
+    checked = replace(checked, shared=replace(checked.shared, limits=limits))
+    run = Trajectory.of(trajectory, observers, guard_of(checked.dispatch.seams, options.get("privacy")))
+    return _step(
+        checked,
+        run,
+        CallsDecoder(given, checked.tools, checked.stages, checked.limits),
+        replace(checked.dispatch, identity=identity, any_value=True),
+        StepStart(run.run_id, asks_model=False),
+    )
+
+
+def _checked(
+    tools: AnyTools | Toolset,
+    trajectory: Trajectory | None,
+    options: StepKeywords,
+    *,
+    store: IdempotencyStore | None,
+    identity: str | None = None,
+) -> CheckedOptions:
+    """Returns the options of a step that asks no model; raises as `checked_options` does."""
+    if unknown := sorted(options.keys() - StepKeywords.__optional_keys__):
+        known = ", ".join(sorted(StepKeywords.__optional_keys__))
+        raise TypeError(f"there is no option {unknown[0]!r} where no model is asked; there are {known}")
+    without = ("steps", "attempts")
+    return checked_options(tools, trajectory=trajectory, identity=identity, without=without, store=store, **options)
+
+
+def _step(
+    checked: CheckedOptions,
+    run: Trajectory,
+    decoder: CallsDecoder,
+    options: DispatchOptions,
+    start: StepStart,
+    *,
+    suspended: Suspended | None = None,
+    before: Callable[[], Awaitable[None]] | None = None,
+) -> Pipeline:
+    seams = with_rules(checked, run, asks_model=False, is_known=suspended is not None)
+    options = replace(options, policy="auto", seams=seams)
+    shared = StepOptions(tools=checked.tools, limits=checked.limits, pool=checked.shared.pool)
+    reading = Reading(open_source(one_item(), checked.limits), decoder, options)
+    block = Pipeline(Runner(run, start, reading, shared, before=before))
+    block._resumed = suspended
+    return block
+
+
+def _given(call: SuspendedCall) -> GivenCall:
+    assert call.arguments_text is not None, "this is no ticket"
+    return GivenCall(
+        call_id=call.call_id,
+        name=call.tool_name,
+        text=call.arguments_text,
+        index=call.index,
+        kind=call.kind,
+        namespace=call.namespace,
+        awaits=call.awaits,
+        caller=call.caller,
+    )
+
+
+def _with_room(limits: Limits, calls: tuple[SuspendedCall, ...]) -> Limits:
+    sizes = [len(call.arguments_text or "") for call in calls]
+    return replace(
+        limits,
+        max_tool_calls=max(limits.max_tool_calls, len(calls)),
+        max_argument_bytes=max(limits.max_argument_bytes, *sizes, 0),
+        max_total_argument_bytes=max(limits.max_total_argument_bytes, sum(sizes)),
+        max_id_bytes=max(limits.max_id_bytes, *(len(call.call_id) for call in calls), 0),
+        max_name_bytes=max(limits.max_name_bytes, *(len(call.tool_name) for call in calls), 0),
+    )

@@ -1,0 +1,318 @@
+"""Makes an `AgentLoop`: reads its words, and checks all of them before anything runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from ..dispatch.options import LEAVES_CALLS
+from ..ground.text import type_name
+from ..limits import Limits, checked_bound
+from ..pipelines.agent_loop import AgentLoop, CallModel
+from ..pipelines.messages import Conversation, WireConversation
+from ..pipelines.model_steps import ModelSteps
+from ..pipelines.trajectory import Trajectory
+from ..stages import DEFAULT
+from ..tools import AnyTools
+from ..tools.callables import accepts
+from ..tools.toolset import checked_list
+from ..turn import Turn
+from ..wires import Wire, find
+from .capabilities import attempts_of, gate_of, guard_of, seams_of
+from .checked import CheckedOptions, PipelineKeywords, checked_options
+from .rules import know
+from .steps import MadeSteps
+
+if TYPE_CHECKING:
+    from ..dispatch import Decision, SqliteStore, Suspended
+    from ..durable.journal import Journal
+    from ..durable.suspended import CallAnswer
+    from ..exports import Exports
+    from ..policy.offloads import Offloading
+    from ..seams import Attempts, Guard, StepSource
+    from ..text_calls.modes import StreamingAdapter
+
+_INSTEAD_OF: Mapping[str, str] = {
+    "observers": "pass trajectory=Trajectory(observers=[...]), which all steps share",
+    "max_turns": "write max_steps=...",
+    "timeout": "write limits=Limits(tool_timeout=..., run_timeout=...)",
+}
+_MODELS = ("model", "system", "temperature", "max_tokens", "client", "instructions", "tool_choice")
+
+
+def agent_loop(
+    call_model: CallModel,
+    messages: Sequence[Any],
+    *,
+    tools: AnyTools | Exports = (),
+    wire: Wire | str,
+    mode: StreamingAdapter | None = None,
+    max_steps: int = 16,
+    stop: Callable[[Turn], bool] | None = None,
+    strict: bool | Literal["where_possible"] = False,
+    trajectory: Trajectory | None = None,
+    drafts: bool = False,
+    retry: Attempts | None = None,
+    fallback: Sequence[CallModel] = (),
+    offload_above: int | Offloading | None = None,
+    name: str | None = None,
+    conversation_id: str | None = None,
+    run_id: str | None = None,
+    journal: str | os.PathLike[str] | SqliteStore | Journal | None = None,
+    skip_replayed: bool = False,
+    suspended: Suspended | None = None,
+    decisions: Iterable[Decision] = (),
+    answers: Iterable[CallAnswer] = (),
+    **options: Unpack[PipelineKeywords],
+) -> AgentLoop:
+    """Asks a model until it answers, running the calls that it makes on the way.
+
+    Args:
+        call_model: makes the request of each step; see `CallModel`. Its exceptions come out of ``async for``.
+        messages: the history to begin with, in the wire's own shape. It is not changed: see `AgentLoop.messages`.
+        tools: the tools that the model may call; they are exported for `wire` once, and names and arguments that the
+            export has changed are turned back. Exports that were made already are taken as they are.
+        wire: the wire of the requests and the streams, or its name.
+        mode: an adapter of `streamtools.modes`, for a model without tool calling: requests and history are in its
+            words, and a turn that only thinks does not end the run. `stages` are the adapter's by default.
+        max_steps: how often the model is asked at most.
+        stop: is given each turn that is not the answer, results included; True ends the run before the model is asked
+            again.
+        strict: export the tools in their strict form.
+        trajectory: the run that the steps belong to, with its observers; by default a new one.
+        drafts: keep answers that broke off in `AgentLoop.messages`, as for a person who has stopped the model and is to
+            see how far it got; see `Turn.is_draft`. `lint` knows which models take such a history.
+        offload_above: how many characters of a result the model reads at once. A longer one is kept by the run: the
+            model reads its beginning, and the rest by a tool that is added, ``read_result``. `Offloading` sets more.
+        retry: how often a step asks again when the request fails or its stream breaks off. By default it does so only
+            before any output; ``Retry(after_output=True)`` is for readers who honour `AttemptDiscarded`.
+        fallback: other functions like `call_model`, of the same wire, which are asked one after the other when the
+            retries of the one before are used up.
+        name, conversation_id, run_id: of such a new run; see `Trajectory`.
+        journal: a file that keeps the run, so that after a crash the same line with the same `run_id` goes on with it:
+            no response on record is asked for again, and the calls are kept in the same file, unless there is a
+            ``store=``. A call whose end is not known suspends the run; see `AgentLoop.unsettled`.
+        skip_replayed: leave the events of steps that are on record out of the iteration; they are marked by
+            `StepStart.replayed`.
+        suspended: calls that another run has left, which are in `messages`: they are decided and run first. That needs
+            a ``store=``; see `resume`. With a journal it is a ticket of this run, and the line is otherwise the same.
+        decisions: those about these calls; see `resume`, or `Journal.decide`.
+        answers: those to these calls; see `resume`.
+        options: for each step's `pipeline`: ``limits``, ``start``, ``context``, ``approve``, ``policy``,
+            ``executor``, ``middleware``, ``store``, ``stages``, ``transforms``, ``pool``, ``on_tool_error``,
+            ``on_source_error``, ``capabilities``; and ``privacy``, of the new run.
+
+    Raises:
+        ExportError: the wire is unknown, or cannot carry a tool, or the messages are those of another wire.
+        TypeError: an option is none of `pipeline`'s, or is the run's own, or has a value that `pipeline` does not take.
+            With a journal: there is no `run_id`, or calls are `suspended` of a run without one.
+            Tools that were exported already, with `offload_above`.
+        DecisionError: a decision is about no suspended call, or about another one than was shown.
+        ValueError: `max_steps` is less than 1, or an option is not known.
+    """
+    checked_bound("max_steps", max_steps)
+    decisions = tuple(decisions)  # they are read twice
+    known = {*PipelineKeywords.__optional_keys__, *(agent_loop.__kwdefaults__ or ())}
+    _check(call_model, messages, wire, stop=stop, trajectory=trajectory, options=options, known=known)
+    _check_suspended(suspended, decisions, has_journal=journal is not None, has_store=options.get("store") is not None)
+    seams = seams_of(options.pop("capabilities", ()), gate_of(options.get("store")))
+    guard = guard_of(seams, options.pop("privacy", None))
+    policy, source = attempts_of(seams, retry), seams.steps
+    seams = replace(seams, guard=None, attempts=None, steps=None)  # the run has them
+    offloads = None
+    if offload_above is not None:
+        from ..policy.offloads import offloads_of  # most runs keep no results
+
+        offloads, tools, changed = offloads_of(offload_above, tools, options)
+        options = changed  # type: ignore[assignment]  # the same words
+    conversation = _conversation(tools, wire, mode, strict=strict)
+    conversation.request(list(messages))  # fails now, if at all, and not when calls have run; so do the next three
+    if mode is not None:
+        options = {"stages": mode.stages(), **options}
+    ticket = None
+    if journal is not None and suspended is not None:
+        ticket, run_id = (suspended, decisions, tuple(answers)), _id_of(suspended, run_id, trajectory)
+        suspended, decisions, answers = None, (), ()
+    run = _run(trajectory, suspended, name, conversation_id, run_id, guard)
+    sources: list[StepSource] = []
+    if journal is not None:
+        from ..durable.journal import journal_of  # most runs have none
+        from ..durable.journal_steps import JournalSteps
+
+        journaled = JournalSteps(
+            journal_of(journal),
+            run,
+            wire=wire,
+            messages=messages,
+            gate=seams.gate,
+            starts_by_hand=options.get("start") == "manual",
+            ticket=ticket,
+            skip_replayed=skip_replayed,
+        )
+        sources.append(journaled)
+        if options.get("store") is None:
+            options["store"] = journaled.place.journal.store
+        if seams.desk is not None:
+            raise TypeError(f"a run has one Desk, and journal= and {type_name(seams.desk)} are two")
+        seams = replace(seams, gate=journaled.gate, desk=journaled.desk)
+    if offloads is not None:
+        offloads.begin(run.run_id)
+        run.kept[type(offloads)] = offloads
+        seams = replace(seams, filters=(offloads, *seams.filters))
+    checked = checked_options(conversation.tools, wire, trajectory=run, retry=policy, seams=seams, **options)
+    _check_made(checked, fallback)
+    know(run, messages, checked, wire)
+    if suspended is not None:
+        from .at_hand import check_response  # most runs begin with the model
+
+        conversation.with_results(list(messages), suspended.placeholders())
+        decisions, answers = check_response(suspended, checked.store, decisions, answers)
+        from ..durable.suspended_steps import SuspendedSteps  # likewise
+
+        assert checked.store is not None, "checked"
+        sources.append(SuspendedSteps(suspended, decisions, answers, checked.store))
+    if source is not None:
+        sources.append(source)
+    sources.append(ModelSteps(run, checked.limits, options.get("pool"), max_steps + (suspended is not None)))
+    return AgentLoop(
+        messages,
+        conversation=conversation,
+        wire=wire,
+        sources=sources,
+        steps=MadeSteps(call_model, checked, run, fallback=fallback),
+        stop=stop,
+        trajectory=run,
+        drafts=drafts,
+        suspended=suspended,
+    )
+
+
+def _check_suspended(
+    suspended: Suspended | None, decisions: Sequence[Decision], *, has_journal: bool, has_store: bool
+) -> None:
+    if suspended is not None and not has_journal and suspended.journal is not None:
+        raise TypeError(f"the calls wait in the journal of the run {suspended.run_id!r}; pass journal=, too")
+    if suspended is not None and not has_journal and not has_store:
+        raise TypeError("to resume suspended calls, pass store=: it keeps them from running twice")
+    if suspended is None and decisions:
+        raise ValueError("decisions are about suspended calls; pass suspended=, too")
+
+
+def _check_made(checked: CheckedOptions, fallback: Any) -> None:
+    """Raises what the first step would raise when it is made."""
+    if checked.decoding is not DEFAULT:
+        checked.decoding.build(checked.tools, checked.limits)
+    if checked.attempts is not None or fallback:
+        from ..durable.retry import check_attempts  # as said there
+
+        check_attempts(checked.attempts, (), fallback, start=checked.dispatch.policy, tools=checked.tools)
+
+
+def _conversation(
+    tools: AnyTools | Exports,
+    wire: Wire | str,
+    mode: StreamingAdapter | None,
+    *,
+    strict: bool | Literal["where_possible"],
+) -> Conversation:
+    from ..exports import Exports, export_all  # a program that only imports pays for no schemas
+
+    if mode is None:
+        exports = tools if isinstance(tools, Exports) else export_all(checked_list(tools), wire, strict=strict)
+        return WireConversation(exports, wire)
+    from ..text_calls.conversation import ModeConversation, checked  # most models call natively
+
+    mode = checked(mode, wire)
+    if strict is not False:
+        raise TypeError("strict= is for the export to a wire; with mode=, it is an option of the adapter")
+    return ModeConversation(tools if isinstance(tools, Exports) else list(tools), mode)
+
+
+def _run(
+    given: Trajectory | None,
+    suspended: Suspended | None,
+    name: str | None,
+    conversation_id: str | None,
+    run_id: str | None,
+    guard: Guard | None,
+) -> Trajectory:
+    run = given or Trajectory(name=name, conversation_id=conversation_id, run_id=run_id, privacy=guard)
+    if given is not None and any(one is not None for one in (name, conversation_id, run_id, guard)):
+        raise TypeError("give name, conversation_id, run_id and privacy to the Trajectory, which has them")
+    if suspended is not None:
+        from ..durable.suspended_steps import take_up  # most runs begin with the model
+
+        if run_id not in (None, suspended.run_id):
+            raise ValueError("the calls were suspended in another run than run_id names; leave it out")
+        take_up(run, suspended)
+    return run
+
+
+def _id_of(ticket: Suspended, run_id: str | None, trajectory: Trajectory | None) -> str | None:
+    if ticket.journal is None:
+        raise TypeError("the calls are those of a run without a journal: leave journal= out, and pass store=")
+    if ticket.run_id != (run_id or (ticket.run_id if trajectory is None else trajectory.run_id)):
+        raise ValueError("the calls were suspended in another run than run_id names; leave it out")
+    return ticket.run_id if trajectory is None else run_id
+
+
+def _check(
+    call_model: Any,
+    messages: Any,
+    wire: Wire | str,
+    *,
+    stop: Any,
+    trajectory: Any,
+    options: Mapping[str, Any],
+    known: Collection[str],
+) -> None:
+    """Raises a `TypeError`, a `ValueError`, or an `ExportError` for messages of another wire."""
+    if not callable(call_model):
+        raise TypeError(f"call_model is a function of messages and tools, not {type(call_model).__name__}")
+    if not accepts(call_model, 2):
+        raise TypeError("call_model takes two arguments: async def ask(messages, tools): ...")
+    if stop is not None and not callable(stop):
+        raise TypeError(f"stop is a function of a turn, not {type(stop).__name__}")
+    if trajectory is not None and not isinstance(trajectory, Trajectory):
+        raise TypeError(f"trajectory is a streamtools.Trajectory(), not {type(trajectory).__name__}")
+    for name in sorted(options):
+        if name not in known:
+            raise TypeError(f"agent_loop has no option {name!r}; {_instead_of(name, known)}")
+    if (start := options.get("start")) in LEAVES_CALLS:
+        text = f"agent_loop runs the calls, and start={start!r} leaves them; use pipeline for a loop of your own"
+        raise ValueError(text)
+    _check_messages(messages, wire)
+
+
+def _instead_of(option: str, known: Collection[str]) -> str:
+    from difflib import get_close_matches  # only for a mistake
+
+    if option in _MODELS:
+        return "it belongs to the request, which call_model makes"
+    if option in _INSTEAD_OF:
+        return _INSTEAD_OF[option]
+    if option in Limits.__dataclass_fields__:
+        return f"it is a limit; write limits=Limits({option}=...)"
+    near = get_close_matches(option, known, 1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
+
+
+def _check_messages(messages: Any, wire: Wire | str) -> None:
+    if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Sequence):
+        raise TypeError(
+            f"messages is a list of messages, not {type(messages).__name__}; write messages=[...], each as the "
+            "provider takes it"
+        )
+    if not all(isinstance(message, Mapping) for message in messages):
+        return  # objects of other libraries are their own business
+    try:
+        spoken = find(wire)
+    except ValueError:  # the export of the tools refuses it, and knows more names
+        return
+    if not messages or any(not entry.is_empty for entry in spoken.entries(list(messages))):
+        return
+    from ..history.calls import Messages, refuse_another_wires  # most messages are those of the wire
+
+    refuse_another_wires(Messages(messages, spoken))

@@ -1,0 +1,254 @@
+"""Makes a `Pipeline` around a stream; those that ask no model are made in `at_hand`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ..decode.body import as_items
+from ..decode.decoder import StreamDecoder, unsettled
+from ..dispatch import Approver, CallPool, StartPolicy
+from ..dispatch.executor import Executor
+from ..dispatch.options import OnToolError
+from ..events import StepStart
+from ..limits import Limits
+from ..observers import Observer, StreamFacts
+from ..pipelines.attempt import Reading
+from ..pipelines.pump import Transform
+from ..pipelines.runner import Runner
+from ..pipelines.trajectory import Trajectory
+from ..sources import ModelRequest, Source, answer_of, open_source
+from ..sources.source import OfConnection
+from ..stages import DEFAULT, StageList
+from ..tools import AnyTools, Middleware, Toolset
+from ..tools.options import AnyPolicy
+from ..turn import Turn
+from ..wires import Wire
+from .capabilities import guard_of
+from .checked import CheckedOptions, OnQuotedCall, OnSourceError, checked_options
+from .face import Pipeline
+from .rules import with_rules
+
+if TYPE_CHECKING:
+    from ..dispatch.store import IdempotencyStore
+    from ..pipelines.tries import Requests
+    from ..privacy import Privacy
+    from ..seams import Attempts, Rest
+    from ..stages import OutputType
+
+
+def pipeline(
+    stream: Any,
+    *,
+    tools: AnyTools | Toolset | None = None,
+    wire: Wire | str | None = None,
+    stages: StageList = DEFAULT,
+    transforms: Sequence[Transform] = (),
+    start: StartPolicy | None = None,
+    context: Any = None,
+    approve: Approver | None = None,
+    policy: AnyPolicy | Sequence[AnyPolicy] | None = None,
+    executor: Executor | Mapping[str, Executor] | None = None,
+    middleware: Middleware | Sequence[Middleware] | None = None,
+    store: IdempotencyStore | None = None,
+    output: OutputType | None = None,
+    pool: CallPool | None = None,
+    limits: Limits = Limits(),
+    observers: Iterable[Observer] | None = None,
+    trajectory: Trajectory | None = None,
+    on_source_error: OnSourceError = "cancel",
+    on_tool_error: OnToolError = "continue",
+    quoted_calls: OnQuotedCall = "refuse",
+    requested_at: float | None = None,
+    request: Mapping[str, Any] | None = None,
+    continues: Turn | None = None,
+    privacy: Privacy | None = None,
+    retry: Attempts | None = None,
+    fallback: Sequence[Callable[[], Any]] = (),
+    capabilities: Iterable[object] = (),
+) -> Pipeline:
+    """Wraps a stream that you hold: typed events come out, and the tools that the model calls are run.
+
+        async with pipeline(stream, tools=[get_weather]) as events:
+            async for event in events:
+                ...
+        messages += events.turn.messages()
+
+    Args:
+        stream: an SDK's stream, a response of an HTTP library, or an iterable, asynchronous or not, of bytes, text or
+            payloads. It is read to its end and closed; a blocking one is read in a thread. Or the answer to a request
+            without a stream, as an SDK's object, a dict or bytes: it is read as a stream of one item. Or the request
+            itself, an awaitable of one of these or a context manager that opens one: it is made when the block is
+            entered, so that spans and ``first_chunk_timeout`` count from there.
+        tools: the tools that the model may call, or functions to make tools from. Without it, calls are reported and
+            left to you: see `start`, and the *results* of `Turn.messages`.
+        wire: the wire that the stream speaks, or its name; found from the stream's first payload by default.
+        stages: the sans-IO steps; see `streamtools.stages.DEFAULT`.
+        transforms: async generator functions that the events pass through after the stages.
+        start: when calls start; by default as each tool's `effect` allows, and never (``"off"``) if there is neither
+            `tools=` nor `approve=`.
+        context: whatever you want your tools to have, as `ToolContext.context`: a session, a user, a state. The model
+            neither sees nor sets it. Parameters that a framework fills (openai-agents' ``RunContextWrapper``,
+            pydantic-ai's ``RunContext``, ...) are given the context itself, if it is such an object.
+        approve: is called with each request for an approval, and returns True, False, ``Deny("why")``, or None, so
+            that `Pipeline.approve` or `Pipeline.deny` decides; it may be async. Without it, all are left to those two.
+        policy: asks about calls, or denies them, by the texts that their arguments come from: ``untrusted("to")`` or
+            ``only_from_user("to")`` of `streamtools.provenance`, for each tool with such an argument. This and a
+            tool's own need `request`.
+        executor: where calls run instead of here: one executor for all tools, or a mapping of tools' names. You enter
+            and leave it.
+        middleware: called in the place of every call, one or several, the first outermost: an
+            ``async def middleware(call, run)`` whose value is the call's, as in ``return await run()``. See
+            `streamtools.tools.Middleware`.
+        store: remembers ``once`` calls and approved ones, so that none of them runs twice. After a crash it knows them
+            if the `trajectory` has the same ``run_id`` again.
+        output: the type of the answer, where the request asked for JSON: a pydantic model, a dataclass, a TypedDict, or
+            a JSON Schema. `Turn.output` is then the checked value, or None, and `Turn.output_problem` says why.
+        pool: shared by pipelines whose calls are to be bounded together; by default each has its own.
+        limits: bounds on everything.
+        observers: see every event, beside those that draw spans if OpenTelemetry is configured; to have them alone,
+            pass ``trajectory=Trajectory(observers=[...], default_observers=False)``.
+        trajectory: the run that this is a step of. It brings its own observers.
+        on_source_error: whether calls that run when the stream fails are cancelled, or drained.
+        on_tool_error: whether the other calls go on or are cancelled when one fails, times out or is lost.
+        quoted_calls: what becomes of a call that the model writes into its text (`streamtools.stages.text_calls`, or a
+            text mode) and that stands in a tool's result, too, of an earlier step of the `trajectory` or among the
+            messages of `request`. ``"refuse"``: its outcome is ``quoted_call``. ``"ask"``: it needs an approval.
+            ``"run"``: nothing is looked for.
+        requested_at: when the request was made, on ``time.monotonic``, for spans and ``first_chunk_timeout``; not
+            needed where the request itself is given.
+        request: the request's own fields, as they were sent: a dict with ``model``, ``messages`` and parameters. Spans
+            show the model and the parameters, and the messages only where content is captured. A policy reads the
+            messages and the system prompt. See `quoted_calls`, too.
+        continues: a turn that was cut, and that this stream goes on with: request the rest by its ``resume_from``. The
+            events begin with what it had said, each text in one delta; ``events.turn`` is the whole turn. A call that
+            ended there keeps its result and is not run again; one that was cut or had to wait may run now.
+        privacy: the policy for recordings, spans and all other copies, of a run that is this stream alone; otherwise
+            it is the trajectory's.
+        retry: how often the request is made again if it fails, or its stream. `stream` is then a function that makes
+            it: ``pipeline(lambda: client.chat.completions.create(...), retry=Retry())``.
+        fallback: other such functions, of the same wire, which are asked one after the other when the retries of the
+            one before are used up.
+        capabilities: objects of your own that take part in the run: each stands at the seams of
+            `streamtools.seams` whose methods it has. There may be several rules and filters, one of each other kind.
+
+    Raises:
+        TypeError: `stream` cannot be streamed from; the message says what to pass.
+        ValueError: `wire` or an option is not known, or the turn cannot be continued.
+        ToolDefinitionError: a function cannot be a tool, or two tools share a name.
+    """
+    if request is not None and not isinstance(request, Mapping):
+        raise TypeError(f"request is a mapping of the request's fields, not {type(request).__name__}")
+    checked = checked_options(
+        tools,
+        wire,
+        trajectory=trajectory,
+        retry=retry,
+        stages=stages,
+        transforms=transforms,
+        start=start,
+        context=context,
+        approve=approve,
+        policy=policy,
+        executor=executor,
+        middleware=middleware,
+        store=store,
+        output=output,
+        pool=pool,
+        limits=limits,
+        on_source_error=on_source_error,
+        on_tool_error=on_tool_error,
+        quoted_calls=quoted_calls,
+        capabilities=capabilities,
+    )
+    if checked.attempts is not None or fallback:
+        from ..durable.retry import check_attempts  # most streams are asked for once
+
+        if continues is not None:
+            raise ValueError("continues= is about one stream; with retry=, it would begin anew with each attempt")
+        check_attempts(checked.attempts, [stream], fallback, start=checked.dispatch.policy, tools=checked.tools)
+    run = Trajectory.of(trajectory, observers, guard_of(checked.dispatch.seams, privacy))
+    return step_of(
+        checked, run, stream, fallback=fallback, requested_at=requested_at, request=request, continues=continues
+    )
+
+
+def step_of(
+    checked: CheckedOptions,
+    run: Trajectory,
+    stream: Any,
+    *,
+    fallback: Sequence[Callable[[], Any]] = (),
+    requested_at: float | None = None,
+    request: Mapping[str, Any] | None = None,
+    continues: Turn | None = None,
+) -> Pipeline:
+    toolset, limits = checked.tools, checked.limits
+    options = replace(checked.dispatch, seams=with_rules(checked, run, request=request))
+    asking = checked.attempts
+    if asking is None and fallback:
+        from ..durable.retry import Retry  # most streams are asked for once
+
+        asking = Retry(attempts=1)
+    if continues is not None:
+        options = replace(options, counted_before=continues.usage)
+
+    def read(stream: Any) -> Reading:
+        """Returns all that reads a stream: once, or once for each attempt."""
+        salt = run.new_salt()
+        decoder = StreamDecoder(
+            wire=checked.wire,
+            tools=toolset,
+            stages=checked.decoding,
+            limits=limits,
+            id_salt=salt,
+            defer=True,
+            continues=continues,
+        )
+        begin = None if continues is None else partial(unsettled, continues, decoder.restored)
+        facts = StreamFacts(
+            wire=checked.wire.name if isinstance(checked.wire, Wire) else checked.wire,
+            id_salt=salt,
+            tools=tuple(toolset),
+            is_plain=checked.is_plain and continues is None,
+        )
+        source = open_source(as_items(answer_of(stream), checked.wire), limits, _next_response)
+        return Reading(source, decoder, options, facts, begin)
+
+    asked = None
+    if asking is not None:
+        asked = _requests(asking, (stream, *fallback), read, checked.wire, limits)
+    start = StepStart(run.run_id, dispatches=not checked.leaves_calls, requested_at=requested_at, request=request)
+    first = read(stream) if asked is None else asked.read(stream)
+    return Pipeline(Runner(run, start, first, checked.shared, requests=asked))
+
+
+def _next_response(connection: Any, limits: Limits) -> OfConnection:
+    from ..realtime import NextResponse  # most streams are one response
+
+    return NextResponse(connection, limits)
+
+
+def _requests(
+    policy: Attempts,
+    functions: tuple[Callable[[], Any], ...],
+    read: Callable[[Any], Reading],
+    wire: Wire | str | None,
+    limits: Limits,
+) -> Requests:
+    from ..durable.carried import Carried
+    from ..durable.resumed import RestSource
+    from ..pipelines.tries import Requests
+
+    def open_rest(rest: Rest) -> Source:
+        return RestSource(ModelRequest(rest.request, wire, rest.pause_s), limits)
+
+    return Requests(
+        policy=policy,
+        functions=functions,
+        read=lambda function: read(ModelRequest(function, wire)),
+        open_rest=open_rest,
+        carries=Carried(),
+    )

@@ -1,0 +1,152 @@
+"""One attempt at a step's answer: a source, its decoder, the pump between them, and the calls that come of it.
+
+Nearly every step has one. Its end is settled here, also when it is interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..dispatch import CallPool, Calls, DispatchOptions
+from ..dispatch.event_loop import refuse_deferred
+from ..dispatch.log import log_uncounted
+from ..dispatch.transitions import At, Start, Transitions
+from ..errors import DeadlineExceeded, TruncatedStream
+from ..events import Event, StreamEnd, StreamWarning
+from ..ground.text import type_name
+from ..limits import Limits
+from ..observers import StreamFacts
+from ..parts import StepOutcome
+from ..sources import Source
+from ..tools import Toolset
+from .pump import ItemDecoder, Judge, Pump, Transform
+from .queues import Outbox
+from .step import Step
+
+_TRIES = 16  # to settle: each try gets further, and nobody presses Ctrl-C more often than that
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOptions:
+    tools: Toolset
+    limits: Limits
+    transforms: tuple[Transform, ...] = ()
+    pool: CallPool | None = None
+    drains: bool = False  # lets calls that run finish when the stream fails
+
+
+class Reading(NamedTuple):
+    source: Source
+    decoder: ItemDecoder
+    options: DispatchOptions
+    facts: StreamFacts | None = None  # for observers that see the body itself; None if no model is asked
+    begin: Callable[[Callable[[Event], None]], list[Event]] | None = None
+    """Returns the events that stand before those of the stream; is given what adds an event to the turn alone."""
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    step: Step
+    decoder: ItemDecoder
+    pump: Pump
+    calls: Calls
+    end: StreamEnd | None = None
+    expired: DeadlineExceeded | None = None
+
+    def listen(self) -> None:
+        """Has the step tell it of what it emits. Call it before the pump runs."""
+        self.step.listen({StreamEnd: self._stream_ended})
+        self.step.listen(self.calls.listeners())
+
+    def _stream_ended(self, event: StreamEnd) -> None:
+        self.end = event
+        if self.decoder.record is not None:
+            self.warn_of_counts(event)
+
+    def warn_of_counts(self, end: StreamEnd) -> None:
+        """Warns if a budget is of tokens, and the response has not counted its own."""
+        if self.calls.lacks_counts(end):
+            text = "the response has no token counts, so token_budget counts none"
+            self.step.emit(StreamWarning("tokens_uncounted", text))
+
+    def expire(self, error: DeadlineExceeded) -> None:
+        if self.pump.judge is not None and error.limit == "first_chunk_timeout":
+            self.pump.fail(error)  # the model may be asked again
+        elif self.expired is None and not self.step.ended:
+            self.expired = error
+            # A call that waits for an approval stays suspended, as when the block is left.
+            if self.calls.undecided:
+                self.calls.stop()
+            else:
+                self.calls.stop(f"{error.limit} was over")
+            self.pump.fail(error)
+
+    @property
+    def failure(self) -> Exception | None:
+        return self.expired or self.pump.raised or (self.end.error if self.end is not None else None)
+
+    @property
+    def outcome(self) -> StepOutcome:
+        end = self.end
+        if end is not None and isinstance(end.error, TruncatedStream):
+            return "truncated"
+        if self.failure is not None:
+            return "error"
+        return "complete" if end is not None and end.complete else "abandoned"
+
+    def settle_surely(self, outcome: StepOutcome) -> None:
+        """Calls `settle`, and again from where it was interrupted: one Ctrl-C after the other may come."""
+        interrupted: BaseException | None = None
+        for _ in range(_TRIES):
+            try:
+                self.settle(outcome)
+                break
+            except BaseException as error:
+                interrupted = error
+        if interrupted is not None:
+            raise interrupted
+
+    def settle(self, outcome: StepOutcome) -> None:
+        """Emits the events that are left, when no task runs any more. Idempotent. A step whose calls wait for people is
+        ``suspended``, unless it was cancelled."""
+        self.step.resume()
+        if self.step.ended:
+            return
+        try:
+            self.calls.stop()
+            self._finish()
+        finally:
+            try:
+                self.calls.settle()
+            finally:
+                self.step.resume()  # what was interrupted here comes before the end, not behind it
+                waits = outcome in ("complete", "abandoned") and self.calls.undecided
+                self.step.end("suspended" if waits else outcome)
+                end, wire = self.end, self.decoder.record
+                if end is not None and end.complete and end.usage is None and wire is not None:
+                    log_uncounted(wire, self.step.model)
+
+    def _finish(self) -> None:
+        if self.end is not None:
+            return
+        error = self.pump.stream_error()
+        try:
+            self.step.emit_all(self.decoder.finish(error, abandoned=error is None))
+            self.step.emit_all(refuse_deferred(self.decoder))
+        except Exception as raised:  # a stage of the user's
+            self.step.emit(StreamWarning("stage_failed", type_name(raised)))
+        if self.end is None:
+            self.step.emit(StreamEnd(error=error))
+
+
+def attempt_of(
+    reading: Reading, shared: StepOptions, step: Step, outbox: Outbox, start: Start, at: At, tries: Judge | None
+) -> Attempt:
+    source, decoder, options, facts, begin = reading
+    tools, limits = shared.tools, shared.limits
+    pump = Pump(source, decoder, step, outbox, shared.transforms, limits, facts, begin, tries)
+    serves = None if tries is None else tries.serves
+    transitions = Transitions(shared.pool, tools, limits, options, step, start, at, serves)
+    return Attempt(step, decoder, pump, Calls(transitions, tools, 1 if tries is None else tries.number))

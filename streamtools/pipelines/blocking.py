@@ -1,0 +1,245 @@
+"""Reads a pipeline or a run from a program without an event loop.
+
+Theory of operation. A thread runs an event loop (anyio's blocking portal), in which one task enters and leaves the
+block. Each event is fetched by a call into that loop, which costs some 50 µs; all else that the block can do is called
+there, too, so that nothing is read while it changes. An exception in the caller's body, an interrupt too, leaves the
+block as it would leave an ``async with``. Tools run in the loop and its threads, with the caller's context variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import CancelledError
+from contextlib import AbstractAsyncContextManager, ExitStack
+from dataclasses import replace
+from functools import partial
+from inspect import isawaitable, iscoroutinefunction
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+
+from anyio import to_thread
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.lowlevel import current_token
+
+from ..errors import LocalProtocolError
+from ..events import Event, Observation, ToolCallValidated
+from ..parts import Failure, ToolCall, Usage
+from ..seams import Again, Attempts, Cut, Rest, Sight
+from ..turn import Turn
+from .hosted import HasCalls, HostedBlock, PassesOn
+from .messages import When
+
+if TYPE_CHECKING:
+    from ..durable.suspended import Suspended
+
+T = TypeVar("T")
+
+
+class Block(HasCalls, AbstractAsyncContextManager[Any], Protocol):
+    """A pipeline or a run, whose methods are called from another thread."""
+
+
+class PipelineBlock(HostedBlock, AbstractAsyncContextManager[Any], Protocol):
+    """A pipeline, which may be entered."""
+
+
+class Run(Block, Protocol):
+    @property
+    def outcome(self) -> str | None: ...
+    @property
+    def turns(self) -> tuple[Turn, ...]: ...
+    @property
+    def messages(self) -> list[Any]: ...
+    @property
+    def usage(self) -> Usage: ...
+    @property
+    def unread(self) -> tuple[dict[str, Any], ...]: ...
+    def say(self, message: str | Mapping[str, Any], *, when: When = "next") -> str: ...
+    def stop(self) -> bool: ...
+
+
+B = TypeVar("B", bound=Block)
+
+_END: Any = object()
+
+
+class SyncBlock(PassesOn, Generic[B]):
+    """A block for a program without an event loop. Enter it with ``with``, and iterate inside."""
+
+    def __init__(self, block: B, backend: str) -> None:
+        self._block = block
+        self._backend = backend
+        self._stack: ExitStack | None = None
+        self._portal: BlockingPortal | None = None
+        self._left = False
+
+    def __enter__(self) -> Self:
+        if self._stack is not None or self._left:
+            raise LocalProtocolError("a pipeline is entered once; make a new one for the next stream")
+        _refuse_a_running_loop()
+        with ExitStack() as stack:
+            self._portal = stack.enter_context(start_blocking_portal(self._backend))
+            stack.enter_context(self._portal.wrap_async_context_manager(self._block))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        stack, self._stack, self._portal, self._left = self._stack, None, None, True
+        assert stack is not None, "left by the statement that has entered it"
+        stack.__exit__(kind, error, traceback)
+
+    def __iter__(self) -> Self:
+        self._there()
+        return self
+
+    def __next__(self) -> Event:
+        event = self._wait(self._next)
+        if event is _END:
+            raise StopIteration
+        return event  # type: ignore[no-any-return]
+
+    def finish(self) -> Turn:
+        """Reads to the end, or until calls wait for an approval, ignoring the events; returns the turn. Without a
+        block, it enters and leaves one.
+
+            turn = pipeline(stream, tools=[get_weather]).sync().finish()
+
+        Raises:
+            StreamError: the stream failed.
+        """
+        if self._stack is None and not self._left:
+            with self:
+                return self.finish()
+        self._wait(self._rest)
+        return self.turn
+
+    @property
+    def turn(self) -> Turn:
+        return self._ask(lambda: self._block.turn)
+
+    @property
+    def suspended(self) -> Suspended | None:
+        return self._ask(lambda: self._block.suspended)
+
+    def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
+        observation: Observation = self._wait(partial(self._block.run_call, call))
+        return observation
+
+    def _passed(self, act: Callable[[HasCalls], bool]) -> bool:
+        return self._ask(lambda: act(self._block))
+
+    def _there(self) -> BlockingPortal:
+        if self._portal is None:
+            verb = "was left" if self._left else "was not entered"
+            raise TypeError(f"the block {verb}; write:  with pipeline(stream, tools=[...]).sync() as events:  ...")
+        return self._portal
+
+    def _ask(self, read: Callable[[], T]) -> T:
+        """Reads something in the event loop; in this thread before the block and after it."""
+        if self._portal is None:
+            return read()
+        return self._portal.call(read)
+
+    def _wait(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Does work in the event loop, and waits for it; the work is cancelled if an interrupt ends the waiting."""
+        done = self._there().start_task_soon(work)
+        try:
+            return done.result()
+        except CancelledError:
+            raise LocalProtocolError("the event loop of the block has ended") from None
+        except BaseException:
+            done.cancel()
+            raise
+
+    async def _next(self) -> Any:
+        try:
+            return await self._block.__anext__()
+        except StopAsyncIteration:
+            return _END
+
+    async def _rest(self) -> None:
+        while await self._next() is not _END:
+            pass
+
+
+class SyncPipeline(SyncBlock[PipelineBlock]):
+    """A pipeline for a program without an event loop; from `Pipeline.sync`."""
+
+    @property
+    def run_id(self) -> str:
+        """As `Pipeline.run_id`."""
+        return self._ask(lambda: self._block.run_id)
+
+    @property
+    def resting(self) -> bool:
+        return self._ask(lambda: self._block.resting)
+
+
+class SyncAgentLoop(SyncBlock[Run]):
+    """A run for a program without an event loop; from `AgentLoop.sync`."""
+
+    @property
+    def outcome(self) -> str | None:
+        return self._ask(lambda: self._block.outcome)
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        return self._ask(lambda: self._block.turns)
+
+    @property
+    def messages(self) -> list[Any]:
+        return self._ask(lambda: self._block.messages)
+
+    @property
+    def usage(self) -> Usage:
+        return self._ask(lambda: self._block.usage)
+
+    @property
+    def unread(self) -> tuple[dict[str, Any], ...]:
+        return self._ask(lambda: self._block.unread)
+
+    def say(self, message: str | Mapping[str, Any], *, when: When = "next") -> str:
+        """Adds a message of the user's, from any thread; see `AgentLoop.say`."""
+        return self._ask(lambda: self._block.say(message, when=when))
+
+    def stop(self) -> bool:
+        """Ends the run in good order, from any thread; see `AgentLoop.stop`."""
+        return self._ask(self._block.stop)
+
+
+def in_threads(call_model: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that makes its request in a thread, since a client that blocks would hold up the event
+    loop; the same function if it is async."""
+    if iscoroutinefunction(call_model) or iscoroutinefunction(getattr(call_model, "__call__", None)):  # noqa: B004
+        return call_model
+
+    async def asked(*arguments: Any) -> Any:
+        made = await to_thread.run_sync(partial(call_model, *arguments))
+        return await made if isawaitable(made) and not hasattr(made, "__aiter__") else made
+
+    return asked
+
+
+class AttemptsInThreads:
+    """A policy for attempts whose requests are made in threads; see `in_threads`."""
+
+    def __init__(self, policy: Attempts) -> None:
+        self._policy = policy
+        self.after_output = getattr(policy, "after_output", False)
+
+    def broke(self, failure: Failure, sight: Sight, /) -> Again | Rest | Cut | None:
+        chosen = self._policy.broke(failure, sight)
+        if isinstance(chosen, (Again, Rest)) and chosen.request is not None:
+            return replace(chosen, request=in_threads(chosen.request))
+        return chosen
+
+
+def _refuse_a_running_loop() -> None:
+    try:
+        current_token()
+    except RuntimeError:
+        return
+    text = "an event loop runs in this thread, and sync() would block it; write `async with` instead"
+    raise LocalProtocolError(text)

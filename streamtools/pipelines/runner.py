@@ -1,0 +1,382 @@
+"""Runs a stream and its calls: the one place that owns tasks.
+
+Theory of operation. The `Runner` of a step has one task group: a task reads the source and drives the decoder, each
+call runs in a task of its own, and every event goes through the `Step`. It reads one `Attempt`; where a policy may ask
+the model again, `tries` goes on with others. `end` cancels the tasks that still run, waits for them, and settles. The
+task that calls `enter` calls `end`, too; the consumer's side is `Pipeline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextvars import copy_context
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import anyio
+from anyio import CancelScope, create_task_group
+from anyio.abc import TaskGroup
+from anyio.lowlevel import EventLoopToken, current_token
+
+from ..dispatch.event_loop import is_cancellation, is_cancelled, is_raised_by_loop, is_running, ring, settle_at_exit
+from ..dispatch.timers import Timer, Timers
+from ..errors import DeadlineExceeded, LocalProtocolError
+from ..events import Event, Observation, StepStart, StreamWarning
+from ..ground.text import type_name
+from ..turn import Turn
+from .attempt import Attempt, Reading, StepOptions, attempt_of
+from .deadlines import Deadlines
+from .group_exit import join
+from .pump import unwrapped
+from .queues import Outbox
+from .step import Step
+from .trajectory import Trajectory
+
+if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, and ask once
+    from ..dispatch.rules import Rules
+    from ..dispatch.states import Mention
+    from ..seams import OnRecord, StepView
+    from .tries import Requests, Tries
+
+
+class Runner:
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        start: StepStart,
+        reading: Reading,
+        options: StepOptions,
+        *,
+        requests: Requests | None = None,
+        before: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.trajectory = trajectory
+        self.outbox = Outbox(options.limits.event_buffer)
+        self.step = Step(trajectory, self.outbox, options.tools)
+        self.start = start  # the step's first event
+        self.tries: Tries | None = None  # if the model may be asked again
+        if requests is not None:
+            from .tries import Tries
+
+            self.tries = Tries(self, requests)
+        self.state: Literal["new", "opening", "open", "left"] = "new"
+        self.token: EventLoopToken | None = None  # of the event loop that it was entered in
+        self.error: BaseException | None = None  # to be raised behind the last event, once
+        self._options = options
+        self.attempt = self._attempt_of(reading)
+        self._view: StepView | None = None  # of a step with rules
+        self._before = before  # what is to be done before the step begins
+        self._said: tuple[Event, ...] = ()
+        self._is_on_record = False  # the response is
+        self.deadlines = Deadlines(options.limits, self.attempt.pump, self._expire, start.requested_at)
+        self._timers: Timers | None = None
+        self._own_timers: set[Timer] = set()
+        self._group: TaskGroup | None = None
+        self._scope: CancelScope | None = None  # around all reading
+        self._is_over = False  # nothing is read any more, and nothing runs
+        self._over_awaited: anyio.Event | None = None  # made when first awaited: there may be 1,000 streams
+        self._context = copy_context()  # the caller's, for tools; a source may change its own
+
+    # -- for the consumer --
+
+    @property
+    def turn(self) -> Turn:
+        decoder = self.attempt.decoder
+        return self.step.turn(decoder.record or decoder.wire)
+
+    def check_new(self) -> None:
+        if self.state != "new":
+            raise LocalProtocolError("a pipeline is entered once; make a new one for the next stream")
+
+    def check_open(self) -> None:
+        if self.state == "open":
+            return
+        if self.state == "opening":
+            raise TypeError("the pipeline was opened; iterate what `open` returned")
+        verb = "was left" if self.state == "left" else "was not entered"
+        raise TypeError(
+            f"the pipeline's block {verb}; write:  async with pipeline(stream, tools=[...]) as events:  "
+            "async for event in events: ..."
+        )
+
+    def check_begun(self) -> None:
+        if self.state == "opening":
+            raise LocalProtocolError("the pipeline has not begun; wait for an event about the call")
+        if self.state != "left":
+            self.check_open()
+
+    def void(self, call: Mention | str) -> Observation | None:
+        """Returns the end of a call of a discarded attempt, whose id may have recurred; None of any other."""
+        return None if self.tries is None else self.tries.void(call)
+
+    def noted(self, changed: bool) -> bool:
+        """Lets the consumer wait again after a rest, if something has changed; returns whether it has."""
+        self.outbox.resting &= not changed
+        return changed
+
+    async def stop(self) -> None:
+        if self.state != "open":
+            return
+        assert self._scope is not None, "set when it was entered"
+        self.error = None
+        self.attempt.calls.stop()
+        self._scope.cancel()
+        self.attempt.calls.cancel()
+        self.outbox.discard()
+        while not self._is_over:
+            self._over_awaited = self._over_awaited or anyio.Event()
+            await self._over_awaited.wait()
+        await self.attempt.calls.wait_idle()
+        self.attempt.settle(self.attempt.outcome if self.outbox.resting else "abandoned")
+
+    async def discard(self) -> None:
+        self.check_new()
+        self.state = "left"
+        await self.attempt.pump.discard()
+
+    # -- for a run --
+
+    def look_again(self, call_id: str, key: str | None = None) -> bool | None:
+        """Looks for a decision or an answer that was put on record elsewhere, about the call of this key if one is
+        given; returns False if it comes too late, and None if that is not known yet."""
+        looks = self.attempt.calls.look_again(call_id, key) if self.state == "open" else None
+        self.noted(bool(looks and key))
+        return looks
+
+    def cut(self, reason: str, *, spares_approvals: bool) -> bool:
+        """Ends the response here, without an error: nothing more is read, calls that have not begun are ``skipped``,
+        the others go on to their end; if nothing is spared, those that may run again are cancelled. Returns False if
+        that is not to be done.
+
+        Args:
+            reason: why, for the model to read about the calls.
+            spares_approvals: nothing is cut while a call waits for an approval.
+        """
+        pump, calls = self.attempt.pump, self.attempt.calls
+        if self.state == "left" or (spares_approvals and calls.is_asking):
+            return False
+        if not self._is_on_record:  # else the response is whole, and so are the calls that have begun
+            pump.cut()
+        calls.cut(reason, cancels=not spares_approvals)
+        if self.tries is not None:
+            self.tries.cut(reason)
+        return self.noted(True)
+
+    def go_on_when_cut(self) -> None:
+        """Has an answer that broke off behind the begin of a call end without an error: another step follows."""
+        if self.tries is not None:
+            self.tries.is_followed = True
+
+    def begin_with(self, events: Iterable[Event]) -> None:
+        self._said = tuple(events)
+
+    def put_on_record(self, record: OnRecord | None, *, replayed: bool) -> None:
+        """Makes this a step whose response is on record, and the ends of its calls if it is `replayed`."""
+        calls, self._is_on_record = self.attempt.calls, True
+        self.start = replace(self.start, asks_model=False, continued=not replayed, replayed=replayed)
+        if record is not None:
+            self.start = replace(self.start, resumes=record.traceparent, proposed_by=record.proposed_by)
+            self.attempt.pump.is_broken, calls.attempt = record.is_broken, record.attempt
+        calls.looks_up = not replayed
+
+    # -- entering and leaving --
+
+    async def enter(self) -> None:
+        if self._before is not None:
+            self.state = "opening"
+            try:
+                await self._before()
+            except BaseException:
+                self.state = "left"
+                raise
+        self.state = "open"
+        self._scope, self._context = CancelScope(), copy_context()
+        self.step.new_scope = type(self._scope)
+        self.token = current_token()
+        self._listen()
+        self.step.begin(self.start)
+        for event in self._said:
+            self.step.emit(event)
+        self._group = create_task_group()
+        await self._group.__aenter__()
+        try:
+            settle_at_exit(self)
+            self._group.start_soon(self._run)
+            self._timers = Timers.current()
+            self._timers.join(self, self._group)
+            self.deadlines.set(self._at, self.trajectory.began_at)
+            if self.tries is not None:
+                self.tries.begin()
+        except BaseException as error:  # an interrupt: nobody else ends what was not entered
+            await self.end(type(error))
+            raise
+
+    async def end(self, kind: type[BaseException] | None) -> None:
+        """Ends all that was begun, in the task that has begun it; `kind`: of the error that the block is left with."""
+        self.state = "left"
+        try:
+            if kind is GeneratorExit and not is_running(self.token):  # the loop is closed: nothing can be awaited
+                self.attempt.settle_surely("cancelled")
+            else:
+                await self._leave(cancelled=is_cancellation(kind))
+        finally:
+            for timer in tuple(self._own_timers):  # also of calls that were cancelled just now; each holds this object
+                timer.stop()
+
+    async def _leave(self, *, cancelled: bool) -> None:
+        group = self._group
+        assert group is not None, "set when it was entered"
+        broken = group.cancel_scope.cancel_called  # a task died of an unforeseen error
+        # Each step stands in the `finally` of the one before it: a second Ctrl-C may interrupt any line.
+        try:
+            self._part()
+        finally:
+            try:
+                group.cancel_scope.cancel()  # before the outbox is closed: a task that waits for room must not go on
+                self.outbox.discard()
+            finally:
+                try:
+                    await self._join(group, broken=broken)
+                finally:
+                    left = self.attempt.outcome if self.outbox.resting else "abandoned"
+                    self.attempt.settle_surely("cancelled" if cancelled else left)
+
+    def _part(self) -> None:
+        self.attempt.calls.stop()
+        self.deadlines.stop()
+        if self._timers is not None:
+            self._timers.leave(self)
+
+    async def _join(self, group: TaskGroup, *, broken: bool) -> None:
+        """Waits for the tasks. The body's own exception is not passed to their group, which would wrap it; the
+        exception comes out of the block unchanged."""
+        calls = self.attempt.calls
+        try:
+            await join(group, calls.look, calls.tell_stragglers if calls.busy else None)
+        except BaseExceptionGroup as raised:
+            fatal = raised if broken else raised.split(Exception)[1]
+            if fatal is not None:
+                if is_raised_by_loop(fatal) and is_cancelled():
+                    raise anyio.get_cancelled_exc_class()("the event loop was interrupted") from None
+                raise unwrapped(fatal) from None
+            # The consumer has left: an error that a source made of its cancellation is a warning, and is not raised
+            # into other code.
+            self.step.emit(StreamWarning("source_close_failed", type(unwrapped(raised)).__name__))
+
+    def settle_at_exit(self) -> None:
+        """Settles the step when the program ends, if its event loop was cut off in the middle of the block."""
+        if self.state != "new" and not is_running(self.token):
+            self.attempt.settle_surely("cancelled")
+
+    # -- tasks --
+
+    async def _run(self) -> None:
+        assert self._scope is not None, "set when it was entered"
+        try:
+            with self._scope:
+                await self.attempt.pump.run()
+                if self.tries is not None:
+                    await self.tries.go_on()
+                await self._run_calls(self.attempt)
+        except Exception as error:  # a group of errors raised while a cancellation was handled, after `stop`
+            self.step.emit(StreamWarning("source_close_failed", type_name(error)))
+        finally:
+            self._is_over = True  # before what a Ctrl-C may interrupt: somebody may wait for it
+            try:
+                self.outbox.close()
+            finally:
+                if self._over_awaited is not None:
+                    ring(self._over_awaited)
+
+    async def _run_calls(self, attempt: Attempt) -> None:
+        """Runs the calls of a response that was read to their end, and settles."""
+        pump, tries = attempt.pump, self.tries
+        self.deadlines.source_is_over()
+        if attempt.end is None and pump.raised is None and pump.end is not None:
+            self.step.emit(pump.end)  # a transform has not passed it on
+        if attempt.failure is not None:
+            drains = self._options.drains or (tries is not None and tries.is_cut)
+            if not drains or attempt.expired is not None:
+                attempt.calls.cancel()
+        later = pump.later()
+        await (self._calls_end(attempt) if later is None else self._calls_end_watched(attempt, later))
+        self.deadlines.stop()
+        if tries is not None:
+            await tries.drop_carried()
+        attempt.settle(attempt.outcome)
+        is_error = not pump.is_broken and (tries is None or not tries.is_cut or not tries.is_followed)
+        is_raised = is_error or attempt.expired is not None
+        self.outbox.fail_branches(attempt.failure if is_raised else None)
+        if not self.outbox.closed and is_raised:
+            self.error = attempt.failure
+
+    async def _calls_end(self, attempt: Attempt) -> None:
+        calls = attempt.calls
+        await calls.wait_idle()
+        while calls.to_tell and attempt.failure is None:
+            self.outbox.rest()
+            await calls.wait_decided()
+            await calls.wait_idle()
+
+    async def _calls_end_watched(self, attempt: Attempt, later: AsyncIterator[Mapping[str, Any]]) -> None:
+        """Waits for the calls while the connection is read, on which the provider may take them back."""
+        async with create_task_group() as group:
+            group.start_soon(attempt.pump.watch, later, attempt.calls.take_back)
+            await self._calls_end(attempt)
+            group.cancel_scope.cancel()
+
+    def _attempt_of(self, reading: Reading) -> Attempt:
+        return attempt_of(reading, self._options, self.step, self.outbox, self._start_call, self._at, self.tries)
+
+    def read_anew(self, reading: Reading) -> Attempt:
+        self.attempt = self._attempt_of(reading)
+        self._listen()
+        self.step.reroute()
+        return self.attempt
+
+    def _listen(self) -> None:
+        if self.tries is not None:
+            self.tries.listen()
+        self.attempt.listen()
+        rules = self.attempt.calls.rules
+        if rules is not None:
+            self._view = self._view or self._viewed(rules)
+            for listeners in rules.begin(self._view, is_replayed=self.start.replayed):
+                self.step.listen(listeners)
+
+    def _viewed(self, rules: Rules) -> StepView:
+        from ..seams import StepView  # few steps have rules
+
+        return StepView(
+            run_id=self.trajectory.run_id,
+            number=self.trajectory.steps,
+            conversation_id=self.trajectory.conversation_id,
+            request=self.start.request,
+            warn=self.step.emit,
+            text_of=rules.text_of,
+            read_wire=lambda: self.attempt.decoder.record or self.attempt.decoder.wire,
+            read_parts=lambda: self.turn.parts,
+        )
+
+    def _start_call(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        assert self._group is not None, "calls start inside the block"
+        self.attempt.pump.must_pause = True
+        self._context.copy().run(self._group.start_soon, run)
+
+    def _at(self, when: float, callback: Callable[[], None]) -> Timer:
+        assert self._timers is not None, "set when it was entered"
+        return self._timers.at(when, callback, self._own_timers)
+
+    def _expire(self, error: DeadlineExceeded) -> None:
+        self.attempt.expire(error)
+        if self.tries is not None:
+            self.tries.wake()
+
+
+class _Face(Protocol):
+    _runner: Runner
+
+
+def runner_of(face: _Face) -> Runner:
+    """Returns what runs a pipeline, for those who make a run of several."""
+    return face._runner

@@ -1,0 +1,173 @@
+"""Keeps a run's boundaries, and finds a call's place among them: `Cursor`."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..events import (
+    AnswerRequested,
+    ApprovalRequested,
+    ApprovalResolved,
+    CausedEvent,
+    Event,
+    Observation,
+    StepEnd,
+    StepStart,
+    StreamEnd,
+    StreamStart,
+    StreamWarning,
+    ToolCallEnd,
+    ToolCallStart,
+    ToolCallValidated,
+    ToolStarted,
+)
+from ..limits import checked_bound
+from ..observers.contracts import Observer
+from ..parts import Outcome
+
+_FIELDS_OF: dict[type[Event], tuple[str, ...]] = {  # the fields of each boundary that are not content
+    ToolCallStart: ("call_id", "name", "kind"),
+    ApprovalRequested: ("call_id", "tool_name"),
+    ApprovalResolved: ("call_id", "tool_name", "approved", "by", "at"),
+    AnswerRequested: ("call_id", "tool_name", "rests"),
+    ToolStarted: ("call_id", "tool_name", "attempt"),
+    Observation: (
+        "call_id", "tool_name", "outcome", "schema_source", "validated", "validation_error", "observation_type",
+        "duration", "attempts",
+    ),
+    StreamStart: ("wire", "model"),
+    StreamEnd: ("finish", "complete"),
+    StepEnd: ("outcome",),
+    StreamWarning: ("code",),
+}  # fmt: skip
+BOUNDARIES = frozenset({StepStart, ToolCallEnd, ToolCallValidated, *_FIELDS_OF})  # the events that a cursor keeps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorPoint:
+    """One call's place in its run."""
+
+    call_id: str
+    step: int
+    seq: int
+    """`seq` of the event that announced the call."""
+    events: tuple[Event, ...] = field(repr=False)
+    """The call's own boundaries, in order: announced, ended, ready, approved, started, observed."""
+    before: tuple[Event, ...] = field(repr=False)
+    """The run's boundaries before the call was announced, as far as they are kept."""
+    after: tuple[Event, ...] = field(repr=False)
+    """The run's boundaries after the call's last one."""
+
+    @property
+    def observation(self) -> Observation | None:
+        """The call's outcome with its record; None while the call goes on."""
+        last = self.events[-1]
+        return last if isinstance(last, Observation) else None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The call's outcome; None while the call goes on."""
+        return self.observation.outcome if self.observation else None
+
+
+class Cursor(Observer):
+    """An observer that keeps a run's boundaries. Give each run its own, through `Trajectory` or `pipeline`.
+
+    Args:
+        max_events: how many are kept; of a longer run the oldest are forgotten, and `forgotten` counts them.
+    """
+
+    def __init__(self, *, max_events: int = 10_000) -> None:
+        self._events: deque[Event] = deque(maxlen=checked_bound("max_events", max_events))
+        self.run_id: str | None = None
+        """The run; None before it has begun."""
+        self.step: int | None = None
+        """The current step, or the last one."""
+        self.forgotten = 0
+        """How many boundaries are no longer kept."""
+
+    # -- as an observer --
+
+    @property
+    def event_types(self) -> Collection[type[Event]]:
+        """The boundaries."""
+        return BOUNDARIES
+
+    def on_event(self, event: Event) -> None:
+        """Keeps a boundary, and forgets the oldest if there are too many."""
+        if isinstance(event, StepStart):
+            self.run_id, self.step = event.run_id, event.step
+        self.forgotten += len(self._events) == self._events.maxlen
+        self._events.append(event)
+
+    # -- the record --
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(tuple(self._events))
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @property
+    def position(self) -> int | None:
+        """`seq` of the latest boundary; None before the first."""
+        return self._events[-1].seq if self._events else None
+
+    def since(self, seq: int) -> tuple[Event, ...]:
+        """Returns the boundaries from this number on, for a reader that stopped there."""
+        return tuple(event for event in self._events if event.seq >= seq)
+
+    def calls(self) -> tuple[tuple[int, str], ...]:
+        """Returns step and id of each call, in the order in which the calls were announced."""
+        return tuple((event.step, event.call_id) for event in self._events if isinstance(event, ToolCallStart))
+
+    def at(self, call_id: str, *, step: int | None = None) -> CursorPoint:
+        """Returns the place of one call.
+
+        Args:
+            call_id: the call's id.
+            step: the call's step, if calls of several steps have this id; by default the latest one.
+
+        Raises:
+            KeyError: no call of that id is kept.
+        """
+        # Models use ids again: the same id in several steps names several calls.
+        steps = [at for at, name in self.calls() if name == call_id and step in (None, at)]
+        if not steps:
+            raise KeyError(f"no call {call_id!r} is kept" + ("" if step is None else f" of step {step}"))
+        own = [e for e in self._events if e.step == steps[-1] and getattr(e, "call_id", None) == call_id]
+        first, last = own[0].seq, own[-1].seq
+        return CursorPoint(
+            call_id=call_id,
+            step=steps[-1],
+            seq=first,
+            events=tuple(own),
+            before=tuple(event for event in self._events if event.seq < first),
+            after=tuple(event for event in self._events if event.seq > last),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the record as plain JSON, for a log or a verifier: names, ids, outcomes and causes; no arguments, no
+        values, no text."""
+        return {
+            "run_id": self.run_id,
+            "step": self.step,
+            "position": self.position,
+            "forgotten": self.forgotten,
+            "boundaries": [_boundary(event) for event in self._events],
+        }
+
+
+def _boundary(event: Event) -> dict[str, Any]:
+    # Named fields alone: a field that an event gets later may have content, and a log must not show it by itself.
+    boundary: dict[str, Any] = {"event": type(event).__name__, "seq": event.seq, "step": event.step}
+    if isinstance(event, CausedEvent):
+        boundary |= {"causes": list(event.causes), "time": event.time}
+    if isinstance(event, (ToolCallEnd, ToolCallValidated)):
+        boundary |= {"call_id": event.call_id, "tool_name": event.call.name, "status": event.call.status}
+    for name in _FIELDS_OF.get(type(event), ()):
+        boundary[name] = getattr(event, name)
+    return boundary

@@ -1,0 +1,85 @@
+"""The seams of a run: where a capability of yours, or one of ours, takes part in it.
+
+A capability is an object with the methods of one or more of these protocols; pass it as ``capabilities=[...]`` to
+`pipeline` or `agent_loop`. It sees frozen views of calls and steps, and never the objects that the run works with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..ground.on_demand import names
+
+if TYPE_CHECKING:
+    from .attempts import Again, Attempts, Cut, Rest, Sight
+    from .calls import Allow, Ask, CallRule, ReadText, ReadyCall, Refuse, ResultFilter, StepView, Verdict
+    from .desk import Decision, Deny, Desk, Pending, Response, WrittenAnswer, is_settled
+    from .gate import CallEnd, Entered, Gate, GateView, call_fingerprint
+    from .guard import Guard, Shown
+    from .steps import OnRecord, RunView, StepPlan, StepRequest, StepSource
+else:
+    __getattr__ = names(
+        __name__,
+        {
+            "attempts": "Again Attempts Cut Rest Sight",
+            "desk": "Decision Deny Desk Pending Response WrittenAnswer is_settled",
+            "gate": "CallEnd Entered Gate GateView call_fingerprint",
+            "guard": "Guard Shown",
+            "calls": "Allow Ask CallRule ReadText ReadyCall Refuse ResultFilter StepView Verdict",
+            "steps": "OnRecord RunView StepPlan StepRequest StepSource",
+        },
+    )
+
+__all__ = [
+    "Again",
+    "Allow",
+    "Ask",
+    "Attempts",
+    "CallEnd",
+    "CallRule",
+    "Cut",
+    "Decision",
+    "Deny",
+    "Desk",
+    "Entered",
+    "Gate",
+    "GateView",
+    "Guard",
+    "OnRecord",
+    "Pending",
+    "ReadText",
+    "ReadyCall",
+    "Refuse",
+    "Response",
+    "Rest",
+    "ResultFilter",
+    "RunView",
+    "Seams",
+    "Shown",
+    "Sight",
+    "StepPlan",
+    "StepRequest",
+    "StepSource",
+    "StepView",
+    "Verdict",
+    "WrittenAnswer",
+    "call_fingerprint",
+    "is_settled",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seams:
+    """The capabilities of a run, each where it takes part. ``capabilities=[...]`` puts them together."""
+
+    rules: tuple[CallRule, ...] = ()
+    filters: tuple[ResultFilter, ...] = ()
+    gate: Gate | None = None
+    desk: Desk | None = None
+    guard: Guard | None = None
+    attempts: Attempts | None = None
+    steps: StepSource | None = None
+
+
+NO_SEAMS = Seams()

@@ -1,0 +1,225 @@
+"""Runs of conversations: whose they are, how they stop, and what readers learn of a provider that refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from chat_client import Page
+from profiles import every
+from streams import chat, stream
+from test_chat_app import WIRE, Program, decided, kinds, said, texts
+
+from streamtools import agent_loop, tool
+from streamtools.privacy import Privacy
+from streamtools.web import Chats
+
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:Async generator '(openai|httpx2):ResourceWarning")]
+
+
+# -- whose it is --
+
+
+class Known(Program):
+    """A program that notes for whom its runs are made."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.users: list[tuple[str, str | None]] = []
+
+    def run(self, given: Any) -> Any:
+        self.users.append((given.run_id, given.user))
+        return super().run(given)
+
+    def of(self, name: str | bool) -> Page:
+        return Page(self.chats.app(may=lambda request: name))
+
+
+async def test_a_run_is_made_for_whoever_began_it_whoever_has_it_gone_on_with(tmp_path: Path) -> None:
+    first, other = Known(tmp_path / "chats.db"), Known(tmp_path / "chats.db")
+    await first.of("ann").ask("POST", "/", said("slow"), leave=lambda answer: b'b"}' in answer.body)
+    await first.chats.aclose()  # as a process that ends
+    other.held.set()
+    assert texts((await other.of("bob").ask("GET", "/k/stream")).chunks).endswith("abcd")
+    await first.of("bob").ask("POST", "/", said("pay", id="m2"))
+    asked = await first.of("eve").ask("POST", "/", said("pay", id="m2"))  # the same request, from elsewhere
+    await other.of("cy").ask("POST", "/", decided(asked.chunks, "k/2"))
+    regenerated = {"id": "k", "messages": [said("pay")["messages"][0]], "trigger": "regenerate-message"}
+    await first.of("dee").ask("POST", "/", regenerated)
+    await first.of(True).ask("POST", "/", said("you", id="m3", chat="n"))
+    # Before a decision or a visit the run is made once more, to be compared with the one on record.
+    assert list(dict.fromkeys(first.users)) == [("k/1", "ann"), ("k/2", "bob"), ("k/3", "dee"), ("n/4", None)]
+    assert list(dict.fromkeys(other.users)) == [("k/1", "ann"), ("k/2", "bob")]
+    assert first.paid + other.paid == [5]
+    assert [turn.user for turn in await first.chats.history("n") or ()] == [None]
+
+
+# -- how it stops --
+
+
+class Busy:
+    """A program with a call of each effect, which ends when it is let go, or is cancelled."""
+
+    def __init__(self, path: Path, *effects: Any) -> None:
+        self.released = anyio.Event()
+        self.ended: list[str] = []
+        self.running: set[str] = set()
+        self.chats = Chats(journal=path, run=self.run)
+        self._effects = effects
+
+    def run(self, given: Any) -> Any:
+        def made(effect: Any) -> Any:
+            @tool(name=effect, effect=effect)
+            async def work() -> str:
+                """Works."""
+                self.running.add(effect)
+                try:
+                    await self.released.wait()
+                    self.ended.append(effect)
+                    return "done"
+                finally:
+                    self.running.remove(effect)
+
+            return work
+
+        def ask(messages: list[Any], tools: Any) -> Any:
+            if messages[-1]["content"] != "work":
+                return stream(chat(["Hello"], finish="stop"))
+            return stream(chat([], [(f"c{at}", effect, "{}") for at, effect in enumerate(self._effects)]))
+
+        tools = [made(effect) for effect in self._effects]
+        return agent_loop(ask, given.messages(WIRE), tools=tools, wire=WIRE, **given.options)
+
+
+@every("effects", [("pure",), ("idempotent",), ("pure", "idempotent"), ("pure", "once", "idempotent")])
+async def test_stopping_breaks_off_the_calls_that_may_run_again_and_waits_for_the_others(
+    tmp_path: Path, effects: tuple[str, ...]
+) -> None:
+    program = Busy(tmp_path / f"{'-'.join(effects)}.db", *effects)
+    page = Page(program.chats.app(may=lambda request: True))
+    async with anyio.create_task_group() as tasks:
+        answers: list[Any] = []
+
+        async def begin() -> None:
+            answers.append(await page.ask("POST", "/", said("work")))
+
+        tasks.start_soon(begin)
+        while len(program.running) < len(effects):
+            await checkpoint()
+        refused = await page.ask("POST", "/", said("you", id="m2"))
+        assert (refused.status, refused.json["error"]["code"]) == (409, "running")
+        assert (await page.ask("POST", "/k/stop", {})).status == 204
+        if "once" in effects:
+            while program.running != {"once"}:
+                refused = await page.ask("POST", "/", said("you", id="m2"))
+                assert (refused.status, refused.json["error"]["code"]) == (409, "stopping")
+                assert "stopped" in refused.json["error"]["message"]
+            program.released.set()
+    assert program.ended == ["once"] * effects.count("once")
+    assert kinds(answers[0])[-2:] == ["abort", "[DONE]"]
+    again = await page.ask("POST", "/", said("you", id="m2"))
+    assert (again.status, texts(again.chunks)) == (200, "Hello")
+    turns = await program.chats.history("k")
+    assert turns is not None
+    assert turns[0].outcome == "cancelled"
+    results = [one for one in turns[0].added or () if one["role"] == "tool"]
+    assert len(results) == len(effects)
+    assert [one["content"] == "done" for one in results] == [effect == "once" for effect in effects]
+
+
+# -- what a provider's refusal is told as --
+
+_SECRET = "org-12 of secret.example"
+
+
+class Refused(Exception):
+    """An exception of somebody's client."""
+
+    def __init__(self, status: int | None = None, headers: Any = None, **words: Any) -> None:
+        super().__init__(_SECRET)
+        self.status_code, self.headers = status, headers or {}
+        self.__dict__.update(words)
+
+
+class ReadTimeout(Exception):
+    """The name that libraries have for it."""
+
+
+_FAILURES: list[tuple[Any, str, float | None, int]] = [
+    (Refused(429, {"Retry-After": "20"}), "rate_limited", 20.0, 429),
+    (Refused(429, {"retry-after-ms": "1500"}), "rate_limited", 1.5, 429),
+    (Refused(429), "rate_limited", None, 429),
+    (Refused(429, {"retry-after": "1e300"}), "rate_limited", 86_400.0, 429),
+    (Refused(429, {"retry-after": "inf"}), "rate_limited", None, 429),
+    (Refused(429, {"Retry-After": "later"}, code="insufficient_quota"), "quota_exceeded", None, 429),
+    (Refused(503, {"Retry-After": "7"}), "overloaded", 7.0, 503),
+    (Refused(529), "overloaded", None, 503),
+    (Refused(401), "unauthorized", None, 500),
+    (Refused(403), "unauthorized", None, 500),
+    (Refused(408), "timed_out", None, 504),
+    (Refused(500), "request_failed", None, 500),
+    (Refused(418), "request_failed", None, 500),
+    (Refused(type="overloaded_error"), "overloaded", None, 503),
+    (TimeoutError(_SECRET), "timed_out", None, 504),
+    (ReadTimeout(_SECRET), "timed_out", None, 504),
+    (ConnectionRefusedError(_SECRET), "connection_lost", None, 500),
+    (KeyError(_SECRET), "request_failed", None, 500),
+]
+
+
+def asking(failure: Exception) -> Any:
+    def ask(*_: Any) -> Any:
+        raise failure
+
+    return ask
+
+
+@every(
+    "policy",
+    [pytest.param(None, marks=pytest.mark.thorough), Privacy(redact=lambda text: text.replace("secret", "[hidden]"))],
+)
+async def test_a_refusal_of_the_provider_is_told_by_its_code_and_its_time_in_each_protocol(
+    tmp_path: Path, policy: Privacy | None
+) -> None:
+    message = {"id": "m1", "role": "user", "content": "you", "parts": [{"type": "text", "text": "you"}]}
+    failing: list[Exception] = []
+
+    def run(given: Any) -> Any:
+        return agent_loop(asking(failing[-1]), given.messages(WIRE), wire=WIRE, **given.options)
+
+    chats = Chats(journal=tmp_path / f"{policy is None}.db", run=run, privacy=policy)
+    page = Page(chats.app(may=lambda request: True))
+    for at, (failure, code, seconds, status) in enumerate(_FAILURES):
+        failing.append(failure)
+        after = None if seconds is None else -int(-seconds // 1)
+        of_ui = await page.ask("POST", "/", {"id": f"u{at}", "messages": [message]})
+        again = await page.ask("POST", "/", {"id": f"u{at}", "messages": [message]})
+        assert again.chunks[-3:] == of_ui.chunks[-3:], "the record says the same"
+        *_, data, error, done = [{}, *of_ui.chunks]
+        assert (error, done) == ({"type": "error", "errorText": f"The answer broke off ({code})."}, "[DONE]")
+        told = {"type": "data-error", "data": {"code": code, "retryAfter": seconds}, "transient": True}
+        assert (data == told) == (seconds is not None)
+        own = await page.ask("POST", f"/o{at}/events", {"id": f"o{at}", "messages": [message]})
+        end = own.chunks[-1]
+        assert (end["event"], end["kind"], end.get("retry_after")) == ("run_end", code, seconds)
+        ag_ui = await page.ask("POST", "/ag-ui", {"threadId": f"a{at}", "runId": "r", "messages": [message]})
+        end = ag_ui.chunks[-1]
+        assert (end["type"], end["code"], end.get("metadata")) == (
+            "RUN_ERROR", code, None if seconds is None else {"retryAfter": seconds},
+        )  # fmt: skip
+        for streams in (True, False):
+            body = {"model": "m", "messages": [message], "stream": streams}
+            answer = await page.ask("POST", f"/c{at}{streams}/v1/chat/completions", body)
+            error = answer.chunks[-2]["error"] if streams else answer.json["error"]
+            assert (error["code"], error.get("retry_after")) == (code, seconds)
+            if not streams:
+                assert answer.status == status
+                assert answer.headers.get("retry-after") == (None if after is None else str(after))
+                assert answer.headers["x-should-retry"] == "false"
+            assert _SECRET not in answer.body.decode()
+        for one in (of_ui, own, ag_ui):
+            assert _SECRET not in one.body.decode()
+            assert "hidden" not in one.body.decode()
