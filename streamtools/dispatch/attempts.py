@@ -251,7 +251,7 @@ class _Attempt:
         if seconds == math.inf:
             return seconds
         assert self.scope is not None, "it runs"
-        self.call.due = anyio.current_time() + seconds
+        self.call.due = self.attempts.host.now() + seconds
         self.attempts.due(self.call, self.scope, 0.0 if self.executor is None else LAG_S)
         return math.inf if self.executor is None else seconds
 

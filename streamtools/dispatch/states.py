@@ -201,6 +201,7 @@ class Host(Protocol):
     ended: bool  # True once nothing more may be emitted
     counts: RunCounts
     new_scope: Callable[[], CancelScope]  # of the event loop's own type: finding the loop costs as much as a scope
+    now: Callable[[], float]  # its time
 
     @property
     def conversation_id(self) -> str | None: ...

@@ -2,6 +2,8 @@
 
 asyncio calls back by itself, outside any task; a task is made for that only when a time is due. On trio a task sleeps,
 in the task group of one of the pipelines; when that pipeline is left, another one takes the task over.
+
+What anyio finds out anew at each call is kept here, too: which event loop runs, and what its scopes and events are.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+from anyio import CancelScope
 from anyio.abc import TaskGroup
-from anyio.lowlevel import RunVar, current_token
+from anyio.lowlevel import EventLoopToken, RunVar, current_token
 
 _SPARE = 256  # entries of stopped timers that are kept, beyond the number of the others
 
@@ -35,8 +38,12 @@ class Timer:
 
 class Timers:
     def __init__(self) -> None:
-        token: Any = current_token().native_token
-        self._loop: Any = token if hasattr(token, "call_at") else None  # asyncio's
+        self.token: EventLoopToken = current_token()
+        native: Any = self.token.native_token
+        self._loop: Any = native if hasattr(native, "call_at") else None  # asyncio's
+        self.now: Callable[[], float] = anyio.current_time if self._loop is None else self._loop.time
+        self.new_scope = type(CancelScope())
+        self.new_event = type(anyio.Event())
         self._entries: list[tuple[float, int, Timer]] = []
         self._number = 0
         self._stopped = 0  # entries of stopped timers that have not come to the top yet
@@ -47,7 +54,7 @@ class Timers:
         self._groups: dict[object, TaskGroup] = {}  # of the pipelines whose block is open
         self._runs = False
         self._starting: object = None  # the owner of the group in which the task is to begin
-        self._changed = anyio.Event()
+        self._changed = self.new_event()
         # When it looks next; until trio's task has begun, any time is early enough.
         self._wakes_at = -math.inf if self._loop is None else math.inf
 
@@ -66,12 +73,14 @@ class Timers:
             if self._entries:
                 self._start()
 
-    def leave(self, owner: object) -> None:
-        """Starts no more tasks in the owner's group, since its block is being left."""
+    def leave(self, owner: object) -> bool:
+        """Starts no more tasks in the owner's group, since its block is being left; returns False if one may be
+        there."""
         self._groups.pop(owner, None)
         if self._starting is owner:  # a task that was started may never begin: asyncio may have cancelled it by itself
             self._starting, self._runs = None, False
             self._start()
+        return self._loop is not None
 
     def at(self, due: float, callback: Callable[[], None], of_owner: set[Timer]) -> Timer:
         """Calls back at a time of the event loop, or later. `callback` must not raise or wait. The timer is in

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 from ..dispatch import Approver, CallPool, DispatchOptions, StartPolicy
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 OnSourceError: TypeAlias = Literal["cancel", "drain"]
 OnQuotedCall: TypeAlias = Literal["refuse", "ask", "run"]
 
+_ON_SOURCE_ERROR, _ON_QUOTED_CALL, _START_POLICIES = map(get_args, (OnSourceError, OnQuotedCall, StartPolicy))
 _NO_TOOLS = Toolset()
 _LIMITS = Limits()
 
@@ -125,8 +125,8 @@ def checked_options(
     _check_kind("limits", limits, Limits, "a streamtools.Limits(...)")
     _check_kind("trajectory", trajectory, Trajectory, "a streamtools.Trajectory()")
     _check_kind("pool", pool, CallPool, "a streamtools.dispatch.CallPool()")
-    on_error = _known("on_source_error", words.get("on_source_error", "cancel"), OnSourceError)
-    quoted_calls = _known("quoted_calls", words.get("quoted_calls", "refuse"), OnQuotedCall)
+    on_error = _known("on_source_error", words.get("on_source_error", "cancel"), _ON_SOURCE_ERROR)
+    quoted_calls = _known("quoted_calls", words.get("quoted_calls", "refuse"), _ON_QUOTED_CALL)
     approve, store, context = words.get("approve"), words.get("store"), words.get("context")
     _check_approver(approve)
     if seams is None:
@@ -136,7 +136,7 @@ def checked_options(
     toolset = _NO_TOOLS if tools is None else toolset_of(tools)
     start = words.get("start") or ("off" if tools is None and approve is None else "auto")
     dispatch = DispatchOptions(
-        policy=_known("start", start, StartPolicy),
+        policy=_known("start", start, _START_POLICIES),
         approver=approve,
         on_tool_error=_on_tool_error(words.get("on_tool_error", "continue")),
         executors=_executors(words.get("executor"), toolset),
@@ -172,13 +172,10 @@ def _check_kind(name: str, given: object, kind: type, words: str) -> None:
         raise TypeError(f"{name} is {words}, not {type_name(given)}")
 
 
-def _known(name: str, given: Any, among: Any) -> Any:
-    if given not in _words(among):
-        raise ValueError(f"unknown {name} {given!r}; known: {', '.join(_words(among))}")
+def _known(name: str, given: Any, among: tuple[str, ...]) -> Any:
+    if given not in among:
+        raise ValueError(f"unknown {name} {given!r}; known: {', '.join(among)}")
     return given
-
-
-_words = cache(get_args)
 
 
 def _check_approver(given: object) -> None:

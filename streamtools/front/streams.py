@@ -186,7 +186,9 @@ def step_of(
     continues: Turn | None = None,
 ) -> Pipeline:
     toolset, limits = checked.tools, checked.limits
-    options = replace(checked.dispatch, seams=with_rules(checked, run, request=request))
+    options, seams = checked.dispatch, with_rules(checked, run, request=request)
+    if seams is not options.seams:  # few steps have rules
+        options = replace(options, seams=seams)
     asking = checked.attempts
     if asking is None and fallback:
         from ..durable.retry import Retry  # most streams are asked for once

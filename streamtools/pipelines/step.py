@@ -10,6 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from anyio import CancelScope
 
 from ..errors import contained
@@ -55,6 +56,7 @@ class Step:
         self.number: int
         self.counts = trajectory.counts
         self.new_scope: Callable[[], CancelScope] = CancelScope  # see `Host`; set as the step begins
+        self.now: Callable[[], float] = anyio.current_time
         self.ended = False  # True once `StepEnd` is being emitted: nothing more will come
         self._trajectory = trajectory
         self._outbox = outbox

@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -249,48 +249,72 @@ def _checked(observers: Any) -> tuple[Observer, ...]:
 class Causality:
     before: tuple[int, ...] = ()
     observations: list[int] = field(default_factory=list)
-    _root: int | None = None  # StreamStart, or StepStart before there is one
-    _stream_end: int | None = None
+    _root: tuple[int, ...] = ()  # StreamStart, or StepStart before there is one
+    _stream_end: tuple[int, ...] = ()
     _calls: dict[str, int] = field(default_factory=dict)  # the latest event of each call
-    _said: int | None = None  # the start of the latest text or reasoning
+    _said: tuple[int, ...] = ()  # the start of the latest text or reasoning
     _parts: dict[type, int] = field(default_factory=dict)  # the start of the text or reasoning that now streams
 
     def begin_attempt(self) -> None:
         self.observations.clear()
         self._calls.clear()
         self._parts.clear()
-        self._said = self._stream_end = None
+        self._said = self._stream_end = ()
 
     def stamp(self, event: CausedEvent, seq: int, step: int, time: float) -> None:
-        root: tuple[int, ...] = () if self._root is None else (self._root,)
-        causes = root
         if (call_id := getattr(event, "call_id", None)) is not None:
             latest = self._calls.get(call_id)
-            if latest is not None:
-                causes = (latest,)
-            elif self._said is not None:
-                causes = (*root, self._said)
+            causes = (*self._root, *self._said) if latest is None else (latest,)
             self._calls[call_id] = seq
             if isinstance(event, Observation):
                 self.observations.append(seq)
-        elif isinstance(event, (TextStart, ReasoningStart)):
-            self._parts[type(event)] = self._said = seq
-        elif isinstance(event, (TextEnd, ReasoningEnd)):
-            start = self._parts.get(_START_OF[type(event)])
-            causes = root if start is None else (start,)
-        elif isinstance(event, StreamEnd):
-            self._stream_end = seq
-        elif isinstance(event, StepEnd):
-            end = () if self._stream_end is None else (self._stream_end,)
-            causes = (*end, *self.observations) or root
-        elif isinstance(event, (StepStart, StreamStart, AttemptBegan, AttemptDiscarded)):
-            causes = self.before if isinstance(event, StepStart) else root
-            if isinstance(event, AttemptDiscarded):
-                causes = (*root, *self.observations)
-            self._root = seq
+        else:
+            caused_by = _CAUSED_BY.get(type(event))
+            causes = self._root if caused_by is None else caused_by(self, event, seq)
         if event.causes:
             causes = tuple(dict.fromkeys((*event.causes, *causes)))
         _set(event, "seq", seq)
         _set(event, "step", step)
         _set(event, "time", time)
         _set(event, "causes", causes)
+
+    def _of_start(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
+        self._parts[type(event)], self._said = seq, (seq,)
+        return self._root
+
+    def _of_end(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
+        start = self._parts.get(_START_OF[type(event)])
+        return self._root if start is None else (start,)
+
+    def _of_stream_end(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
+        self._stream_end = (seq,)
+        return self._root
+
+    def _of_step_end(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
+        return (*self._stream_end, *self.observations) or self._root
+
+    def _of_step_start(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
+        self._root = (seq,)
+        return self.before
+
+    def _of_root(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
+        was, self._root = self._root, (seq,)
+        return was
+
+    def _of_discarded(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
+        return (*self._of_root(event, seq), *self.observations)
+
+
+_CAUSED_BY: Mapping[type, Callable[[Causality, CausedEvent, int], tuple[int, ...]]] = {
+    TextStart: Causality._of_start,
+    ReasoningStart: Causality._of_start,
+    TextEnd: Causality._of_end,
+    ReasoningEnd: Causality._of_end,
+    StreamEnd: Causality._of_stream_end,
+    StepEnd: Causality._of_step_end,
+    StepStart: Causality._of_step_start,
+    StreamStart: Causality._of_root,
+    AttemptBegan: Causality._of_root,
+    AttemptDiscarded: Causality._of_discarded,
+}
+"""Finds the causes of an event that is none of a call's, by its type, and notes what it causes."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from ..errors import StreamError
@@ -143,35 +142,31 @@ class Chain:
 
     def feed_all(self, events: Iterable[Event | Deferred], out: list[Event], position: int = 0) -> None:
         """Takes several events, through the stages from `position` on; appends those that come out to `out`."""
-        end = len(self._stages)
-        passing = [(iter(events), position)]  # what each stage has returned, and the position after it
-        while passing:
-            events, position = passing[-1]
-            for event in events:
-                if isinstance(event, Deferred):
-                    self.deferred, self._resume_at = event, position
-                    continue
-                if self.deferred is not None:
-                    self._held.append((event, position))
-                    continue
-                kind = type(event)
-                wanted_by = (self._next.get(kind) or self._find_next(kind))[position]
-                if wanted_by == end:
-                    out.append(event)
-                    continue
-                try:
-                    fed = self._stages[wanted_by].feed(event)
-                except StreamError:
-                    self.failed_at = wanted_by
-                    raise
-                try:
-                    passing.append((iter(fed), wanted_by + 1))
-                except TypeError:
-                    self._check_iterable(fed, wanted_by, "feed")
-                    raise
-                break  # the events that it has returned come first
-            else:
-                passing.pop()
+        stages, next_by = self._stages, self._next
+        for event in events:
+            if type(event) is Deferred:
+                self.deferred, self._resume_at = event, position
+                continue
+            if self.deferred is not None:
+                self._held.append((event, position))
+                continue
+            kind = type(event)
+            wanted_by = (next_by.get(kind) or self._find_next(kind))[position]
+            if wanted_by == len(stages):
+                out.append(event)
+                continue
+            try:
+                fed = stages[wanted_by].feed(event)
+            except StreamError:
+                self.failed_at = wanted_by
+                raise
+            if fed == ():
+                continue
+            try:
+                self.feed_all(fed, out, wanted_by + 1)  # the events that it has returned come first
+            except TypeError:
+                self._check_iterable(fed, wanted_by, "feed")
+                raise
 
     def _check_iterable(self, made: object, position: int, method: str) -> None:
         if not isinstance(made, Iterable):
@@ -286,16 +281,15 @@ class StageList:
         stages: list[Any] = []
         for entry in self._stages:
             stage = entry.make(tools, limits, id_salt)
-            if missing := [f"{name}()" for name in ("feed", "finish") if not callable(getattr(stage, name, None))]:
-                made = f"was made as {type(stage).__name__}, which has no {' and no '.join(missing)}"
-                raise TypeError(f"the stage {entry.name!r} {made}")
-            stages.append(stage)
-        for earlier, later in pairwise(stages):
-            if isinstance(later, Validate):
-                later.follows_finalize = type(earlier) is Finalize
-        for stage in stages:
+            for name in ("feed", "finish"):
+                if not callable(getattr(stage, name, None)):
+                    made = f"was made as {type(stage).__name__}, which has no {name}()"
+                    raise TypeError(f"the stage {entry.name!r} {made}")
+            if type(stage) is Validate:
+                stage.follows_finalize = bool(stages) and type(stages[-1]) is Finalize
             if hasattr(stage, "may_defer"):
                 stage.may_defer = defer
+            stages.append(stage)
         return Chain(stages)
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Literal
 
 from ..content import Caller
@@ -65,7 +66,12 @@ class Accumulate:
     def feed(self, event: Event) -> Iterable[Event]:
         self._out = []
         if isinstance(event, ToolCallFragment):
-            self._fragment(event)
+            text = event.arguments
+            slot = self._grown_by(event) if text and type(text) is str else None
+            if slot is None:
+                self._fragment(event)
+            else:  # as nearly always
+                self._grow(slot, text)
         elif isinstance(event, StreamEnd):
             self._stream_end(event)
         elif isinstance(event, StreamStart):
@@ -81,22 +87,8 @@ class Accumulate:
         """Returns a function that takes more arguments for the call of a fragment, as `feed` would take fragments like
         it, and returns their event; None if the call does not just grow. The function makes no event of anything but a
         text within the limits. It serves until the next `feed`."""
-        if (
-            *(fragment.start, fragment.end, fragment.cut, fragment.name, fragment.problem, fragment.whole),
-            *(fragment.provider_state, fragment.namespace, fragment.caller, fragment.disorder),
-        ) != (False, False, False, None, None, None, None, None, None, None):
-            return None  # it says more
-        if fragment.index is not None:
-            slot = self._by_index.get(fragment.index)
-        else:
-            slot = self._slots[-1] if self._slots and not fragment.id else None
-        if slot is None or slot.state != "open" or slot.problem or not slot.announced or not slot.text_came:
-            return None
-        if (
-            slot.repeat is not None
-            or slot.doubt & (CLOSED | CONTESTED)
-            or (fragment.id and self._by_id.get(fragment.id) is not slot)
-        ):
+        slot = self._grown_by(fragment)
+        if slot is None or not slot.text_came:
             return None
         json, pieces, shown = slot.json, slot.pieces, None if slot.kind == "custom" else slot.json
         most, most_of_all = self._limits.max_argument_bytes, self._limits.max_total_argument_bytes
@@ -115,6 +107,21 @@ class Accumulate:
             return ToolCallDelta(slot.call_id, text, shown, end)
 
         return grow
+
+    def _grown_by(self, fragment: ToolCallFragment) -> GrowingCall | None:
+        """Returns the call of a fragment that says nothing but its arguments, if that just grows."""
+        index, id_ = fragment.index, fragment.id
+        if _MORE(fragment) != _NO_MORE:
+            return None
+        if index is None:
+            slot = self._slots[-1] if self._slots and not id_ else None
+        else:
+            slot = self._by_index.get(index) if type(index) is int or type(index) is str else None
+        if slot is None or slot.state != "open" or slot.problem or not slot.announced or slot.repeat is not None:
+            return None
+        if slot.doubt & (CLOSED | CONTESTED) or (id_ and (type(id_) is not str or self._by_id.get(id_) is not slot)):
+            return None
+        return slot
 
     def _fragment(self, fragment: ToolCallFragment) -> None:
         if not _is_clean(fragment):
@@ -609,6 +616,12 @@ class Accumulate:
         if code not in self._warned:
             self._warned |= {code}
             self._out.append(StreamWarning(code))
+
+
+_MORE = attrgetter(
+    "start", "end", "cut", "name", "problem", "whole", "provider_state", "namespace", "caller", "disorder"
+)
+_NO_MORE = (False, False, False, *[None] * 7)  # what it gives of a fragment that brings arguments alone
 
 
 def _is_clean(fragment: ToolCallFragment) -> bool:

@@ -330,6 +330,8 @@ class OpenAIChatDecoder(WireDecoder):
             self.emit_unknown(calls)
 
     def _call(self, call: dict[str, Any], path: tuple[str | int, ...]) -> None:
+        if self._adds_a_piece(call):
+            return
         kind = call.get("type")
         if isinstance(kind, str) and kind not in ("function", "custom") and isinstance(call.get(kind), (dict, list)):
             self.emit_unknown(call)  # a tool that the provider runs itself (``web_search``)
@@ -379,6 +381,19 @@ class OpenAIChatDecoder(WireDecoder):
                 provider_state=state,
             )
         )
+
+    def _adds_a_piece(self, call: dict[str, Any]) -> bool:
+        """Emits what brings arguments and a label alone, as most do; returns False if it is anything else."""
+        function = call.get("function")
+        if len(call) != 2 or type(function) is not dict or len(function) != 1 or self._think is not None or self._open:
+            return False
+        index, arguments = call.get("index"), function.get("arguments")
+        if type(index) is not int or type(arguments) is not str:
+            return False
+        self._is_late = self._finish_raw is not None
+        self._has_calls = True
+        self.out.append(ToolCallFragment(index, arguments=arguments))
+        return True
 
     def _state_of(self, call: dict[str, Any], function: dict[str, Any]) -> dict[str, Any] | None:
         found = [(key, value, key) for key, value in call.items()]
