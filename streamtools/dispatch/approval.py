@@ -56,7 +56,7 @@ def request(call: Call) -> ApprovalRequested:
         index=call.call.index,
         caller=call.call.caller,
         findings=call.findings,
-        requires=call.requires,
+        approvals=call.approvals,
     )
 
 
@@ -84,7 +84,7 @@ def _decision(verdict: Verdict, event: ApprovalRequested) -> Decision | None:
     decision = verdict if isinstance(verdict, Decision) else Decision.on(event, approved, reason=reason)
     if (decision.call_id, decision.fingerprint) != (event.call_id, event.fingerprint):
         raise LocalProtocolError("the approver has decided about another call than it was asked about")
-    if event.requires > 1 and approved and (decision.by is None or decision.arguments is not None):
+    if event.approvals > 1 and approved and (decision.by is None or decision.arguments is not None):
         wanted = "names nobody; return Decision.on(request, ..., by=)" if decision.by is None else "edits the arguments"
         raise LocalProtocolError(f"the approver of several {wanted}")
     return _named(decision, event)
@@ -98,7 +98,7 @@ def failed(event: ApprovalRequested, error: BaseException) -> tuple[Decision, Ba
 
 
 def _named(decision: Decision, event: ApprovalRequested) -> Decision:
-    return replace(decision, by="approve") if event.requires > 1 and decision.by is None else decision
+    return replace(decision, by="approve") if event.approvals > 1 and decision.by is None else decision
 
 
 def check_loop(runs_in: EventLoopToken | None, act: str) -> None:

@@ -54,7 +54,9 @@ class AtGate:
             call_id=call.call_id,
             tool_name=tool.name if tool is not None and is_valid else call.call.name,
             arguments=self.arguments(call) if is_valid else {},
-            operation=partial(_operation_of, *call.ready) if is_valid and call.ready[0].operation is not None else None,
+            operation=partial(_operation_of, *call.ready)
+            if is_valid and call.ready[0].idempotency_key is not None
+            else None,
             scope="run" if tool is None else tool.scope,
             effect="once" if tool is None else tool.effect,
             is_approved=call.needs > 0,
@@ -164,11 +166,11 @@ def _check_entered(found: Any) -> None:
 
 def _operation_of(tool: Tool[..., Any], bound: Bound) -> Any:
     """Raises what the tool's own function raises, or an error for an argument that is missing."""
-    given = tool.operation
+    given = tool.idempotency_key
     if callable(given):
         done = given(own(bound.by_name))
         if done is None:
-            raise ValueError("the operation is None, which would be the same one for all calls")
+            raise ValueError("the idempotency key is None, which would be the same one for all calls")
         return done
     return [tool.argument(bound, name) for name in ((given,) if isinstance(given, str) else given or ())]
 

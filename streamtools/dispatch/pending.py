@@ -23,12 +23,12 @@ class PendingCall:
 
     @property
     def is_settled(self) -> bool:
-        return is_settled(self.found, self.pending.needs)
+        return is_settled(self.found, self.pending.approvals)
 
     @property
     def is_taken(self) -> bool:
         """True if no place is left, once the desk has what it is being given."""
-        return is_settled([*self.found, *self.giving], self.pending.needs)
+        return is_settled([*self.found, *self.giving], self.pending.approvals)
 
     @property
     def record(self) -> bytes:

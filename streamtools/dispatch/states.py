@@ -291,8 +291,8 @@ class Call:
         return self.call.call_id
 
     @property
-    def requires(self) -> int:
-        return max(self.needs, self.ready[0].requires)
+    def approvals(self) -> int:
+        return max(self.needs, self.ready[0].approvals)
 
     @property
     def is_outside(self) -> bool:

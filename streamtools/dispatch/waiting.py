@@ -89,9 +89,11 @@ class Waiting:
         one = self._open(call, self._pending(call, "answer"))
         begin_wait(call, "answer")
         if given is not None and isinstance(given.value, AnsweredLater):
-            rests = given.value.rests
+            rests = not given.value.wait
         else:
-            rests = call.ready[0].rests or call.call_id in self.turn.options.resumed  # it is not waited for anew
+            rests = (
+                call.ready[0].deferred is True or call.call_id in self.turn.options.resumed
+            )  # it is not waited for anew
         self.turn.work(call, partial(self._hand_out, call, one, rests))
 
     def _pending(self, call: Call, kind: Any) -> Pending:
@@ -100,7 +102,7 @@ class Waiting:
             fingerprint=call.fingerprint,
             kind=kind,
             call_id=call.call_id,
-            needs=call.requires,
+            approvals=call.approvals,
             edited=call.edited,
             findings=call.findings,
         )
@@ -169,7 +171,7 @@ class Waiting:
         if fingerprint is not None and fingerprint != one.pending.fingerprint:
             raise LocalProtocolError("the call has other arguments than those that were decided about")
         approval.check_loop(self._asked_in, "approve" if verdict else "deny")
-        needs = one.pending.needs
+        needs = one.pending.approvals
         if needs > 1 and by is None:
             raise LocalProtocolError(f'the call requires {needs} people; say who decides: by="ann"')
         decision = Decision.on(one.pending, verdict, by=by, reason=reason, arguments=arguments)
@@ -309,9 +311,9 @@ class Waiting:
         """Returns whether a call may have run in another process without the decisions that it needs today: with none
         on record, or with fewer."""
         kept = self.turn.options.resumed.get(call.call_id)
-        if kept is None or is_settled(found, one.pending.needs):
+        if kept is None or is_settled(found, one.pending.approvals):
             return False
-        return self.desk is None or is_settled(found, kept.needs)
+        return self.desk is None or is_settled(found, kept.approvals)
 
     def _respond(self, call: Call, one: PendingCall, response: Response) -> bool:
         """Takes a response; returns False if it changes nothing. With a desk it counts once the desk has it."""
@@ -369,7 +371,7 @@ class Waiting:
             if one.scope is not None:
                 one.scope.cancel()  # its approver is asked no longer
             is_edited = any(isinstance(each, Decision) and each.arguments is not None for each in one.found)
-            if is_edited and one.pending.needs > 1:  # it required one when it was decided
+            if is_edited and one.pending.approvals > 1:  # it required one when it was decided
                 why = "its arguments were edited, and it requires several people"
                 one.found[-1] = last = replace(last, verdict=False, by=None, reason=why, arguments=None)
             may_have_run = not last.verdict and self.desk is None and self.turn.options.seams.gate is not None
@@ -412,7 +414,7 @@ class Waiting:
         elif isinstance(last, Decision) and not last.verdict:
             self.turn.move(call, "done", approval.denied(last.reason, one.error))
         elif isinstance(last, Decision):
-            self.turn.move(call, "wait" if call.ready[0].external else "answered", None)
+            self.turn.move(call, "wait" if call.ready[0].deferred else "answered", None)
         elif call.job is None:
             self.turn.move(call, "answered", None)
         else:  # it has had its place, and begun
@@ -462,7 +464,7 @@ def _checked(pending: Pending, found: Any) -> list[Response]:
     for place, one in enumerate(responses):
         if not isinstance(one, kind) or (one.call_id, one.fingerprint) != (pending.call_id, pending.fingerprint):
             raise TypeError(f"expected each response as a {kind.__name__} about the call that waits")
-        if is_settled(responses[:place], pending.needs):
+        if is_settled(responses[:place], pending.approvals):
             raise TypeError("expected no response behind the last place")
     named = [one.by for one in responses if isinstance(one, Decision) and one.verdict]
     if len(set(named)) < len(named):

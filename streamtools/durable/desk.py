@@ -68,7 +68,7 @@ def answer_key(pending: Pending) -> str:
 
 async def look_up(store: Places, pending: Pending) -> list[Decision]:
     found: list[Decision] = []
-    while not is_settled(found, pending.needs):
+    while not is_settled(found, pending.approvals):
         record = await store.decide(_key(pending, len(found)), None)
         if record is None:
             break
@@ -89,7 +89,7 @@ async def put_on_record(store: Places, pending: Pending, decision: Decision) -> 
         found.append(one := _read(record, pending))
         if one == decision:
             return found
-        if is_settled(found, pending.needs) or (decision.verdict and one.by == decision.by):
+        if is_settled(found, pending.approvals) or (decision.verdict and one.by == decision.by):
             raise AlreadyDecided(decision.call_id, one)
 
 
@@ -106,8 +106,8 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
 def check_named(pending: Pending, decision: Decision) -> None:
     """Refuses a decision about a call that needs several people, if it has no name, or arguments that only one of them
     has seen."""
-    if pending.needs > 1 and (decision.by is None or decision.arguments is not None):
-        needs = f"the call {one_line(pending.call_id, 100)!r} requires {pending.needs} people, so each decision"
+    if pending.approvals > 1 and (decision.by is None or decision.arguments is not None):
+        needs = f"the call {one_line(pending.call_id, 100)!r} requires {pending.approvals} people, so each decision"
         if decision.by is None:
             raise DecisionError(pending.call_id, "unnamed", f"{needs} says by= whom it is")
         raise DecisionError(pending.call_id, "edited", f"{needs} is about the arguments that were shown to all")

@@ -44,7 +44,7 @@ def note_waiting(number: int, suspended: Suspended, connection: sqlite3.Connecti
         )
         key, shown, step = call.idempotency_key, call.fingerprint, suspended.step
         connection.execute(change, (number, step, call.call_id, shown, key, entry))
-        connection.executemany(HOLD, [(decision_key(key, shown, n), number, step) for n in range(call.requires)])
+        connection.executemany(HOLD, [(decision_key(key, shown, n), number, step) for n in range(call.approvals)])
 
 
 def note_over(number: int, key: str, connection: sqlite3.Connection) -> None:
@@ -126,7 +126,7 @@ def decide(
         call, step, is_over = _known(number, one, None if keys is None else keys.get(one.call_id, ""), connection)
         check_named(call.pending, one)
         known = at_once(look_up(places, call.pending))
-        if one not in known and is_settled(known, call.requires):
+        if one not in known and is_settled(known, call.approvals):
             raise AlreadyDecided(one.call_id, known[-1])
         if call.waits_for != "approval" and not known:
             raise DecisionError(

@@ -93,8 +93,8 @@ class SuspendedCall:
     """As `ToolCall.caller`."""
     findings: tuple[Finding, ...] = ()
     """As `ApprovalRequested.findings`."""
-    requires: Annotated[int, Field(ge=1, le=MOST_APPROVERS)] = 1
-    """As `ApprovalRequested.requires`."""
+    approvals: Annotated[int, Field(ge=1, le=MOST_APPROVERS)] = 1
+    """As `ApprovalRequested.approvals`."""
     waits_for: Literal["approval", "answer"] = "approval"
     """``answer``: it is done outside, and waits for a `CallAnswer`."""
     edited_text: _Object = field(default=None, repr=False)
@@ -110,7 +110,7 @@ class SuspendedCall:
             fingerprint=self.fingerprint,
             kind=self.waits_for,
             call_id=self.call_id,
-            needs=self.requires,
+            approvals=self.approvals,
             edited=self.edited,
             findings=self.findings,
         )
@@ -292,7 +292,7 @@ class Suspended:
         for one in checked:  # all are looked up before the first is kept
             call = waiting[one.call_id]
             known = await look_up(store, call.pending)
-            if one not in known and is_settled(known, call.requires):
+            if one not in known and is_settled(known, call.approvals):
                 raise AlreadyDecided(one.call_id, known[-1])
         for one in checked:
             await put_on_record(store, waiting[one.call_id].pending, one)
@@ -391,7 +391,7 @@ class _Kept:
 
 
 def _ticket(suspended: Suspended) -> dict[str, Any]:
-    names = ("call_id", "tool_name", "fingerprint", "idempotency_key", "index", "requires", "waits_for")
+    names = ("call_id", "tool_name", "fingerprint", "idempotency_key", "index", "approvals", "waits_for")
     calls = [{name: getattr(call, name) for name in names} for call in suspended.calls]
     run = {name: getattr(suspended, name) for name in ("run_id", "step", "seq", "wire", "journal")}
     return {"calls": calls, **run}
@@ -422,7 +422,7 @@ def _suspended(held: Call) -> SuspendedCall:
         awaits=call.awaits,
         caller=call.caller,
         findings=held.findings,
-        requires=held.requires,
+        approvals=held.approvals,
         waits_for="answer" if held.is_outside else "approval",
         edited_text=None if held.edited is None else _as_json(held.edited),
     )

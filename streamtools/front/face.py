@@ -176,7 +176,7 @@ class Pipeline:
         Args:
             call: the `ApprovalRequested`, one of `suspended.calls`, or the `call_id`.
             fingerprint: of the arguments that were approved, if they were looked at elsewhere.
-            by: who approves it. A call of a tool with ``requires=2`` runs when two have, by different names.
+            by: who approves it. A call of a tool with ``approvals=2`` runs when two have, by different names.
             arguments: all arguments that it is to run with, if they are not those that were shown. The model reads
                 that they were changed.
 
@@ -200,7 +200,7 @@ class Pipeline:
     def answer(
         self, call: Asked | AnswerRequested, result: Any, *, is_error: bool = False, fingerprint: str | None = None
     ) -> bool:
-        """Hands in the result of a call of a tool with ``external=True``. The first answer counts; the same one again
+        """Hands in the result of a call of a ``deferred=`` tool. The first answer counts; the same one again
         changes nothing. Returns False if nothing changes.
 
         A loop over the pipeline waits for the answer, or with ``rests=True`` ends when nothing else goes on; loop again

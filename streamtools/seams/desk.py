@@ -37,7 +37,7 @@ class Pending:
     """``approval``: a `Decision` about the call. ``answer``: its result, since it is done outside. ``question``: the
     answer to what it has asked while it runs."""
     call_id: str
-    needs: int = 1
+    approvals: int = 1
     """How many people have to approve it, by different names. One denial is enough."""
     edited: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     """The arguments that it was approved with, if they were edited; only of a call that waits for its answer."""
@@ -89,7 +89,7 @@ class Decision:
     verdict: bool
     """True: the call may run. False: it may not."""
     by: str | None = None
-    """Who decided, as your application names people: 1 to 256 characters. A tool with ``requires=2`` needs it."""
+    """Who decided, as your application names people: 1 to 256 characters. A tool with ``approvals=2`` needs it."""
     at: float = field(default_factory=time.time)
     """When, in seconds since 1970; by default now."""
     reason: str | None = field(default=None, repr=False)
@@ -198,10 +198,10 @@ Response: TypeAlias = Decision | WrittenAnswer
 """What somebody says about a call that waits: a `Decision` for an approval, else a `WrittenAnswer`."""
 
 
-def is_settled(responses: Sequence[Response], needs: int) -> bool:
+def is_settled(responses: Sequence[Response], approvals: int) -> bool:
     """Returns whether these responses, in the order of their places, leave nothing to wait for."""
     last = responses[-1] if responses else None
-    return last is not None and (isinstance(last, WrittenAnswer) or not last.verdict or len(responses) >= needs)
+    return last is not None and (isinstance(last, WrittenAnswer) or not last.verdict or len(responses) >= approvals)
 
 
 class Desk(Protocol):

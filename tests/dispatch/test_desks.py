@@ -37,19 +37,19 @@ class Desk:
         assert isinstance(found, list)
         named = [one.by for one in found if isinstance(one, Decision)]
         is_again = isinstance(response, Decision) and response.verdict and response.by in named
-        if not is_settled(found, pending.needs) and not is_again:
+        if not is_settled(found, pending.approvals) and not is_again:
             found.append(response)
         return found
 
 
-@tool(needs_approval=True, requires=2)
+@tool(needs_approval=True, approvals=2)
 async def pay(to: str) -> str:
     """Pay."""
     ran.append(to)
     return "paid"
 
 
-@tool(external=True)
+@tool(deferred="wait")
 async def choose(of: str) -> str:
     """Choose."""
     raise AssertionError("nothing here runs it")
@@ -131,7 +131,7 @@ async def test_an_answer_on_record_that_cannot_be_read_is_an_end_that_nobody_kno
     @tool
     async def order(of: str) -> AnsweredLater:
         """Order."""
-        return AnsweredLater()
+        return AnsweredLater(wait=True)
 
     class Torn(Desk):
         async def look(self, pending: Pending, /) -> Sequence[Response]:
