@@ -48,15 +48,14 @@ class AtGate:
     def view(self, call: Call, known_as: str = "") -> GateView:
         """`known_as`: the fingerprint of arguments that are not valid any more."""
         tool, is_valid = call.tool, call.tool is not None and call.bound is not None
+        has_key = tool is not None and tool.idempotency_key is not None
         seconds = self.limits.tool_timeout if tool is None or tool.timeout is None else tool.timeout
         return GateView(
             key=call.key,
             call_id=call.call_id,
             tool_name=tool.name if tool is not None and is_valid else call.call.name,
             arguments=self.arguments(call) if is_valid else {},
-            operation=partial(_operation_of, *call.ready)
-            if is_valid and call.ready[0].idempotency_key is not None
-            else None,
+            operation=partial(_operation_of, *call.ready) if is_valid and has_key else None,
             scope="run" if tool is None else tool.scope,
             effect="once" if tool is None else tool.effect,
             is_approved=call.needs > 0,

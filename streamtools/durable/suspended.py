@@ -31,10 +31,10 @@ from ..errors import AlreadyDecided, AnswerError, DecisionError, LocalProtocolEr
 from ..events import Observation
 from ..ground import one_line, shown_by
 from ..parts import CallKind, Finding
-from ..seams import Decision, Pending, WrittenAnswer, is_settled
+from ..seams import Decision, Pending, WrittenAnswer
 from ..seams.desk import ShownCall
 from ..tools.options import MOST_APPROVERS
-from .desk import StoreDesk, check_named, decides, look_up, put_on_record
+from .desk import StoreDesk, decides, look_up, put_on_record
 
 VERSION = 5
 PURPOSE = b"streamtools suspended calls 5\n"  # so that no signature of something else with the same key fits
@@ -292,7 +292,7 @@ class Suspended:
         for one in checked:  # all are looked up before the first is kept
             call = waiting[one.call_id]
             known = await look_up(store, call.pending)
-            if one not in known and is_settled(known, call.approvals):
+            if one not in known and call.pending.is_settled(known):
                 raise AlreadyDecided(one.call_id, known[-1])
         for one in checked:
             await put_on_record(store, waiting[one.call_id].pending, one)
@@ -321,7 +321,7 @@ class Suspended:
                 raise DecisionError(one.call_id, "changed_call", why)
             if one.call_id in found:
                 raise ValueError(f"decisions: two are about the call {shown!r}")
-            check_named(call.pending, one)
+            call.pending.check(one)
             found[one.call_id] = one
         return tuple(found.values())
 
@@ -422,7 +422,7 @@ def _suspended(held: Call) -> SuspendedCall:
         awaits=call.awaits,
         caller=call.caller,
         findings=held.findings,
-        approvals=held.approvals,
+        approvals=max(held.needs, held.ready[0].approvals),
         waits_for="answer" if held.is_outside else "approval",
         edited_text=None if held.edited is None else _as_json(held.edited),
     )

@@ -184,8 +184,8 @@ class Pipeline:
 
         Raises:
             InvalidArguments: `arguments` do not fit the tool; the call goes on waiting.
-            LocalProtocolError: nobody was asked about this call or these arguments; it needs a name; or this is another
-                thread.
+            LocalProtocolError: nobody was asked about this call or these arguments; or this is another thread.
+            DecisionError: several people have to approve the call, and `by` is missing, or `arguments` are given.
             TypeError, ValueError: `arguments` are no object of JSON, or larger than 256 kB.
         """
         return self._decide(call, True, fingerprint, by=by, arguments=arguments)

@@ -24,7 +24,7 @@ from ..dispatch.approval import verdict_of
 from ..durable.desk import look_up, put_on_record
 from ..errors import AlreadyDecided
 from ..events import ApprovalRequested
-from ..seams import Pending, is_settled
+from ..seams import Pending
 from ..tools.context import key_prefix
 from .identity import AnswerName
 
@@ -79,7 +79,7 @@ class DeferredApproval:
         ours = _Shown(event.call_id, event.fingerprint, shown.idempotency_key, shown.approvals)
         await self._store.decide(_key_of("edited", self._name, self._part), _written(ours))
         edited = await _noted(self._store, "edited", self._name, self._part)
-        holds = edited == ours or (edited and is_settled(await look_up(self._store, edited.pending), edited.approvals))
+        holds = edited == ours or (edited and edited.pending.is_settled(await look_up(self._store, edited.pending)))
         return decision if holds else None  # several people have to approve the same arguments
 
     async def leave(self) -> None:
@@ -102,16 +102,16 @@ async def settled(store: DecidingStore, name: AnswerName, part: Any, answer: Any
         return answer
     known = await look_up(store, shown.pending)
     is_denial = answer is False or isinstance(answer, ToolDenied)
-    if is_denial and not is_settled(known, shown.approvals):
+    if is_denial and not shown.pending.is_settled(known):
         edited = await _noted(store, "edited", name, part)
-        if edited is not None and is_settled(others := await look_up(store, edited.pending), edited.approvals):
+        if edited is not None and edited.pending.is_settled(others := await look_up(store, edited.pending)):
             raise AlreadyDecided(shown.call_id, others[-1])
         reason = answer.message if isinstance(answer, ToolDenied) else None
         try:
             known = await put_on_record(store, shown.pending, _decision_by(shown, False, metadata, reason))
         except AlreadyDecided:  # a moment ago
             known = await look_up(store, shown.pending)
-    if not is_settled(known, shown.approvals):
+    if not shown.pending.is_settled(known):
         return answer
     last = known[-1]
     if not last.verdict:

@@ -25,10 +25,6 @@ it."""
 ConflictKey: TypeAlias = str | Callable[[Mapping[str, Any]], Hashable]
 """The thing that a call works on: the name of an argument, or a function of the validated arguments by name."""
 
-Deferred: TypeAlias = bool | Literal["wait"]
-"""Somebody else answers a tool's calls. True: the run rests meanwhile, and may be left and resumed with the answers.
-``wait``: the run waits for each, within the tool's timeout."""
-
 IdempotencyKey: TypeAlias = str | Sequence[str] | Callable[[Mapping[str, Any]], Any]
 """The thing that must not happen twice: the names of the arguments that make it, or a function of the validated
 arguments by name that returns a plain value."""
@@ -68,8 +64,8 @@ class RunOptions:
     """The thing that a call works on: the name of an argument, or a function of the arguments."""
     exclusive: bool = False
     """A call of this tool runs alone."""
-    deferred: Deferred = False
-    """Somebody else answers the calls, and nothing here runs them."""
+    deferred: bool | Literal["wait"] = False
+    """Somebody else answers the calls while the run rests, or, with ``wait``, while it waits."""
     idempotency_key: IdempotencyKey | None = field(default=None, repr=False)
     """The thing that must not happen twice, whichever call asks for it."""
     scope: Scope = field(default="run", repr=False)
@@ -109,7 +105,7 @@ class RunKeywords(TypedDict, total=False):
     max_concurrency: int | None
     conflict_key: ConflictKey | None
     exclusive: bool
-    deferred: Deferred
+    deferred: bool | Literal["wait"]
     idempotency_key: IdempotencyKey | None
     scope: Scope
     middleware: Middleware | None

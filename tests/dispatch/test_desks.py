@@ -15,7 +15,7 @@ from streams import chat, stream
 from streamtools import ApprovalRequested, Decision, Trajectory, agent_loop, pipeline, tool
 from streamtools.content import AnsweredLater
 from streamtools.events import AnswerRequested, ApprovalResolved, StreamWarning
-from streamtools.seams import Pending, Response, WrittenAnswer, is_settled
+from streamtools.seams import Pending, Response, WrittenAnswer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
@@ -37,7 +37,7 @@ class Desk:
         assert isinstance(found, list)
         named = [one.by for one in found if isinstance(one, Decision)]
         is_again = isinstance(response, Decision) and response.verdict and response.by in named
-        if not is_settled(found, pending.approvals) and not is_again:
+        if not pending.is_settled(found) and not is_again:
             found.append(response)
         return found
 

@@ -169,7 +169,7 @@ async def test_a_call_of_several_people_takes_no_edits() -> None:
         await suspended.decide([edited(suspended.calls[0])], store)
     async with pipeline(stream(chat(calls=[CALL])), tools=tools) as events:
         (asked,) = [event async for event in events if isinstance(event, ApprovalRequested)]
-        with pytest.raises(LocalProtocolError, match="requires 2 people, so nobody edits"):
+        with pytest.raises(DecisionError, match="requires 2 people, so each decision is about"):
             events.approve(asked, by="ann", arguments=EDITS)
     turn = await pipeline(stream(chat(calls=[CALL])), tools=tools, approve=edited)
     assert (turn.observations[0].outcome, ran) == ("denied", [])
