@@ -422,6 +422,8 @@ class Scheduler:
 
     def _start(self) -> list[Job]:
         started: list[Job] = []
+        if not self._heaps and not self._barriers:
+            return started  # nobody waits
         while self.running < self.max_running and self._alone is None and (job := self._next()) is not None:
             self._take(job)
             if (owner := self._owners.get(job.owner)) is not None:

@@ -205,7 +205,7 @@ class Transitions:
             begin_wait(call, self._pool.holds_up(call.job))
 
     def _leave(self, call: Call) -> None:
-        if call.job is not None:
+        if call.job is not None and call.job.state != "over":
             self._pool.finish(call.job)
 
     # -- effects: tasks --

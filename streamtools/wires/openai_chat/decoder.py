@@ -323,15 +323,14 @@ class OpenAIChatDecoder(WireDecoder):
         elif isinstance(calls, list):
             for number, call in enumerate(calls):
                 if isinstance(call, dict):
-                    self._call(call, (*path, number, "function", "arguments"))
+                    if not self._adds_a_piece(call):
+                        self._call(call, (*path, number, "function", "arguments"))
                 elif call is not None:
                     self.emit_unknown(call)
         else:
             self.emit_unknown(calls)
 
     def _call(self, call: dict[str, Any], path: tuple[str | int, ...]) -> None:
-        if self._adds_a_piece(call):
-            return
         kind = call.get("type")
         if isinstance(kind, str) and kind not in ("function", "custom") and isinstance(call.get(kind), (dict, list)):
             self.emit_unknown(call)  # a tool that the provider runs itself (``web_search``)
