@@ -33,10 +33,8 @@ from ..ground.own import FIXED, own
 from ..ground.text import one_line
 from ..parts import WAITS, FailedAttempt, Finding, Outcome, ToolCall, Wait, WaitReason
 from ..tools import LARGE_CHARS, Bound, Tool
-from .budgets import Spent
-from .event_loop import call_soon
-from .pool import Job
-from .timers import Timer
+from .event_loop import Timer, call_soon
+from .pool import Job, Spent
 
 if TYPE_CHECKING:
     from ..seams import CallRule, Entered

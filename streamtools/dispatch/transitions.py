@@ -48,11 +48,10 @@ from ..tools import Tool, Toolset
 from ..tools.context import key_prefix
 from . import approval, endings
 from .attempts import CallAttempts
-from .budgets import Budgets, tokens_of
-from .event_loop import ring
+from .event_loop import Timer, ring
 from .log import log_failure
 from .options import LEAVES_CALLS, DispatchOptions
-from .pool import CallPool, Job
+from .pool import Budgets, CallPool, Job, tokens_of
 from .results import encode_error, error_content
 from .states import (
     OPEN,
@@ -68,7 +67,6 @@ from .states import (
     end_wait,
     note_move,
 )
-from .timers import Timer
 
 if TYPE_CHECKING:
     from .at_gate import AtGate

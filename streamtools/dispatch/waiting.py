@@ -37,8 +37,8 @@ from .states import Call, Ending, Host, Input, begin_wait, end_wait
 
 if TYPE_CHECKING:
     from .at_gate import AtGate
-    from .budgets import Budgets
     from .edits import Edits
+    from .pool import Budgets
     from .rules import Rules
 
 

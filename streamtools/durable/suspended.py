@@ -22,8 +22,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, ValidationInfo
 
 from ..content import Caller
-from ..dispatch.budgets import Spent
 from ..dispatch.endings import already_answered, unanswered, undecided
+from ..dispatch.pool import Spent
 from ..dispatch.results import written_answer
 from ..dispatch.states import Call
 from ..dispatch.store import DecidingStore, IdempotencyStore

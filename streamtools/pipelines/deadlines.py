@@ -10,7 +10,7 @@ from functools import partial
 
 import anyio
 
-from ..dispatch.timers import Timer
+from ..dispatch.event_loop import Timer
 from ..dispatch.transitions import At
 from ..errors import DeadlineExceeded
 from ..limits import Limits

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..dispatch.budgets import Budgets
 from ..dispatch.endings import is_exhausted
-from ..dispatch.pool import CallPool
+from ..dispatch.pool import Budgets, CallPool
 from ..limits import Limits
 from ..parts import RunOutcome
 from ..turn import Turn

@@ -18,8 +18,16 @@ from anyio import CancelScope, create_task_group
 from anyio.abc import TaskGroup
 from anyio.lowlevel import EventLoopToken
 
-from ..dispatch.event_loop import is_cancellation, is_cancelled, is_raised_by_loop, is_running, ring, settle_at_exit
-from ..dispatch.timers import Timer, Timers
+from ..dispatch.event_loop import (
+    Timer,
+    Timers,
+    is_cancellation,
+    is_cancelled,
+    is_raised_by_loop,
+    is_running,
+    ring,
+    settle_at_exit,
+)
 from ..errors import DeadlineExceeded, LocalProtocolError
 from ..events import Event, Observation, StepStart, StreamWarning
 from ..ground.text import type_name

@@ -1,11 +1,24 @@
-"""Runs one step's events: numbers them, keeps the turn, tells the observers, fills the outbox."""
+"""Runs one step's events: numbers them, keeps the turn, tells the observers, fills the outbox.
+
+`seq` numbers the events of a run; `causes` names the events that led to one. Both are set at one place, here, when an
+event is emitted, so that effects are attributed by identity and not by when they happened to be seen.
+
+    StepStart ← the observations of the step before        StreamStart, StreamEnd ← StepStart, StreamStart
+    TextStart, ReasoningStart, … ← StreamStart             TextEnd ← TextStart
+    AttemptBegan ← StepStart, or the AttemptDiscarded before it, which is caused as a StepEnd is
+    ToolCallStart ← StreamStart, and the start of the text or reasoning before it
+    ToolCallEnd ← ToolCallStart                            ToolCallValidated ← ToolCallEnd
+    ToolStarted ← ToolCallValidated, and its release       ToolProgress, Observation ← the call's event before it
+    StreamWarning, UnknownPayload ← StreamStart, or StepStart before it
+    StepEnd ← StreamEnd and the step's observations
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -15,16 +28,22 @@ from anyio import CancelScope
 
 from ..errors import contained
 from ..events import (
+    AttemptBegan,
     AttemptDiscarded,
     CausedEvent,
     Event,
     Observation,
     ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
     StepEnd,
     StepStart,
     StreamEnd,
+    StreamStart,
     StreamWarning,
     TextDelta,
+    TextEnd,
+    TextStart,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
@@ -36,7 +55,7 @@ from ..parts import StepOutcome, Usage
 from ..turn import TAKEN_BY, Turn, TurnBuilder
 from ..wires import Wire
 from .queues import DELTAS, Branch, BranchQueue, Outbox, WhenFull
-from .trajectory import Causality, Trajectory, sees_originals, told
+from .trajectory import Trajectory, sees_originals, told
 
 if TYPE_CHECKING:
     from ..seams import Shown
@@ -103,7 +122,7 @@ class Step:
     def begin(self, start: StepStart) -> None:
         """Begins the step: gives it its number, and emits its `StepStart`. One that is ``replayed`` has no observers,
         which saw it before."""
-        self.number, self._causality = self._trajectory.begin_step()
+        self.number, self._causality.before = self._trajectory.begin_step(self._causality.observations)
         self.observers = [] if start.replayed else list(self._trajectory.observers)
         self.reroute()
         if self.observers:
@@ -367,3 +386,84 @@ class _Reporting:
             except BaseException as raised:
                 if raised is not error:
                     self._fails(raised)
+
+
+# -- causes --
+
+_START_OF: dict[type, type] = {TextEnd: TextStart, ReasoningEnd: ReasoningStart}
+_set = object.__setattr__  # events are immutable to everybody else
+
+
+@dataclass(slots=True, eq=False)
+class Causality:
+    before: tuple[int, ...] = ()
+    observations: list[int] = field(default_factory=list)
+    _root: tuple[int, ...] = ()  # StreamStart, or StepStart before there is one
+    _stream_end: tuple[int, ...] = ()
+    _calls: dict[str, int] = field(default_factory=dict)  # the latest event of each call
+    _said: tuple[int, ...] = ()  # the start of the latest text or reasoning
+    _parts: dict[type, int] = field(default_factory=dict)  # the start of the text or reasoning that now streams
+
+    def begin_attempt(self) -> None:
+        self.observations.clear()
+        self._calls.clear()
+        self._parts.clear()
+        self._said = self._stream_end = ()
+
+    def stamp(self, event: CausedEvent, seq: int, step: int, time: float) -> None:
+        if (call_id := getattr(event, "call_id", None)) is not None:
+            latest = self._calls.get(call_id)
+            causes = (*self._root, *self._said) if latest is None else (latest,)
+            self._calls[call_id] = seq
+            if isinstance(event, Observation):
+                self.observations.append(seq)
+        else:
+            caused_by = _CAUSED_BY.get(type(event))
+            causes = self._root if caused_by is None else caused_by(self, event, seq)
+        if event.causes:
+            causes = tuple(dict.fromkeys((*event.causes, *causes)))
+        _set(event, "seq", seq)
+        _set(event, "step", step)
+        _set(event, "time", time)
+        _set(event, "causes", causes)
+
+    def _of_start(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
+        self._parts[type(event)], self._said = seq, (seq,)
+        return self._root
+
+    def _of_end(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
+        start = self._parts.get(_START_OF[type(event)])
+        return self._root if start is None else (start,)
+
+    def _of_stream_end(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
+        self._stream_end = (seq,)
+        return self._root
+
+    def _of_step_end(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
+        return (*self._stream_end, *self.observations) or self._root
+
+    def _of_step_start(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
+        self._root = (seq,)
+        return self.before
+
+    def _of_root(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
+        was, self._root = self._root, (seq,)
+        return was
+
+    def _of_discarded(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
+        return (*self._of_root(event, seq), *self.observations)
+
+
+_CAUSED_BY: Mapping[type, Callable[[Causality, CausedEvent, int], tuple[int, ...]]] = {
+    TextStart: Causality._of_start,
+    ReasoningStart: Causality._of_start,
+    TextEnd: Causality._of_end,
+    ReasoningEnd: Causality._of_end,
+    StreamEnd: Causality._of_stream_end,
+    StepEnd: Causality._of_step_end,
+    StepStart: Causality._of_step_start,
+    StreamStart: Causality._of_root,
+    AttemptBegan: Causality._of_root,
+    AttemptDiscarded: Causality._of_discarded,
+}
+"""Finds the causes of an event that is none of a call's, by its type, and notes what it causes."""

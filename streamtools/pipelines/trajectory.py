@@ -1,16 +1,6 @@
-"""Makes one run of many turns: the state that its steps share, and the numbers and causes of its events.
+"""Makes one run of many turns: the state that its steps share.
 
-`seq` numbers the events of a run; `causes` names the events that led to one. Both are set at one place, here, when an
-event is emitted, so that effects are attributed by identity and not by when they happened to be seen.
-
-    StepStart ← the observations of the step before        StreamStart, StreamEnd ← StepStart, StreamStart
-    TextStart, ReasoningStart, … ← StreamStart             TextEnd ← TextStart
-    AttemptBegan ← StepStart, or the AttemptDiscarded before it, which is caused as a StepEnd is
-    ToolCallStart ← StreamStart, and the start of the text or reasoning before it
-    ToolCallEnd ← ToolCallStart                            ToolCallValidated ← ToolCallEnd
-    ToolStarted ← ToolCallValidated, and its release       ToolProgress, Observation ← the call's event before it
-    StreamWarning, UnknownPayload ← StreamStart, or StepStart before it
-    StepEnd ← StreamEnd and the step's observations
+`seq` numbers the events of a run. `step` sets it, with the causes of each event.
 """
 
 from __future__ import annotations
@@ -18,28 +8,13 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from ..dispatch.budgets import Spent
+from ..dispatch.pool import Spent
 from ..dispatch.states import RunCounts
 from ..errors import LocalProtocolError, contained
-from ..events import (
-    AttemptBegan,
-    AttemptDiscarded,
-    CausedEvent,
-    Observation,
-    ReasoningEnd,
-    ReasoningStart,
-    StepEnd,
-    StepStart,
-    StreamEnd,
-    StreamStart,
-    TextEnd,
-    TextStart,
-)
 from ..ground.text import class_name, type_name
 from ..observers.contracts import Observer, ambient
 from ..parts import Usage
@@ -47,9 +22,7 @@ from ..parts import Usage
 if TYPE_CHECKING:
     from ..seams import Guard, Shown
 
-_START_OF: dict[type, type] = {TextEnd: TextStart, ReasoningEnd: ReasoningStart}
 _logger = logging.getLogger("streamtools")
-_set = object.__setattr__  # events are immutable to everybody else
 
 
 class Trajectory:
@@ -125,7 +98,7 @@ class Trajectory:
         self.kept: dict[type, Any] = {}
         """What capabilities keep for the run, each under a type of its own."""
         self._shown: Shown | None = None  # of its begin and end
-        self._latest = Causality()
+        self._observations: list[int] = []  # the numbers of those of the latest step
         self.salts = 0
         """How many texts `new_salt` has given out."""
         self._entered: Literal["no", "yes", "left"] = "no"
@@ -214,12 +187,13 @@ class Trajectory:
         self.salts += 1
         return f"{self.run_id}:{self.salts}"
 
-    def begin_step(self) -> tuple[int, Causality]:
-        """Begins the next step; returns its number, and its `Causality`. `pipeline` calls this."""
+    def begin_step(self, observations: list[int]) -> tuple[int, tuple[int, ...]]:
+        """Begins the next step, which will put the numbers of its observations into that list; returns its number, and
+        those of the observations of the step before. `pipeline` calls this."""
         step, self.steps = self.steps, self.steps + 1
         self.began_at = self.began_at or time.monotonic()
-        self._latest = Causality(tuple(self._latest.observations))
-        return step, self._latest
+        before, self._observations = tuple(self._observations), observations
+        return step, before
 
 
 def sees_originals(observer: Observer) -> bool:
@@ -243,78 +217,3 @@ def _checked(observers: Any) -> tuple[Observer, ...]:
             name = f"the class {one.__name__}" if isinstance(one, type) else type(one).__name__
             raise TypeError(f"an observer has a method on_event(event), see streamtools.observers; this is {name}")
     return listed
-
-
-@dataclass(slots=True, eq=False)
-class Causality:
-    before: tuple[int, ...] = ()
-    observations: list[int] = field(default_factory=list)
-    _root: tuple[int, ...] = ()  # StreamStart, or StepStart before there is one
-    _stream_end: tuple[int, ...] = ()
-    _calls: dict[str, int] = field(default_factory=dict)  # the latest event of each call
-    _said: tuple[int, ...] = ()  # the start of the latest text or reasoning
-    _parts: dict[type, int] = field(default_factory=dict)  # the start of the text or reasoning that now streams
-
-    def begin_attempt(self) -> None:
-        self.observations.clear()
-        self._calls.clear()
-        self._parts.clear()
-        self._said = self._stream_end = ()
-
-    def stamp(self, event: CausedEvent, seq: int, step: int, time: float) -> None:
-        if (call_id := getattr(event, "call_id", None)) is not None:
-            latest = self._calls.get(call_id)
-            causes = (*self._root, *self._said) if latest is None else (latest,)
-            self._calls[call_id] = seq
-            if isinstance(event, Observation):
-                self.observations.append(seq)
-        else:
-            caused_by = _CAUSED_BY.get(type(event))
-            causes = self._root if caused_by is None else caused_by(self, event, seq)
-        if event.causes:
-            causes = tuple(dict.fromkeys((*event.causes, *causes)))
-        _set(event, "seq", seq)
-        _set(event, "step", step)
-        _set(event, "time", time)
-        _set(event, "causes", causes)
-
-    def _of_start(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
-        self._parts[type(event)], self._said = seq, (seq,)
-        return self._root
-
-    def _of_end(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
-        start = self._parts.get(_START_OF[type(event)])
-        return self._root if start is None else (start,)
-
-    def _of_stream_end(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
-        self._stream_end = (seq,)
-        return self._root
-
-    def _of_step_end(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
-        return (*self._stream_end, *self.observations) or self._root
-
-    def _of_step_start(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
-        self._root = (seq,)
-        return self.before
-
-    def _of_root(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
-        was, self._root = self._root, (seq,)
-        return was
-
-    def _of_discarded(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
-        return (*self._of_root(event, seq), *self.observations)
-
-
-_CAUSED_BY: Mapping[type, Callable[[Causality, CausedEvent, int], tuple[int, ...]]] = {
-    TextStart: Causality._of_start,
-    ReasoningStart: Causality._of_start,
-    TextEnd: Causality._of_end,
-    ReasoningEnd: Causality._of_end,
-    StreamEnd: Causality._of_stream_end,
-    StepEnd: Causality._of_step_end,
-    StepStart: Causality._of_step_start,
-    StreamStart: Causality._of_root,
-    AttemptBegan: Causality._of_root,
-    AttemptDiscarded: Causality._of_discarded,
-}
-"""Finds the causes of an event that is none of a call's, by its type, and notes what it causes."""

@@ -144,7 +144,7 @@ class Chain:
         """Takes several events, through the stages from `position` on; appends those that come out to `out`."""
         stages, wanted = self._stages, self._wanted[position]
         for event in events:
-            if type(event) is Deferred:
+            if isinstance(event, Deferred):
                 self.deferred, self._resume_at = event, position
                 continue
             if self.deferred is not None:

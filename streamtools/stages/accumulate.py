@@ -465,7 +465,7 @@ class Accumulate:
             return  # shown when it turns out to be another call
         if slot.namespace == slot.name:
             slot.namespace = ""  # one that was found by searching is in a namespace of its own name: dust-tt/dust#31323
-        name = qualified(slot.namespace, slot.name)
+        name = qualified(slot.namespace, slot.name) if slot.namespace else slot.name
         registered = self._registered(slot)
         if registered is not None and registered != name:
             self._warn("name_normalized")
@@ -602,7 +602,7 @@ class Accumulate:
         self._out.append(ToolCallEnd(call, error, bool(slot.doubt & DISORDER)))
 
     def _registered(self, slot: GrowingCall) -> str | None:
-        name = qualified(slot.namespace, slot.name)
+        name = qualified(slot.namespace, slot.name) if slot.namespace else slot.name
         if name in self._names:
             return name
         if slot.namespace:
