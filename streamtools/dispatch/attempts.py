@@ -146,7 +146,7 @@ class _Attempt:
     tool: Tool[..., Any]
     view: GateView | None  # for the gate, if its run has one that is asked about it
     executor: Executor | None = field(init=False)
-    invocation: Invocation = field(init=False)
+    invocation: Invocation | None = None  # where something of it is needed: a plain coroutine takes its arguments alone
     begun: bool = False  # True once the tool's code may have run
     refused: Ending | None = None
     managers: AbstractContextManager[object] | None = None
@@ -156,6 +156,8 @@ class _Attempt:
     def __post_init__(self) -> None:
         host, options, tool, call = self.attempts.host, self.attempts.options, self.tool, self.call
         self.executor = None if call.is_outside else options.executors.get(tool.name)
+        if self.executor is None and tool.is_async and not tool.wants_context:
+            return
         self.invocation = Invocation(
             tool=tool.name,
             arguments=self.attempts.arguments(call) if self.executor is not None else {},
@@ -184,7 +186,8 @@ class _Attempt:
         finally:
             if self.managers is not None:
                 self.managers.__exit__(None, None, None)
-            call.left_running |= self.invocation.left_running
+            if self.invocation is not None:
+                call.left_running |= self.invocation.left_running
         if self.refused is not None:
             return self.refused
         if not self.begun:
@@ -237,6 +240,7 @@ class _Attempt:
         if self.executor is None:
             self.managers = held
             return
+        assert self.invocation is not None, "an executor is given one"
         for around in ambient:
             self.invocation.carrier.update(around.carrier())
         if anyio.get_current_task().id == self.task:
@@ -263,7 +267,7 @@ class _Attempt:
 
     def _body(self, report: Emit) -> Coroutine[Any, Any, Any]:
         executor, attempts = self.executor, self.attempts
-        if executor is not None:
+        if executor is not None and self.invocation is not None:
             begin_wait(self.call, "executor")
             return _run_on(executor, self.invocation, self.begin, report)
         if self.call.is_outside:

@@ -43,7 +43,7 @@ from ..events import (
     ToolStarted,
 )
 from ..limits import Limits
-from ..parts import OUTCOMES, ToolCall, Usage
+from ..parts import OUTCOMES, ToolCall, Usage, arguments_in
 from ..tools import Tool, Toolset
 from ..tools.context import key_prefix
 from . import approval, endings
@@ -759,7 +759,7 @@ class Calls:
         most, made = self._limits.max_repeated_calls, call.call
         if most is None or self._options.resumed:
             return None  # a resumed call was counted before
-        if self._host.counts.call(made.name, made.arguments, made.arguments_text) <= most:
+        if self._host.counts.call(made.name, arguments_in(made), made.arguments_text) <= most:
             return None
         return Ending("denied", CallRepeated(made.name, most))
 

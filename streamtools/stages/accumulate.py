@@ -90,7 +90,7 @@ class Accumulate:
         slot = self._grown_by(fragment)
         if slot is None or not slot.text_came:
             return None
-        json, pieces, shown = slot.json, slot.pieces, None if slot.kind == "custom" else slot.json
+        json, shown = slot.json, None if slot.kind == "custom" else slot.json
         most, most_of_all = self._limits.max_argument_bytes, self._limits.max_total_argument_bytes
 
         def grow(text: Any) -> ToolCallDelta | None:
@@ -102,7 +102,6 @@ class Accumulate:
                 return None
             self._argument_size = size
             json.feed(text)
-            pieces.append(text)
             slot.json_end = end = slot.json_end + length
             return ToolCallDelta(slot.call_id, text, shown, end)
 
@@ -449,7 +448,6 @@ class Accumulate:
     def _append(self, slot: GrowingCall, text: str) -> None:
         slot.json.feed(text)
         slot.text_came = True
-        slot.pieces.append(text)
         if slot.rivals:
             at = slot.json.length - len(text)
             slot.rivals = [rival for rival in slot.rivals if rival.startswith(text, at)]
@@ -699,11 +697,9 @@ class GrowingCall:
         self.repeat: list[str] | None = None  # what came behind complete arguments: perhaps all of them again
         self.problem: str | None = None
         self.provider_state: dict[str, object] | None = None
-        self.pieces: list[str] = []
         self.text_came = False
         self.joiner = SurrogateJoiner()
-        self.json = Moments(max_depth=limits.max_json_depth)
-        self.json_end = 0  # characters emitted in deltas so far
+        self.begin_again(limits)
 
     @property
     def is_bare(self) -> bool:
@@ -721,9 +717,9 @@ class GrowingCall:
         return is_whole and self.name == other.name and self.kind != "server"
 
     def begin_again(self, limits: Limits) -> None:
-        self.pieces = []
         self.json = Moments(max_depth=limits.max_json_depth)
-        self.json_end = 0
+        self.pieces = self.json.pieces
+        self.json_end = 0  # characters emitted in deltas so far
 
     def delta(self, text: str) -> ToolCallDelta:
         self.json_end += len(text)

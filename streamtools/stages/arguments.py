@@ -35,7 +35,7 @@ from ..errors import CallTruncated, InvalidArguments, ToolError
 from ..events import Event, StreamWarning, ToolCallEnd, ToolCallValidated
 from ..ground.own import own
 from ..limits import Limits
-from ..parts import ARGUMENTS, ToolCall
+from ..parts import ARGUMENTS, ToolCall, arguments_in
 from ..tools import LARGE_CHARS, TakesLong, Tool, Toolset
 from .preview import PartialJSON
 
@@ -322,7 +322,7 @@ class Validate:
         return ()
 
     def _judged(self, event: ToolCallEnd, tool: Tool, *, quick: bool = False) -> Iterable[Event]:
-        call, given = event.call, event.call.arguments
+        call, given = event.call, arguments_in(event.call)
         if given is None:
             return (event,)
         try:
