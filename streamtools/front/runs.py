@@ -12,7 +12,6 @@ from ..ground.text import type_name
 from ..limits import Limits, checked_bound
 from ..pipelines.agent_loop import AgentLoop, CallModel
 from ..pipelines.messages import Conversation, WireConversation
-from ..pipelines.model_steps import ModelSteps
 from ..pipelines.trajectory import Trajectory
 from ..stages import DEFAULT
 from ..tools import AnyTools
@@ -21,9 +20,8 @@ from ..tools.toolset import checked_list
 from ..turn import Turn
 from ..wires import Wire, find
 from .capabilities import attempts_of, gate_of, guard_of, seams_of
-from .checked import CheckedOptions, PipelineKeywords, checked_options
-from .rules import know
-from .steps import MadeSteps
+from .checked import CheckedOptions, PipelineKeywords, checked_options, know
+from .steps import MadeSteps, ModelSteps
 
 if TYPE_CHECKING:
     from ..dispatch import Decision, SqliteStore, Suspended

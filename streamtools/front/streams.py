@@ -27,9 +27,8 @@ from ..tools.options import AnyPolicy
 from ..turn import Turn
 from ..wires import Wire
 from .capabilities import guard_of
-from .checked import CheckedOptions, OnQuotedCall, OnSourceError, checked_options
+from .checked import CheckedOptions, OnQuotedCall, OnSourceError, checked_options, with_rules
 from .face import Pipeline
-from .rules import with_rules
 
 if TYPE_CHECKING:
     from ..dispatch.store import IdempotencyStore

@@ -18,7 +18,17 @@ from ..ground.text import known_names
 from .decoder import WireDecoder
 from .marks import MARKS
 from .plain import PlainDelta
-from .reading import KnownFields, list_of, object_of, objects_in, provider_error, read_text, rest_of
+from .reading import (
+    Derived,
+    KnownFields,
+    UsageMap,
+    list_of,
+    object_of,
+    objects_in,
+    provider_error,
+    read_text,
+    rest_of,
+)
 from .wire import CallIds, Lanes, OpenResponse, Tolerance, Wire
 
 if TYPE_CHECKING:
@@ -47,7 +57,6 @@ if TYPE_CHECKING:
         id_as_read,
         text_of,
     )
-    from .usage import Derived, UsageMap
 else:
     __getattr__ = names_on_demand(
         __name__,
@@ -58,7 +67,6 @@ else:
             "growing": "GrowingDecoder",
             "history_rules": "HistoryRules",
             "transcript": "Answer AnswerBuilder CallNames CallResult Entry Prompt Reply Returned id_as_read text_of",
-            "usage": "Derived UsageMap",
         },
     )
 

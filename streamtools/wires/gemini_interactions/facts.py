@@ -22,8 +22,7 @@ from .. import (
 )
 from ..formats import JSON
 from ..gemini.facts import NAMES, NAMES_IN_HISTORY
-from ..reading import ERROR_PAYLOAD
-from ..usage import total
+from ..reading import ERROR_PAYLOAD, total
 
 CALLS = (CallFormat(name="gemini.interactions.function", type="function_call", id="id", never=frozenset({"call_id"})),)
 
