@@ -91,7 +91,7 @@ class Waiting:
         if given is not None and isinstance(given.value, AnsweredLater):
             rests = given.value.rests
         else:
-            rests = call.ready[0].rests or call.call_id in self.turn.options.resumed  # it is not waited for anew
+            rests = call.ready[0].rests or call.before is not None  # it is not waited for anew
         self.turn.work(call, partial(self._hand_out, call, one, rests))
 
     def _pending(self, call: Call, kind: Any) -> Pending:
@@ -126,7 +126,7 @@ class Waiting:
         begin_wait(call, "approval")
         event, options = approval.request(call), self.turn.options
         self.turn.host.emit(event)
-        is_to_look = options.approver is not None or self.desk is not None or options.resumed
+        is_to_look = options.approver is not None or self.desk is not None or call.before is not None
         if is_to_look and self._waits(call, one):  # else an observer has decided
             self.turn.work(call, partial(self._ask, call, one, event))
 
@@ -308,10 +308,9 @@ class Waiting:
     def _may_have_run(self, call: Call, one: PendingCall, found: Sequence[Response]) -> bool:
         """Returns whether a call may have run in another process without the decisions that it needs today: with none
         on record, or with fewer."""
-        kept = self.turn.options.resumed.get(call.call_id)
-        if kept is None or is_settled(found, one.pending.needs):
+        if call.before is None or is_settled(found, one.pending.needs):
             return False
-        return self.desk is None or is_settled(found, kept.needs)
+        return self.desk is None or is_settled(found, call.before.needs)
 
     def _respond(self, call: Call, one: PendingCall, response: Response) -> bool:
         """Takes a response; returns False if it changes nothing. With a desk it counts once the desk has it."""
