@@ -307,10 +307,6 @@ class Call:
         return self.before is not None and self.before.kind == "answer"
 
     @property
-    def requires(self) -> int:
-        return max(self.needs, self.ready[0].requires)
-
-    @property
     def is_outside(self) -> bool:
         return self.pending is not None and self.pending.pending.kind == "answer"
 

@@ -603,7 +603,7 @@ class Calls:
             call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
             before = self._options.known.suspended.get(event.call_id)
             if before is not None:
-                announced = Call(call, before.key, before, needs=0 if before.kind == "answer" else before.needs)
+                announced = Call(call, before.key, before, needs=0 if before.kind == "answer" else before.approvals)
             else:
                 if self._key_prefix is None:  # nobody has passed a start on
                     self._key_prefix = self._prefix(None)
@@ -616,7 +616,7 @@ class Calls:
         tool = self._tools.get(name) if self._options.policy == "pure" else None
         if self.rules is not None and self.rules.may_ask(name):
             return True
-        return tool is None or tool.effect != "pure" or tool.needs_approval is not False or tool.external
+        return tool is None or tool.effect != "pure" or tool.needs_approval is not False or bool(tool.deferred)
 
     def _ended(self, event: ToolCallEnd) -> None:
         ended = event.call
@@ -683,7 +683,7 @@ class Calls:
         if not holds or call.before is not None or self._may_start():
             self._go(call)
         else:  # a gated call takes its place once it is approved
-            self._transitions.move(call, "hold" if call.needs or call.tool.external else "hold_place")
+            self._transitions.move(call, "hold" if call.needs or call.tool.deferred else "hold_place")
 
     def _when_judged(self, call: Call, then: Callable[[Call, Judging | None], None]) -> None:
         """Calls `then` with a call as soon as the rules have judged it, and those before it: calls keep their order."""
@@ -779,7 +779,7 @@ class Calls:
             self._transitions.work(call, refusing)
 
     def _go(self, call: Call) -> None:
-        waits = call.needs or call.ready[0].external or call.was_handed_out
+        waits = call.needs or call.ready[0].deferred or call.was_handed_out
         self._transitions.move(call, "wait" if waits else "queue")
 
     def _edit_again(self, call: Call) -> None:
