@@ -23,7 +23,8 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 
-from streamtools.dispatch.executors import Executor, Invocation, MemoryStore, ProcessExecutor, run_once
+from streamtools.dispatch import MemoryStore
+from streamtools.dispatch.executors import Executor, Invocation, ProcessExecutor, run_once
 from streamtools.errors import ToolError, ToolNotStarted
 
 BUSY_S = (0.0, 0.001, 0.005)
@@ -66,7 +67,7 @@ class CuttingStore(MemoryStore):
 
 def processes() -> Executor:
     """Returns an executor with workers."""
-    return ProcessExecutor(["streamtools.testing.executors:mark_sync"], max_workers=3)
+    return ProcessExecutor(["streamtools.testing.executors:mark"], max_workers=3)
 
 
 async def soak(calls: int, *, busy_s: float, seed: int, tally: Tally, make: Callable[[], Executor] = processes) -> None:
