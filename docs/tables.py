@@ -1,10 +1,11 @@
 """Writes the tables of the pages that are made of the code's own data: ``python docs/tables.py``.
 
 A table stands between its marker and ``<!-- end -->``. ``<!-- tolerances: NAME -->``, where NAME is a wire, ``bodies``
-or ``calls``, has the rows of `streamtools.wires.Tolerance`; ``<!-- exports: NAME -->`` compares the wires by ``targets``,
-``keywords`` or ``outputs``; ``<!-- dialects: all -->`` has the dialects of calls in text; ``<!-- words: NAME -->`` has
-the rows of a vocabulary: ``counts``, ``waits``, ``runs`` or ``warnings``, ``outcomes``, ``limits``, ``events``,
-``extras`` or ``commands``; the last four have their words from docstrings, pyproject.toml and the command's own help.
+or ``calls``, has the rows of `streamtools.wires.Tolerance`; ``<!-- exports: NAME -->`` compares the wires by
+``targets``, ``keywords`` or ``outputs``; ``<!-- dialects: all -->`` has the dialects of calls in text;
+``<!-- words: NAME -->`` has the rows of a vocabulary: ``counts``, ``waits``, ``runs`` or ``warnings``, ``outcomes``,
+``limits``, ``events``, ``extras`` or ``commands``; the last four have their words from docstrings, pyproject.toml and
+the command's own help.
 So the pages cannot say anything else than the code.
 """
 
