@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import get_args
+from typing import TypeAlias, get_args
 
 from streamtools import Limits, cli, events
 from streamtools.parts import COUNTS, OUTCOMES, RUN_OUTCOMES, WAITS
@@ -177,6 +177,8 @@ _WORDS: dict[str, tuple[tuple[str, ...], Iterable[tuple[str, ...]]]] = {
 }
 
 
+_Table: TypeAlias = tuple[tuple[str, ...], Iterable[tuple[str, ...]]]
+
 _WORDS_OF_ACTIONS = {
     Action.KEEP: "kept",
     Action.DROP: "dropped",
@@ -187,7 +189,7 @@ _WORDS_OF_ACTIONS = {
 }
 
 
-def _targets() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _targets() -> _Table:
     """Where each wire has the schema and strictness, and which names it accepts."""
     rows = [
         (
@@ -203,14 +205,14 @@ def _targets() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     return ("Wire", "Schema in", "Strict", "Tool names", "Result schema", "Freeform tools"), rows
 
 
-def _outputs() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _outputs() -> _Table:
     """The fields that ask for an answer by a schema; whether the model may be shown one without being held to it."""
     asked = [(wire.name, wire.structured) for wire in known() if wire.structured is not None]
     rows = [(f"`{name}`", form.strict.location, "no" if form.loose is None else "yes") for name, form in asked]
     return ("Wire", "Asked for by", "`strict=False`"), rows
 
 
-def _keywords() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _keywords() -> _Table:
     """The action for each keyword of JSON Schema in each dialect."""
     rows = [
         (keyword if keyword.startswith("(") else f"`{keyword}`", *(_WORDS_OF_ACTIONS[row[one]] for one in COLUMNS))

@@ -21,8 +21,20 @@ from ..errors import ExportError
 from ..ground import deeper_than
 from ..limits import Limits
 from ..stages import arguments_of
-from ..wires import CallFormat, CallResult, ResultFormat, Wire, find, known, meant, names, object_of, text_of
-from ..wires.transcript import AnswerBuilder, CallNames, decoded, encoded
+from ..wires import (
+    AnswerBuilder,
+    CallFormat,
+    CallNames,
+    CallResult,
+    ResultFormat,
+    Wire,
+    find,
+    known,
+    names,
+    object_of,
+    text_of,
+)
+from ..wires.transcript import decoded, encoded
 from .contributions import InspectedCall, InspectedResult
 from .formats import NATIVE_RESULT, STORED_WIRE, TOOL_RESULT, call_formats
 
@@ -283,7 +295,7 @@ def render_results(
     """Renders each result as a message, an item or a block of the wire, in the order given. `contents` has for each its
     content in the wire's own shape; `name_of` returns the name of a tool on the wire."""
     if target not in names():
-        raise ExportError(f"cannot write results for {target!r}; {meant(target, names())}")
+        raise ExportError(f"cannot write results for {target!r}; known: {', '.join(names())}")
     wire, hides = find(target), StandIns([result.source for result in results])
     builder, written, known = AnswerBuilder(CallNames()), list[CallResult](), dict[str, InspectedResult]()
     for place, (result, content) in enumerate(zip(results, contents, strict=True)):

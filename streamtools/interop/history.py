@@ -20,8 +20,19 @@ from ..events import Observation
 from ..history.calls import Exchange, history_form, pair, wire_named, with_valid_ids
 from ..parts import ToolCall
 from ..turn import Turn
-from ..wires import CallResult, Entry, Prompt, Returned, Wire, id_as_read, object_of, objects_in, text_of
-from ..wires.transcript import AnswerBuilder, CallNames
+from ..wires import (
+    AnswerBuilder,
+    CallNames,
+    CallResult,
+    Entry,
+    Prompt,
+    Returned,
+    Wire,
+    id_as_read,
+    object_of,
+    objects_in,
+    text_of,
+)
 from .calls import (
     AttachmentStore,
     SanitizedCall,
