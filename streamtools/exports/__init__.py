@@ -21,7 +21,7 @@ from ..stages.output import ExportedOutput
 from ..tools import Exported
 from ..tools.entries import targets
 from ..wires.formats import RequestLimits
-from .exporting import Exports, ToolDefinition, export, export_all, export_output, payload, schema
+from .exporting import Exports, ToolDefinition, export, export_all, export_output, schema
 
 if TYPE_CHECKING:
     from ..interop.compared import Change, diff, parts
@@ -30,5 +30,5 @@ else:
 
 __all__ = [
     "Change", "Exported", "ExportedOutput", "Exports", "RequestLimits", "ToolDefinition", "diff", "export",
-    "export_all", "export_output", "parts", "payload", "schema", "targets",
+    "export_all", "export_output", "parts", "schema", "targets",
 ]  # fmt: skip
