@@ -254,7 +254,8 @@ class ToolInteropRegistry:
         # Only our own writers need a schema that is fitted to the provider: a contributed adapter knows its wire.
         if isinstance(own, SchemaWriter) and (not own.format.freeform or found.namespace is not None):
             found = self._memory.fitted(found, target.wire, as_text=own.format.freeform)
-        return own(found)
+        schema: dict[str, Any] = own(found)
+        return schema
 
     # -- calls --
 
