@@ -63,14 +63,13 @@ from .requests import (
 )
 
 if TYPE_CHECKING:
-    from .formats import FORMATS
     from .requests import DEFAULT_TOOL_INTEROP_REGISTRY
 else:
-    __getattr__ = names(__name__, {"formats": "FORMATS", "requests": "DEFAULT_TOOL_INTEROP_REGISTRY"})
+    __getattr__ = names(__name__, {"requests": "DEFAULT_TOOL_INTEROP_REGISTRY"})
 
 __all__ = [
     "ToolInteropRegistry", "ToolInteropTarget", "ToolDescriptor", "Contribution", "contribution_of", "LEVELS",
-    "FORMATS", "TARGET_FORMATS", "InspectedSchema", "ToolSchemaAccessor", "ToolSchemaAdapter", "InspectedCall",
+    "TARGET_FORMATS", "InspectedSchema", "ToolSchemaAccessor", "ToolSchemaAdapter", "InspectedCall",
     "SanitizedCall", "ToolCallAccessor", "ToolCallAdapter", "InspectedResult", "ToolResultAccessor",
     "ToolResultAdapter", "format_tool_result", "build_request_context", "accepted_tool_schema_formats",
     "get_registry_from_context", "get_schema_target_formats_from_context", "DEFAULT_TOOL_INTEROP_REGISTRY",

@@ -14,6 +14,7 @@ from interop_cards import (
     BEDROCK,
     CHAT_FUNCTION,
     CUSTOM,
+    FORMATS,
     FUNCTIONS,
     GEMINI,
     MCP,
@@ -29,7 +30,6 @@ from profiles import each_with_each, every
 
 from streamtools.errors import ExportError
 from streamtools.interop import (
-    FORMATS,
     TARGET_FORMATS,
     Contribution,
     ToolInteropRegistry,
