@@ -147,10 +147,15 @@ class Adapter(Generic[D]):
 
 
 ToolSchemaAccessor: TypeAlias = Accessor[InspectedSchema]
+"""Describes schemas of one format."""
 ToolSchemaAdapter: TypeAlias = Adapter[InspectedSchema]
+"""Writes schemas in one format, whatever they were written in; with `source`, those of that format only."""
 ToolCallAdapter: TypeAlias = Adapter[InspectedCall]
+"""Writes calls in one format; with `source`, calls of that format only."""
 ToolResultAccessor: TypeAlias = Accessor[InspectedResult]
+"""Describes results of one format."""
 ToolResultAdapter: TypeAlias = Adapter[InspectedResult]
+"""Writes a result's content as one wire wants it; its place in a message is the wire's own business."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
