@@ -178,7 +178,7 @@ _MAX_KEPT_BYTES = 32 << 10  # of schema; a larger one is fitted anew each time, 
 
 class _Fitted(NamedTuple):
     exported: Exported
-    parameters: JSON
+    parameters: Mapping[str, Any]
     description: str
 
 
@@ -203,7 +203,7 @@ def _kept(wire: str, name: str, description: str, text: bytes) -> _Fitted | None
     return _made(wire, name, description, from_json(text))
 
 
-def _made(wire: str, name: str, description: str, parameters: JSON) -> _Fitted | None:
+def _made(wire: str, name: str, description: str, parameters: Mapping[str, Any]) -> _Fitted | None:
     try:
         tool = Tool.from_schema(_nothing, parameters, name=name, description=description, pass_as="mapping")
     except (SchemaError, ToolDefinitionError) as error:
