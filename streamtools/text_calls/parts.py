@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 from ..events import (
     Event,
@@ -212,18 +212,32 @@ def tag_pair(tag: str | tuple[str, str]) -> tuple[str, str]:
     return tag
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Form(NamedTuple):
+    read: Parser
+    openers: tuple[str, ...]  # the markers that begin a call, from which it is read
+    closers: tuple[str, ...] = ()  # those that end a call or a section
+    inner: tuple[str, ...] = ()  # the closing markers inside a call, which are orphans outside of one
+
+
+def form(*openers: str, closers: Iterable[str] = (), inner: Iterable[str] = ()) -> Callable[[Parser], Form]:
+    return lambda read: Form(read, openers, tuple(closers), tuple(inner))
+
+
+@dataclass(frozen=True, slots=True)
 class TextDialect:
     name: str
-    anywhere: Mapping[str, Parser]  # the markers that begin a call anywhere, with the parsers that read from there
-    at_line_start: Mapping[str, Parser] = field(default_factory=dict)  # only behind blanks
-    at_beginning: Mapping[str, Parser] = field(default_factory=dict)  # only behind blanks
+    forms: Sequence[Form]  # that begin anywhere
+    _: KW_ONLY
     example: str  # a call of the tool ``f`` with the argument ``a``, which is 1
     tolerates: str = ""  # the forms that are read beside it, for the documentation
-    closers: tuple[str, ...] = ()  # the markers that end a call or a section
-    inner: tuple[str, ...] = ()  # the closing markers inside a call, which are orphans outside of one
+    lines: Sequence[Form] = ()  # that begin only at the start of a line, behind blanks
+    at_beginning: Mapping[str, Parser] = field(default_factory=dict)  # the markers of those that begin the text
     drops: tuple[str, ...] = ()  # the markers that say nothing, and are dropped outside of calls
     alone: bool = False  # a response was asked for one object of it: it has no other, and no white space around that
+    anywhere: Mapping[str, Parser] = field(init=False, repr=False)
+    at_line_start: Mapping[str, Parser] = field(init=False, repr=False)
+    closers: tuple[str, ...] = field(init=False, repr=False)
+    inner: tuple[str, ...] = field(init=False, repr=False)
     markers: Markers = field(init=False, repr=False)
     stops: Markers | None = field(init=False, repr=False)  # the markers that end a call, whatever its arguments are
     orphans: frozenset[str] = field(init=False, repr=False)
@@ -232,13 +246,23 @@ class TextDialect:
     """Finds the beginning of a marker: three characters of it, or fewer at the end of a text."""
 
     def __post_init__(self) -> None:
-        begin = {*self.anywhere, *self.at_line_start}
-        orphans = [marker for marker in (*self.closers, *self.inner) if marker not in {*begin, *self.drops}]
+        anywhere, lines = (
+            {opener: one.read for one in forms for opener in one.openers} for forms in (self.forms, self.lines)
+        )
+        forms = (*self.forms, *self.lines)
+        closers = tuple(dict.fromkeys(closer for one in forms for closer in one.closers))
+        inner = tuple(dict.fromkeys(closer for one in forms for closer in one.inner))
+        begin = {**anywhere, **lines}
+        orphans = [marker for marker in (*closers, *inner) if marker not in {*begin, *self.drops}]
         markers = [*begin, *orphans, *self.drops]
-        stops = [*self.anywhere, *self.closers, *self.drops]
+        stops = [*anywhere, *closers, *self.drops]
         beginnings = {re.escape(marker[:3]) for marker in markers}
         beginnings |= {re.escape(marker[:size]) + r"\Z" for marker in markers for size in (1, 2)}
         set_field = partial(object.__setattr__, self)  # it is frozen
+        set_field("anywhere", anywhere)
+        set_field("at_line_start", lines)
+        set_field("closers", closers)
+        set_field("inner", inner)
         set_field("markers", Markers(markers))
         set_field("stops", Markers(stops) if stops else None)
         set_field("orphans", frozenset(orphans))

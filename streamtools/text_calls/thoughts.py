@@ -24,7 +24,7 @@ from typing import TypeVar
 
 from ..events import Event, ReasoningDelta, ReasoningEnd, ReasoningStart, StreamWarning
 from ..limits import Limits
-from .parts import CallWriter, Parser
+from .parts import CallWriter, Form
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 
 THINKING: frozenset[type[Event]] = frozenset({ReasoningStart, ReasoningDelta, ReasoningEnd, StreamWarning})
@@ -86,24 +86,23 @@ _match_bare = re.compile(r" to=([\w.\-]+)<\|message\|>").match
 _match_begun = re.compile(r"(?: (?:to?|to=[\w.\-]*(<[|\w]*)?)?)?").fullmatch
 
 
-def thought(opener: str, closers: Iterable[str], *, label: str = "", stops: Iterable[str] = ()) -> Parser:
-    """Returns a parser of thoughts between `opener` and one of `closers`, or of `stops`, which begin something else.
+def thought(opener: str, closer: str, *, label: str = "", stops: Iterable[str] = ()) -> Form:
+    """Returns the form of thoughts between `opener` and `closer`, or one of `stops`, which begin something else.
     Without `label` behind the opener, up to a line break, it is no thought."""
-    ends, closing = Markers([*closers, *stops]), frozenset(closers)
+    ends = Markers([closer, *stops])
 
     def read(reader: Reader, calls: CallWriter) -> Parsing[None]:
         yield from reader.expect(opener)
         if label:
             yield from reader.expect(f"{label}\n")
-        yield from read_thought(reader, calls, ends, closing)
+        yield from read_thought(reader, calls, ends, closer)
 
-    return read
+    return Form(read, (opener,), inner=(closer,))
 
 
-def read_thought(reader: Reader, calls: CallWriter, ends: Markers, closing: frozenset[str]) -> Parsing[None]:
-    stop = yield from _thinking(reader, calls, reader.until(ends, calls.think))
-    if stop in closing:
-        reader.at += len(stop)
+def read_thought(reader: Reader, calls: CallWriter, ends: Markers, closer: str) -> Parsing[None]:
+    if (yield from _thinking(reader, calls, reader.until(ends, calls.think))) == closer:
+        reader.at += len(closer)
 
 
 def _thinking(reader: Reader, calls: CallWriter, read: Parsing[str]) -> Parsing[str]:
@@ -142,7 +141,7 @@ class ChannelMessages:
         self._known = self._thinks | self._quotes
         self._calls_json = calls_json
 
-    def __call__(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
+    def read(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
         following = yield from reader.text_until(self._header_stops, _MAX_HEADER)
         yield from reader.expect(_MESSAGE)
         while following:
@@ -209,7 +208,7 @@ class ChannelMessages:
 HARMONY = ChannelMessages(
     ["<|channel|>", "<|start|>"], ["<|call|>", "<|end|>", "<|return|>"], thinks=["analysis"], calls_json=True
 )
-MUSE_MESSAGES = ChannelMessages(
+MUSE = ChannelMessages(
     ["<|start|>"],
     ["<|eom|>", "<|eot|>"],
     thinks=["self", "developer"],
