@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
+from dataclasses import replace
+from types import MappingProxyType
 from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 from ..events import (
@@ -223,50 +223,44 @@ def form(*openers: str, closers: Iterable[str] = (), inner: Iterable[str] = ()) 
     return lambda read: Form(read, openers, tuple(closers), tuple(inner))
 
 
-@dataclass(frozen=True, slots=True)
 class TextDialect:
-    name: str
-    forms: Sequence[Form]  # that begin anywhere
-    _: KW_ONLY
-    example: str  # a call of the tool ``f`` with the argument ``a``, which is 1
-    tolerates: str = ""  # the forms that are read beside it, for the documentation
-    lines: Sequence[Form] = ()  # that begin only at the start of a line, behind blanks
-    at_beginning: Mapping[str, Parser] = field(default_factory=dict)  # the markers of those that begin the text
-    drops: tuple[str, ...] = ()  # the markers that say nothing, and are dropped outside of calls
-    alone: bool = False  # a response was asked for one object of it: it has no other, and no white space around that
-    anywhere: Mapping[str, Parser] = field(init=False, repr=False)
-    at_line_start: Mapping[str, Parser] = field(init=False, repr=False)
-    closers: tuple[str, ...] = field(init=False, repr=False)
-    inner: tuple[str, ...] = field(init=False, repr=False)
-    markers: Markers = field(init=False, repr=False)
-    stops: Markers | None = field(init=False, repr=False)  # the markers that end a call, whatever its arguments are
-    orphans: frozenset[str] = field(init=False, repr=False)
-    """The closing markers that are dropped where there is nothing to close. A fence is none: it may open one."""
-    begins: re.Pattern[str] = field(init=False, repr=False)
-    """Finds the beginning of a marker: three characters of it, or fewer at the end of a text."""
+    """`at_beginning` are the markers of forms that begin the text, behind blanks; `lines` begin only at the start of a
+    line, behind blanks; `drops` are markers that say nothing, and are dropped outside of calls."""
 
-    def __post_init__(self) -> None:
-        anywhere, lines = (
-            {opener: one.read for one in forms for opener in one.openers} for forms in (self.forms, self.lines)
+    def __init__(
+        self,
+        name: str,
+        forms: Sequence[Form],
+        *,
+        example: str,
+        tolerates: str = "",
+        lines: Sequence[Form] = (),
+        at_beginning: Mapping[str, Parser] = MappingProxyType({}),
+        drops: tuple[str, ...] = (),
+        alone: bool = False,
+    ) -> None:
+        self.name = name
+        self.example = example  # a call of the tool ``f`` with the argument ``a``, which is 1
+        self.tolerates = tolerates  # the forms that are read beside it, for the documentation
+        self.at_beginning, self.drops = at_beginning, drops
+        self.alone = alone  # a response was asked for one object of it: it has no other, and no white space around that
+        self.anywhere, self.at_line_start = (
+            {opener: one.read for one in found for opener in one.openers} for found in (forms, lines)
         )
-        forms = (*self.forms, *self.lines)
-        closers = tuple(dict.fromkeys(closer for one in forms for closer in one.closers))
-        inner = tuple(dict.fromkeys(closer for one in forms for closer in one.inner))
-        begin = {**anywhere, **lines}
-        orphans = [marker for marker in (*closers, *inner) if marker not in {*begin, *self.drops}]
-        markers = [*begin, *orphans, *self.drops]
-        stops = [*anywhere, *closers, *self.drops]
+        all_forms = (*forms, *lines)
+        self.closers = tuple(dict.fromkeys(closer for one in all_forms for closer in one.closers))
+        self.inner = tuple(dict.fromkeys(closer for one in all_forms for closer in one.inner))
+        begin = {**self.anywhere, **self.at_line_start}
+        # The closing markers that are dropped where there is nothing to close. A fence is none: it may open one.
+        self.orphans = frozenset((*self.closers, *self.inner)) - begin.keys() - frozenset(drops)
+        markers = [*begin, *self.orphans, *drops]
+        self.markers = Markers(markers)
+        stops = [*self.anywhere, *self.closers, *drops]
+        self.stops = Markers(stops) if stops else None  # the markers that end a call, whatever its arguments are
         beginnings = {re.escape(marker[:3]) for marker in markers}
         beginnings |= {re.escape(marker[:size]) + r"\Z" for marker in markers for size in (1, 2)}
-        set_field = partial(object.__setattr__, self)  # it is frozen
-        set_field("anywhere", anywhere)
-        set_field("at_line_start", lines)
-        set_field("closers", closers)
-        set_field("inner", inner)
-        set_field("markers", Markers(markers))
-        set_field("stops", Markers(stops) if stops else None)
-        set_field("orphans", frozenset(orphans))
-        set_field("begins", re.compile("|".join(sorted(beginnings))))
+        # Finds the beginning of a marker: three characters of it, or fewer at the end of a text.
+        self.begins = re.compile("|".join(sorted(beginnings)))
 
 
 # -- what a parser emits --
