@@ -24,7 +24,7 @@ from typing import TypeVar
 
 from ..events import Event, ReasoningDelta, ReasoningEnd, ReasoningStart, StreamWarning
 from ..limits import Limits
-from .parts import CallWriter, Form
+from .parts import CallWriter, Form, TextDialect
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 
 THINKING: frozenset[type[Event]] = frozenset({ReasoningStart, ReasoningDelta, ReasoningEnd, StreamWarning})
@@ -98,6 +98,49 @@ def thought(opener: str, closer: str, *, label: str = "", stops: Iterable[str] =
         yield from read_thought(reader, calls, ends, closer)
 
     return Form(read, (opener,), inner=(closer,))
+
+
+DEFAULT_TAGS = ("think", "thinking", "reasoning", "[THINK]")
+
+
+def split(tags: Iterable[str | tuple[str, str]], *, opened: bool) -> TextDialect:
+    """Returns the dialect of reasoning between tags; with `opened`, the text begins inside a block."""
+    # Blocks do not nest, and a tag of another kind inside is reasoning; a closing tag outside is text.
+    pairs = dict(map(tag_pair, tags))
+    if not pairs:
+        raise ValueError("split_think() needs at least one tag")
+    every, ends = Markers([*pairs, *pairs.values()]), {tag: Markers([end]) for tag, end in pairs.items()}
+
+    def rest(reader: Reader, calls: CallWriter) -> Parsing[str]:
+        tag = yield from reader.until(every, calls.think)
+        reader.at += len(tag)
+        if tag in ends:  # the model has opened the block again
+            tag = yield from reader.until(ends[tag], calls.think)
+            reader.at += len(tag)
+        return tag
+
+    def first(reader: Reader, calls: CallWriter) -> Parsing[None]:
+        yield from _thinking(reader, calls, rest(reader, calls))
+
+    forms = [thought(opener, closer)._replace(inner=()) for opener, closer in pairs.items()]
+    return TextDialect("split_think", forms, inside=first if opened else None, example="")
+
+
+def tag_pair(tag: str | tuple[str, str]) -> tuple[str, str]:
+    """Returns the opening and closing tag for a name, an opening tag, or a pair.
+
+    >>> tag_pair("think"), tag_pair("[THINK]"), tag_pair(("<|begin|>", "<|end|>"))
+    (('<think>', '</think>'), ('[THINK]', '[/THINK]'), ('<|begin|>', '<|end|>'))
+
+    Raises:
+        ValueError: the two would be the same, or one is empty.
+    """
+    if isinstance(tag, str):
+        opening = f"<{tag}>" if tag.replace("_", "").isalnum() else tag
+        tag = opening, f"{opening[:1]}/{opening[1:]}"
+    if not all(tag) or tag[0] == tag[1]:
+        raise ValueError(f"no tags: {tag!r}; give a name ('think'), an opening tag ('[THINK]') or a pair of tags")
+    return tag
 
 
 def read_thought(reader: Reader, calls: CallWriter, ends: Markers, closer: str) -> Parsing[None]:
