@@ -328,7 +328,7 @@ _is_number = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _NUMBER_END = Markers(" \t\r\n,)]}:")
 _MAX_NUMBER = 4400  # characters, also of a bare word: the longest integer that is parsed has 4300 digits
 _MAX_DEPTH = 100  # of brackets: two generators read each level, one inside the other, and Python's limit is a thousand
-_CLOSING = {"[": "]", "(": ")"}
+_CLOSING = {"[": "]", "(": ")", "{": "}"}
 _QUOTES = "'\""
 _STOPS = {quote: Markers([quote, "\\"]) for quote in _QUOTES}
 # Python's escape → its form in a JSON string.
@@ -453,10 +453,8 @@ class _List:
         first = yield from self._reader.spaces()
         if first in _QUOTES:
             return (yield from self._string())
-        if first in "[(":
-            return (yield from self._sequence(first))
-        if first == "{":
-            return (yield from self._dict())
+        if first in _CLOSING:
+            return (yield from self._container(first))
         if first.isalpha():
             word = yield from self._reader.word(len("False"))
             if word not in _WORDS:
@@ -468,42 +466,30 @@ class _List:
         self._spend(len(number))
         return number
 
-    def _sequence(self, opening: str) -> Parsing[str]:
-        self._enter()
-        self._reader.at += 1
-        items: list[str] = []
-        closing = _CLOSING[opening]
-        if (yield from self._reader.spaces()) == closing:
-            self._reader.at += 1
-        else:
-            items.append((yield from self._value()))
-            one = (yield from self._reader.spaces()) == closing
-            if one and opening == "(":  # not a tuple: parentheses around a value
-                self._reader.at += 1
-                self._depth_left += 1
-                return items[0]
-            while (yield from self._more(closing)):
-                items.append((yield from self._value()))
-        self._depth_left += 1
-        return f"[{', '.join(items)}]"
-
-    def _dict(self) -> Parsing[str]:
-        self._enter()
-        self._reader.at += 1
-        items: list[str] = []
-        if (yield from self._reader.spaces()) == "}":
-            self._reader.at += 1
-        else:
-            while True:
-                if (yield from self._reader.spaces()) not in _QUOTES:
+    def _container(self, opening: str) -> Parsing[str]:
+        reader, closing, items = self._reader, _CLOSING[opening], list[str]()
+        self._depth_left -= 1
+        if self._depth_left < 0:
+            raise NotACall
+        reader.at += 1
+        is_over = (yield from reader.spaces()) == closing
+        reader.at += is_over
+        is_tuple = opening == "(" and not is_over
+        while not is_over:
+            key = ""
+            if opening == "{":
+                if (yield from reader.spaces()) not in _QUOTES:
                     raise NotACall
-                key = yield from self._string()
-                yield from self._reader.then(":")
-                items.append(f"{key}: {(yield from self._value())}")
-                if not (yield from self._more("}")):
-                    break
+                key = f"{(yield from self._string())}: "
+                yield from reader.then(":")
+            items.append(f"{key}{(yield from self._value())}")
+            is_tuple = is_tuple and (len(items) > 1 or (yield from reader.spaces()) != closing)
+            is_over = not (yield from self._more(closing))
         self._depth_left += 1
-        return "{" + ", ".join(items) + "}"
+        inner = ", ".join(items)
+        if opening == "{":
+            return f"{{{inner}}}"
+        return f"[{inner}]" if is_tuple or opening == "[" or not items else inner  # parentheses around a value
 
     def _string(self) -> Parsing[str]:
         reader = self._reader
@@ -569,11 +555,6 @@ class _List:
         if code > 0x10FFFF:
             raise NotACall
         return escaped(chr(code))
-
-    def _enter(self) -> None:
-        self._depth_left -= 1
-        if self._depth_left < 0:
-            raise NotACall
 
     def _spend(self, characters: int) -> None:
         self._left -= characters
