@@ -345,19 +345,12 @@ def kimi_k3(reader: Reader, calls: CallWriter) -> Parsing[None]:
     name, attributes = yield from _xtml_tag(reader)
     if name == "think":
         yield from read_thought(reader, calls, _THINK_STOPS, _THINK_END)
-    elif name == "tools":
+    if name in ("think", "response"):
+        return
+    in_section = name == "tools"
+    if in_section:
         yield from reader.then(_OPEN)
         name, attributes = yield from _xtml_tag(reader)
-        yield from _calls(reader, calls, name, attributes, in_section=True)
-    elif name == "call":
-        yield from _calls(reader, calls, name, attributes, in_section=False)
-    elif name != "response":
-        raise NotACall
-
-
-def _calls(
-    reader: Reader, calls: CallWriter, name: str, attributes: dict[str, str], *, in_section: bool
-) -> Parsing[None]:
     while True:
         tool = attributes.get("tool", "")
         if name != "call" or not tool:
