@@ -360,10 +360,20 @@ Written: TypeAlias = dict[str, Any]
 OfCall: TypeAlias = Callable[[ToolCall, Answer], Written | None]
 
 
-def own_items(
-    answer: Answer, index: str, key: str, of_call: OfCall, fit: Callable[[Mapping[str, Any]], Written | None]
+def items_of(
+    answer: Answer,
+    index: str,
+    key: str,
+    *,
+    of_call: OfCall,
+    fit: Callable[[Mapping[str, Any]], Written | None],
+    content_of: Callable[[Part], Written | None],
+    message: Written,
 ) -> list[Written]:
-    """Returns the items that stand in the states of an answer's parts under `key`, by their places under `index`."""
+    """Returns the items that stand in the states of an answer's parts under `key`, by their places under `index`. Of
+    another provider's answer, contents in a row are those of one `message`."""
+    if not answer.own_wire:
+        return _projected(answer, of_call, content_of, message)
     placed: list[tuple[int, Written]] = []
     for part in answer.parts:
         call = answer.calls[part.call_id] if part.call_id is not None else None
@@ -374,10 +384,9 @@ def own_items(
     return [item for _, item in sorted(placed, key=lambda pair: pair[0])]
 
 
-def projected(
+def _projected(
     answer: Answer, of_call: OfCall, content_of: Callable[[Part], Written | None], message: Written
 ) -> list[Written]:
-    """Returns calls and contents of another provider's answer as items; contents in a row are those of one message."""
     items: list[Written] = []
     for part in answer.parts:
         if part.kind == "call" and part.call_id is not None:

@@ -14,7 +14,7 @@ from ...parts import Part, ToolCall
 from .. import Answer, AnswerBuilder, CallResult, Entry, Prompt, Returned, list_of, objects_in, rest_of, text_of
 from ..gemini.facts import NAMES_IN_HISTORY
 from ..reading import json_text
-from ..transcript import Flaws, entries_in_runs, output_of, own_items, projected, result_as_read, written
+from ..transcript import Flaws, entries_in_runs, items_of, output_of, result_as_read, written
 from .facts import CONTENTS, MEDIA, RULES, RUNNING, call_kind, contents_of, name_of
 
 _BLOCKS = MEDIA | {"text"}
@@ -159,10 +159,15 @@ def _joined(texts: list[Block]) -> str:
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    if answer.own_wire:
-        steps = own_items(answer, "index", "step", _step_of_call, _returnable)
-    else:
-        steps = projected(answer, _step_of_call, _content, {"type": "model_output"})
+    steps = items_of(
+        answer,
+        "index",
+        "step",
+        of_call=_step_of_call,
+        fit=_returnable,
+        content_of=_content,
+        message={"type": "model_output"},
+    )
     unsaid = {id_ for id_, call in answer.calls.items() if answer.state_of(call).get("unsaid")}
     return steps + [_render_result(result, answer) for result in answer.results if result.call_id not in unsaid]
 

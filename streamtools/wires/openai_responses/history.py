@@ -28,9 +28,8 @@ from ..transcript import (
     Prompt,
     Returned,
     entries_in_runs,
+    items_of,
     output_of,
-    own_items,
-    projected,
     text_of,
 )
 from .facts import ARGUMENTS, NO_REASONING, RULES, RUNNING
@@ -365,7 +364,18 @@ def _is_reasoning(item: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    items = _own_items(answer) if answer.own_wire else projected(answer, _item_of_call, _content, _MESSAGE)
+    items = items_of(
+        answer,
+        "output_index",
+        "item",
+        of_call=_item_of_call,
+        fit=_returnable,
+        content_of=_content,
+        message={"type": "message", "role": "assistant", "status": "completed"},
+    )
+    # "Item 'rs_...' of type 'reasoning' was provided without its required following item" (vercel/ai#7099)
+    while items and items[-1].get("type") == "reasoning":
+        items.pop()
     for result in answer.results:
         item = _item_of_call(answer.calls[result.call_id], answer)
         assert item is not None, "only the provider's own calls have no item, and they have no result"
@@ -374,14 +384,6 @@ def render(answer: Answer) -> list[dict[str, Any]]:
             items.append({**kept, **({"call_id": result.call_id} if "call_id" in kept else {})})
         elif (output := _OUTPUTS[item["type"]](_own(result, answer), item)) is not None:
             items.append(output | ({"caller": item["caller"]} if isinstance(item.get("caller"), dict) else {}))
-    return items
-
-
-def _own_items(answer: Answer) -> list[dict[str, Any]]:
-    items = own_items(answer, "output_index", "item", _item_of_call, _returnable)
-    # "Item 'rs_...' of type 'reasoning' was provided without its required following item" (vercel/ai#7099)
-    while items and items[-1].get("type") == "reasoning":
-        items.pop()
     return items
 
 
@@ -410,9 +412,6 @@ def _returnable(item: Mapping[str, Any]) -> dict[str, Any]:
     if kept.get("type") == "shell_call_output" and isinstance(chunks := kept.get("output"), list):
         kept["output"] = [_returnable(chunk) if isinstance(chunk, dict) else chunk for chunk in chunks]
     return kept
-
-
-_MESSAGE = {"type": "message", "role": "assistant", "status": "completed"}
 
 
 def _content(part: Part) -> dict[str, Any] | None:
