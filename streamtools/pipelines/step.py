@@ -391,6 +391,7 @@ class _Reporting:
 # -- causes --
 
 _START_OF: dict[type, type] = {TextEnd: TextStart, ReasoningEnd: ReasoningStart}
+_ROOTS = frozenset({StepStart, StreamStart, AttemptBegan, AttemptDiscarded})
 _set = object.__setattr__  # events are immutable to everybody else
 
 
@@ -411,59 +412,30 @@ class Causality:
         self._said = self._stream_end = ()
 
     def stamp(self, event: CausedEvent, seq: int, step: int, time: float) -> None:
+        causes, kind = self._root, type(event)
         if (call_id := getattr(event, "call_id", None)) is not None:
             latest = self._calls.get(call_id)
-            causes = (*self._root, *self._said) if latest is None else (latest,)
+            causes = (*causes, *self._said) if latest is None else (latest,)
             self._calls[call_id] = seq
-            if isinstance(event, Observation):
+            if kind is Observation:
                 self.observations.append(seq)
-        else:
-            caused_by = _CAUSED_BY.get(type(event))
-            causes = self._root if caused_by is None else caused_by(self, event, seq)
+        elif kind is TextStart or kind is ReasoningStart:
+            self._parts[kind], self._said = seq, (seq,)
+        elif kind is TextEnd or kind is ReasoningEnd:
+            start = self._parts.get(_START_OF[kind])
+            causes = causes if start is None else (start,)
+        elif kind is StreamEnd:
+            self._stream_end = (seq,)
+        elif kind is StepEnd:
+            causes = (*self._stream_end, *self.observations) or causes
+        elif kind in _ROOTS:
+            causes = self.before if kind is StepStart else causes
+            if kind is AttemptDiscarded:
+                causes = (*causes, *self.observations)
+            self._root = (seq,)
         if event.causes:
             causes = tuple(dict.fromkeys((*event.causes, *causes)))
         _set(event, "seq", seq)
         _set(event, "step", step)
         _set(event, "time", time)
         _set(event, "causes", causes)
-
-    def _of_start(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
-        self._parts[type(event)], self._said = seq, (seq,)
-        return self._root
-
-    def _of_end(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
-        start = self._parts.get(_START_OF[type(event)])
-        return self._root if start is None else (start,)
-
-    def _of_stream_end(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
-        self._stream_end = (seq,)
-        return self._root
-
-    def _of_step_end(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
-        return (*self._stream_end, *self.observations) or self._root
-
-    def _of_step_start(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
-        self._root = (seq,)
-        return self.before
-
-    def _of_root(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
-        was, self._root = self._root, (seq,)
-        return was
-
-    def _of_discarded(self, event: CausedEvent, seq: int) -> tuple[int, ...]:
-        return (*self._of_root(event, seq), *self.observations)
-
-
-_CAUSED_BY: Mapping[type, Callable[[Causality, CausedEvent, int], tuple[int, ...]]] = {
-    TextStart: Causality._of_start,
-    ReasoningStart: Causality._of_start,
-    TextEnd: Causality._of_end,
-    ReasoningEnd: Causality._of_end,
-    StreamEnd: Causality._of_stream_end,
-    StepEnd: Causality._of_step_end,
-    StepStart: Causality._of_step_start,
-    StreamStart: Causality._of_root,
-    AttemptBegan: Causality._of_root,
-    AttemptDiscarded: Causality._of_discarded,
-}
-"""Finds the causes of an event that is none of a call's, by its type, and notes what it causes."""

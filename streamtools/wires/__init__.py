@@ -18,17 +18,7 @@ from ..ground.text import known_names
 from .decoder import WireDecoder
 from .marks import MARKS
 from .plain import PlainDelta
-from .reading import (
-    Derived,
-    KnownFields,
-    UsageMap,
-    list_of,
-    object_of,
-    objects_in,
-    provider_error,
-    read_text,
-    rest_of,
-)
+from .reading import Derived, KnownFields, UsageMap, list_of, object_of, objects_in, provider_error, read_text, rest_of
 from .wire import CallIds, Lanes, OpenResponse, Tolerance, Wire
 
 if TYPE_CHECKING:
