@@ -10,9 +10,8 @@ budgets.Budgets         counts calls and tokens against the budgets of a run and
 middleware.run_inside   runs a call inside its middleware
 attempts.CallAttempts   runs one call: its attempts, and `begin`, the one step in which each begins
 in_process.run_in_process runs a call in this process, where no executor is given
-executor.Executor       the contract of the places where calls run; `executors/` has ours
+executor.Executor       the contract of the places where calls run; the room `executors` has ours
 at_gate.AtGate          leads a call that must not run twice through the gate of its run
-store.IdempotencyStore  the contract of the stores that keep calls from running twice; `durable` has ours
 endings, results        the ending of a call, and its value as the model reads it
 """
 
@@ -30,18 +29,18 @@ from .transitions import Calls
 if TYPE_CHECKING:
     from ..durable.journal import Journal
     from ..durable.memory import MemoryStore
+    from ..durable.store import DecidingStore, IdempotencyStore
     from ..durable.store_redis import RedisStore
     from ..durable.store_sqlite import SqliteStore
     from ..durable.suspended import CallAnswer, Suspended, SuspendedCall
     from ..seams import Decision, Deny
-    from .store import DecidingStore, IdempotencyStore
 else:
     __getattr__ = names(
         __name__,
         {
             ".seams": "Decision Deny",
             ".durable.journal": "Journal",
-            "store": "DecidingStore IdempotencyStore",
+            ".durable.store": "DecidingStore IdempotencyStore",
             ".durable.memory": "MemoryStore",
             ".durable.store_redis": "RedisStore",
             ".durable.store_sqlite": "SqliteStore",

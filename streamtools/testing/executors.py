@@ -17,8 +17,8 @@ from typing import Any, Literal, NoReturn, TypeAlias
 import anyio
 
 from ..dispatch import Begin, Executor, Invocation, MemoryStore
-from ..dispatch.executors import run_once
 from ..errors import BeginRefused, ToolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from ..executors import run_once
 from ..parts import WAITS
 from ..telemetry.carrier import current_carrier
 from ..tools import Tool, ToolContext, tool

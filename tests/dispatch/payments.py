@@ -11,7 +11,7 @@ from streams import Call, anthropic, stream
 
 from streamtools import Pipeline, pipeline, tool
 from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.store import Claim
+from streamtools.durable.store import Claim
 
 
 @tool(needs_approval=True)

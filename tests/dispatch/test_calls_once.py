@@ -36,7 +36,6 @@ from streamtools import (
 )
 from streamtools.content import Media, Opaque, ToolResult
 from streamtools.dispatch import Begin, CallPool, Emit
-from streamtools.dispatch.executors import Claimed, Invocation, LocalExecutor, MemoryStore, Recorded, call_fingerprint
 from streamtools.errors import (
     BeginRefused,
     CallStillRunning,
@@ -47,6 +46,7 @@ from streamtools.errors import (
     ToolTimeout,
 )
 from streamtools.events import StreamWarning, ToolProgress, ToolStarted
+from streamtools.executors import Claimed, Invocation, LocalExecutor, MemoryStore, Recorded, call_fingerprint
 from streamtools.parts import WAITS
 
 pytestmark = pytest.mark.anyio

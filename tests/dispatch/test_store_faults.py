@@ -21,9 +21,9 @@ from streams import chat, stream
 
 from streamtools import Decision, Observation, Trajectory, agent_loop, pipeline, resume, run_calls, tool
 from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.executors import call_fingerprint
-from streamtools.dispatch.store import Claim
+from streamtools.durable.store import Claim
 from streamtools.errors import StreamToolsError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown
+from streamtools.executors import call_fingerprint
 from streamtools.integrations.hosting import CallHost
 from streamtools.tools import Toolset
 

@@ -18,7 +18,7 @@ from streams import anthropic, chat, key_of, stream
 
 from streamtools import Decision, Deny, Limits, Pipeline, Suspended, ToolContext, Trajectory, pipeline, resume, tool
 from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.store import StillRunning
+from streamtools.durable.store import StillRunning
 from streamtools.errors import DecisionError, SuspendedError
 from streamtools.events import Event, StepEnd, StepStart
 from streamtools.exports import export_all

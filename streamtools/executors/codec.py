@@ -16,13 +16,13 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from ...content import Text, ToolResult
-from ...errors import ToolDefinitionError, ToolFailed, ToolNotStarted, contained
-from ...ground.text import type_name
-from ...tools import AnyTool, Tool, tool
-from ...tools.toolset import Exported
-from .. import Invocation
-from ..results import encode_error, encode_result, tool_error
+from ..content import Text, ToolResult
+from ..dispatch import Invocation
+from ..dispatch.results import encode_error, encode_result, tool_error
+from ..errors import ToolDefinitionError, ToolFailed, ToolNotStarted, contained
+from ..ground.text import type_name
+from ..tools import AnyTool, Tool, tool
+from ..tools.toolset import Exported
 from .local import bind
 
 FIELDS = ("tool", "arguments", "key", "effect", "attempt", "call_id", "run_id", "step", "has_context")

@@ -18,24 +18,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...durable.claims import CallValue, run_once
-from ...durable.memory import MemoryStore
-from ...ground.on_demand import names
-from ...seams import call_fingerprint
-from .. import Executor, Invocation
-from ..store import Claimed, EndUnknown, IdempotencyStore, LeasingStore, Recorded, StillRunning
+from ..dispatch import Executor, Invocation
+from ..durable.claims import CallValue, run_once
+from ..durable.memory import MemoryStore
+from ..durable.store import Claimed, EndUnknown, IdempotencyStore, LeasingStore, Recorded, StillRunning
+from ..ground.on_demand import names
+from ..seams import call_fingerprint
 from .local import LocalExecutor
 from .process import ProcessExecutor
 
 if TYPE_CHECKING:
-    from ...durable.store_redis import RedisStore
-    from ...durable.store_sqlite import SqliteStore
+    from ..durable.store_redis import RedisStore
+    from ..durable.store_sqlite import SqliteStore
 else:
     __getattr__ = names(
         __name__,
         {
-            "..durable.store_redis": "RedisStore",
-            "..durable.store_sqlite": "SqliteStore",
+            ".durable.store_redis": "RedisStore",
+            ".durable.store_sqlite": "SqliteStore",
         },
     )
 

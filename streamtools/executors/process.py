@@ -29,12 +29,12 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 from pydantic_core import from_json, to_json
 
-from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
-from ...ground.text import type_name
-from ...limits import checked_bound
-from ...tools import AnyTools, Tool
-from .. import Emit, Invocation
-from ..results import decode_error, decode_result
+from ..dispatch import Emit, Invocation
+from ..dispatch.results import decode_error, decode_result
+from ..errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from ..ground.text import type_name
+from ..limits import checked_bound
+from ..tools import AnyTools, Tool
 from .codec import encode_call, reference_of
 from .local import BlockExecutor, WorkerRun
 from .worker import (
