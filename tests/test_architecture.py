@@ -33,7 +33,7 @@ LAYERS = (
     ("seams",),
     ("decode", "interop", "text_calls", "modes"),  # sans-IO down to here
     ("sources", "realtime"),
-    ("dispatch", "durable", "executors", "telemetry", "mcp", "pipelines", "policy", "provenance"),
+    ("dispatch", "durable", "executors", "telemetry", "mcp", "pipelines", "policy", "provenance", "waiting"),
     ("front",),
     ("record",),
     ("web",),

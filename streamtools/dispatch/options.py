@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ..events import ApprovalRequested
 from ..seams import NO_SEAMS, Seams
 from ..tools.options import Middleware
-from .approval import Approver
 from .executor import Executor
 
 if TYPE_CHECKING:
     from ..parts import Usage
-    from ..seams import Pending
+    from ..seams import Decision, Deny, Pending
+
+Verdict: TypeAlias = "bool | Deny | Decision | None"
+"""True: the call may run. False or `Deny`: it may not. A `Decision` says so by name. None: somebody else decides."""
+
+Approver: TypeAlias = Callable[[ApprovalRequested], "Verdict | Awaitable[Verdict]"]
+"""Decides about one call: returns a verdict, or an awaitable of one. If the approver raises, the call is denied."""
 
 StartPolicy: TypeAlias = Literal["auto", "early", "turn_end", "manual", "pure", "off"]
 """When ready calls start. ``auto``: by the tool's effect. ``early``: all at their own end marker, so that a result may

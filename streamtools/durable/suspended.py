@@ -23,8 +23,6 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, Valida
 
 from ..content import Caller
 from ..dispatch.budgets import Spent
-from ..dispatch.endings import already_answered, unanswered, undecided
-from ..dispatch.results import written_answer
 from ..dispatch.states import Call
 from ..errors import AlreadyDecided, AnswerError, DecisionError, LocalProtocolError, SuspendedError
 from ..events import Observation
@@ -33,6 +31,7 @@ from ..parts import CallKind, Finding
 from ..seams import Decision, Pending, WrittenAnswer
 from ..seams.desk import ShownCall
 from ..tools.options import MOST_APPROVERS
+from ..waiting.answers import already_answered, unanswered, undecided, written_answer
 from .desk import StoreDesk, decides, look_up, put_on_record
 from .store import DecidingStore, IdempotencyStore
 

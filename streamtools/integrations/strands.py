@@ -27,7 +27,6 @@ from strands.types.tools import AgentTool
 
 from ..content import FinalResult
 from ..dispatch import CallPool, IdempotencyStore
-from ..dispatch.endings import notes_of
 from ..errors import CallStillRunning, ToolError, ToolNotStarted, ToolSuspended
 from ..events import Observation, ToolProgress
 from ..front import StepKeywords, run_calls
@@ -35,6 +34,7 @@ from ..front.checked import check_operations
 from ..limits import Limits
 from ..pipelines import Trajectory
 from ..tools import AnyTools, Tool, ToolContext, Toolset, tool
+from ..waiting.edits import notes_of
 from .hosting import MakeObservers, check_budgets, check_policies
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 

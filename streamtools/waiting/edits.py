@@ -13,17 +13,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..content import Text
+from ..dispatch import endings
+from ..dispatch.in_process import ThreadCall, take_thread
 from ..errors import InvalidArguments, ToolError
 from ..limits import Limits
 from ..stages.arguments import arguments_of, words_of_problem
 from ..tools import Bound, TakesLong, Tool, Toolset
-from . import endings
-from .in_process import ThreadCall, take_thread
+
+_MOST_NOTED_CHARS = 2_000
 
 if TYPE_CHECKING:
+    from ..dispatch.rules import Judging, Rules
+    from ..dispatch.states import Call
     from ..events import Observation
-    from .rules import Judging, Rules
-    from .states import Call
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +65,7 @@ class Edits:
 
     def noted(self, seen: Observation) -> Observation:
         assert seen.edited is not None, "it was edited"
-        note, result = endings.note_of_edits(seen.edited), seen.result
+        note, result = note_of_edits(seen.edited), seen.result
         if result is not None:
             result = replace(result, blocks=(*result.blocks, Text(note)), native={})
         return replace(seen, model_content=f"{seen.model_content}\n\n{note}", result=result)
@@ -103,3 +105,15 @@ async def _validated(tool: Tool[..., Any], plain: dict[str, Any]) -> Bound:
         finally:
             thread.give_up()
         return bound
+
+
+def note_of_edits(arguments: Mapping[str, Any]) -> str:
+    text = json.dumps(dict(arguments), ensure_ascii=False)
+    if len(text) > _MOST_NOTED_CHARS:
+        text = f"{text[:_MOST_NOTED_CHARS]}… ({len(text)} characters in all)"
+    return f"Note: a person approved this call with other arguments than yours: {text}"
+
+
+def notes_of(seen: Observation) -> list[str]:
+    notes = [endings.DONE_BEFORE] if endings.is_repetition(seen) else []
+    return notes if seen.edited is None else [note_of_edits(seen.edited), *notes]
