@@ -9,7 +9,6 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from types import GeneratorType
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -137,12 +136,12 @@ def _text_content(value: str, max_bytes: int) -> tuple[str, bool]:
 
 def _written(value: Any, max_bytes: int | None) -> bytes:
     try:
-        return _json(value) if max_bytes is None else _in_pieces(value, max_bytes)
+        return _json(value) if max_bytes is None else in_pieces(value, max_bytes)
     except BaseException as error:  # the value's own code runs here: serialisers, properties, generators
         raise _unwritable(value) from errors.contained(error)
 
 
-def _in_pieces(value: Any, max_bytes: int) -> bytes:
+def in_pieces(value: Any, max_bytes: int) -> bytes:
     written = bytearray()
     for piece in _pieces(value, 0):
         written += piece
@@ -167,7 +166,7 @@ def _pieces(value: Any, depth: int) -> Iterator[bytes]:
         yield b'"'
     elif kind is dict:
         yield from _members(((_json({key: None})[1:-6], one) for key, one in value.items()), depth)
-    elif kind in (list, tuple, set, frozenset) or isinstance(value, GeneratorType):
+    elif kind in (list, tuple, set, frozenset) or isinstance(value, Iterator):
         before = b"["
         for one in value:
             yield before
@@ -247,7 +246,8 @@ class AsRead:
     content: str = field(repr=False)
 
 
-def encode_result(value: Any) -> bytes:
+def encode_result(value: Any, max_bytes: int | None = None) -> bytes:
+    """Returns a value as JSON that `decode_result` reads; of one that is larger than `max_bytes`, little more."""
     fields_by_name: dict[str, Any]
     if isinstance(value, ToolResult):
         parts = {one.name: getattr(value, one.name) for one in fields(ToolResult)}
@@ -261,7 +261,7 @@ def encode_result(value: Any) -> bytes:
     else:
         fields_by_name = {"value": _sayable(value) if isinstance(value, str) else value}
     try:
-        return _json(fields_by_name)
+        return _json(fields_by_name) if max_bytes is None else in_pieces(fields_by_name, max_bytes)
     except BaseException as error:  # the value's own code runs here: serialisers, properties, generators
         raise _unwritable(value.value if isinstance(value, AsRead) else value) from errors.contained(error)
 
