@@ -33,7 +33,7 @@ OnToolError: TypeAlias = Literal["continue", "cancel", "raise"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownCalls:
     """What is known of a step's calls before its stream begins."""
 
     suspended: Mapping[str, Pending] = field(default_factory=dict)
@@ -63,4 +63,4 @@ class DispatchOptions:
     context: Any = None
     """Whatever the caller wants its tools to have; see `ToolContext.context`."""
     seams: Seams = NO_SEAMS
-    known: Known = Known()
+    known: KnownCalls = KnownCalls()
