@@ -16,9 +16,8 @@ import pytest
 from profiles import every
 
 from streamtools.cli import main
+from streamtools.dispatch import Claimed, EndUnknown, Recorded, SqliteStore, StillRunning
 from streamtools.durable.claims import recorded_value
-from streamtools.durable.store import StillRunning
-from streamtools.executors import Claimed, EndUnknown, Recorded, SqliteStore
 
 FILE, ODD = "calls.sqlite3", "order:\x1b[2J\n:東京"
 

@@ -27,7 +27,16 @@ from .transitions import Calls
 if TYPE_CHECKING:
     from ..durable.journal import Journal
     from ..durable.memory import MemoryStore
-    from ..durable.store import DecidingStore, IdempotencyStore
+    from ..durable.store import (
+        Claim,
+        Claimed,
+        DecidingStore,
+        EndUnknown,
+        IdempotencyStore,
+        LeasingStore,
+        Recorded,
+        StillRunning,
+    )
     from ..durable.store_redis import RedisStore
     from ..durable.store_sqlite import SqliteStore
     from ..durable.suspended import CallAnswer, Suspended, SuspendedCall
@@ -38,7 +47,8 @@ else:
         {
             ".seams": "Decision Deny",
             ".durable.journal": "Journal",
-            ".durable.store": "DecidingStore IdempotencyStore",
+            ".durable.store": "Claim Claimed DecidingStore EndUnknown IdempotencyStore LeasingStore Recorded "
+            "StillRunning",
             ".durable.memory": "MemoryStore",
             ".durable.store_redis": "RedisStore",
             ".durable.store_sqlite": "SqliteStore",
@@ -55,17 +65,23 @@ __all__ = [
     "CallAnswer",
     "Approver",
     "Calls",
+    "Claim",
+    "Claimed",
     "DecidingStore",
     "Decision",
     "Deny",
     "DispatchOptions",
+    "EndUnknown",
     "StartPolicy",
     "CallPool",
     "IdempotencyStore",
     "Journal",
+    "LeasingStore",
     "MemoryStore",
+    "Recorded",
     "RedisStore",
     "SqliteStore",
+    "StillRunning",
     "Suspended",
     "SuspendedCall",
     "Verdict",

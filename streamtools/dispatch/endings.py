@@ -208,10 +208,6 @@ def repeated(ending: Ending) -> Ending:
     return replace(ending, content=f"{note}\n{content}", result=result)
 
 
-def is_repetition(seen: Observation) -> bool:
-    return seen.recorded and seen.model_content.startswith(DONE_BEFORE)
-
-
 def as_read(ending: Ending) -> Any:
     """As it was written for the model, since an iterator can be written only once."""
     value, content = ending.value, ending.content

@@ -21,6 +21,8 @@ from ..limits import Limits
 from ..tools import Tool
 from .log import log_unwritable
 
+__all__ = ["decode_error", "decode_result", "encode_error", "encode_result"]
+
 _SMALL_CHARS = 64 << 10  # written in some 50 µs
 _SMALL_NODES = 2_000
 _PIECE_CHARS = 64 << 10
@@ -136,12 +138,12 @@ def _text_content(value: str, max_bytes: int) -> tuple[str, bool]:
 
 def _written(value: Any, max_bytes: int | None) -> bytes:
     try:
-        return _json(value) if max_bytes is None else in_pieces(value, max_bytes)
+        return _json(value) if max_bytes is None else _in_pieces(value, max_bytes)
     except BaseException as error:  # the value's own code runs here: serialisers, properties, generators
         raise _unwritable(value) from errors.contained(error)
 
 
-def in_pieces(value: Any, max_bytes: int) -> bytes:
+def _in_pieces(value: Any, max_bytes: int) -> bytes:
     written = bytearray()
     for piece in _pieces(value, 0):
         written += piece
@@ -247,7 +249,12 @@ class AsRead:
 
 
 def encode_result(value: Any, max_bytes: int | None = None) -> bytes:
-    """Returns a value as JSON that `decode_result` reads; of one that is larger than `max_bytes`, little more."""
+    """Returns a tool's value as the bytes that a store keeps, and that come from another process; of one that is larger
+    than `max_bytes`, little more than these.
+
+    Raises:
+        ToolFailed: it cannot be written as JSON.
+    """
     fields_by_name: dict[str, Any]
     if isinstance(value, ToolResult):
         parts = {one.name: getattr(value, one.name) for one in fields(ToolResult)}
@@ -261,7 +268,7 @@ def encode_result(value: Any, max_bytes: int | None = None) -> bytes:
     else:
         fields_by_name = {"value": _sayable(value) if isinstance(value, str) else value}
     try:
-        return _json(fields_by_name) if max_bytes is None else in_pieces(fields_by_name, max_bytes)
+        return _json(fields_by_name) if max_bytes is None else _in_pieces(fields_by_name, max_bytes)
     except BaseException as error:  # the value's own code runs here: serialisers, properties, generators
         raise _unwritable(value.value if isinstance(value, AsRead) else value) from errors.contained(error)
 
@@ -276,6 +283,7 @@ def _sayable(text: str) -> str:
 
 
 def decode_result(data: bytes) -> Any:
+    """Returns the value that `encode_result` has written, as plain JSON or a `ToolResult`."""
     read = from_json(data)
     if "wait" in read:
         return AnsweredLater(wait=read["wait"])
@@ -302,6 +310,7 @@ def _is_of_another_call(error: ToolError) -> bool:
 
 
 def encode_error(tool: str, error: BaseException) -> dict[str, str]:
+    """Returns a failure of a tool for `decode_error`: a `ToolError` by its words, any other by the name of its type."""
     ours = isinstance(error, ToolError)
     words = _words(error) if ours else None
     kind, text = type_name(error), f"the tool {tool} raised {type_name(error)}"

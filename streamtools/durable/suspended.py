@@ -28,8 +28,7 @@ from ..errors import AlreadyDecided, AnswerError, DecisionError, LocalProtocolEr
 from ..events import Observation
 from ..ground import one_line, shown_by
 from ..parts import CallKind, Finding
-from ..seams import Decision, Pending, WrittenAnswer
-from ..seams.desk import ShownCall
+from ..seams import Decision, Pending, ShownCall, WrittenAnswer
 from ..tools.options import MOST_APPROVERS
 from ..waiting.answers import already_answered, unanswered, undecided, written_answer
 from .desk import StoreDesk, decides, look_up, put_on_record

@@ -15,8 +15,8 @@ from .suspended import Suspended
 if TYPE_CHECKING:
     from ..dispatch import CallAnswer, Decision
     from ..dispatch.states import Call
+    from ..pipelines import Trajectory
     from ..pipelines.runner import Runner
-    from ..pipelines.trajectory import Trajectory
     from .store import IdempotencyStore
 
 

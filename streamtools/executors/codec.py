@@ -14,11 +14,10 @@ from typing import Any
 from pydantic_core import to_json
 
 from ..dispatch import Invocation
-from ..dispatch.results import encode_error, encode_result, in_pieces, tool_error
-from ..errors import ToolDefinitionError, ToolFailed, ToolNotStarted, contained
-from ..ground.text import type_name
-from ..tools import AnyTool, Tool, tool
-from ..tools.toolset import Exported
+from ..dispatch.results import encode_error, encode_result, tool_error
+from ..errors import ToolDefinitionError, ToolFailed, ToolNotStarted
+from ..ground import type_name
+from ..tools import AnyTool, Exported, Tool, tool
 from .local import bind
 
 FIELDS = ("tool", "arguments", "key", "effect", "attempt", "call_id", "run_id", "step", "has_context")
@@ -52,9 +51,9 @@ def encode_value(tool: str, value: Any, max_bytes: int) -> bytes:
 
 def encode_report(value: Any, max_bytes: int) -> bytes:
     try:
-        data = in_pieces(value, max_bytes)
-    except BaseException as error:  # the value's own code runs here
-        raise ToolFailed(f"progress: a {type(value).__name__} cannot be written as JSON") from contained(error)
+        data = encode_result(value, max_bytes)
+    except ToolFailed as error:
+        raise ToolFailed(f"progress: a {type(value).__name__} cannot be written as JSON") from error.__cause__
     if len(data) > max_bytes:
         raise ToolFailed(f"progress: too large (max_message_bytes={max_bytes})")
     return data

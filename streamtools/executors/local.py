@@ -14,7 +14,7 @@ from typing import Any, Self
 import anyio
 from anyio import CancelScope, CapacityLimiter
 
-from ..dispatch.executor import Begin, Emit, Invocation
+from ..dispatch import Begin, Emit, Invocation
 from ..dispatch.in_process import run_in_process
 from ..errors import InvalidArguments, LocalProtocolError, ToolError, ToolNotStarted, ToolOutcomeUnknown
 from ..limits import checked_bound

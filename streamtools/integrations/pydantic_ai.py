@@ -32,8 +32,7 @@ from ..events import Observation
 from ..front import StepKeywords
 from ..ground import type_name
 from ..tools import AnyTools, Toolset
-from ..waiting.edits import notes_of
-from .hosting import CallHost, CallPlace, MakeObservers, tool_of
+from .hosting import CallHost, CallPlace, MakeObservers, notes_of, tool_of
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 from .pydantic_ai_approvals import DeferredApproval, settled
 

@@ -25,8 +25,7 @@ from ..errors import CallStillRunning, ToolError, ToolNotStarted, ToolSuspended
 from ..events import Observation
 from ..front import StepKeywords
 from ..tools import AnyTools, Toolset
-from ..waiting.edits import notes_of
-from .hosting import CallHost, CallPlace, MakeObservers, tool_of
+from .hosting import CallHost, CallPlace, MakeObservers, notes_of, tool_of
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsAgent"]

@@ -34,8 +34,7 @@ from ..front.checked import check_operations
 from ..limits import Limits
 from ..pipelines import Trajectory
 from ..tools import AnyTools, Tool, ToolContext, Toolset, tool
-from ..waiting.edits import notes_of
-from .hosting import MakeObservers, check_budgets, check_policies
+from .hosting import MakeObservers, check_budgets, check_policies, notes_of
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsExecutor"]

@@ -17,7 +17,8 @@ from ..dispatch import endings
 from ..dispatch.in_process import ThreadCall, take_thread
 from ..errors import InvalidArguments, ToolError
 from ..limits import Limits
-from ..stages.arguments import arguments_of, words_of_problem
+from ..stages import arguments_of
+from ..stages.arguments import words_of_problem
 from ..tools import Bound, TakesLong, Tool, Toolset
 
 _MOST_NOTED_CHARS = 2_000
@@ -95,6 +96,13 @@ class Edits:
             raise
 
 
+def note_of_edits(arguments: Mapping[str, Any]) -> str:
+    text = json.dumps(dict(arguments), ensure_ascii=False)
+    if len(text) > _MOST_NOTED_CHARS:
+        text = f"{text[:_MOST_NOTED_CHARS]}… ({len(text)} characters in all)"
+    return f"Note: a person approved this call with other arguments than yours: {text}"
+
+
 async def _validated(tool: Tool[..., Any], plain: dict[str, Any]) -> Bound:
     try:
         return tool.validate(plain, quick=True)
@@ -105,15 +113,3 @@ async def _validated(tool: Tool[..., Any], plain: dict[str, Any]) -> Bound:
         finally:
             thread.give_up()
         return bound
-
-
-def note_of_edits(arguments: Mapping[str, Any]) -> str:
-    text = json.dumps(dict(arguments), ensure_ascii=False)
-    if len(text) > _MOST_NOTED_CHARS:
-        text = f"{text[:_MOST_NOTED_CHARS]}… ({len(text)} characters in all)"
-    return f"Note: a person approved this call with other arguments than yours: {text}"
-
-
-def notes_of(seen: Observation) -> list[str]:
-    notes = [endings.DONE_BEFORE] if endings.is_repetition(seen) else []
-    return notes if seen.edited is None else [note_of_edits(seen.edited), *notes]

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anyio import CancelScope
 
@@ -24,14 +24,19 @@ from ..seams import call_fingerprint
 
 if TYPE_CHECKING:
     from ..dispatch.transitions import Transitions
-    from .calls import Waiting
 
 
 _UNASKED = "the call may have run before the process ended, and the store could not say whether it has"
 _UNREADABLE = "the call has run before, and is not valid now, so that nobody can go on with it"
 
 
-def look_up_first(waiting: Waiting, withheld: tuple[str, bool] | None, listeners: Listeners) -> Listeners:
+class _Waiting(Protocol):
+    turn: Transitions
+
+    async def apply_as_on_record(self, call: Call) -> None: ...
+
+
+def look_up_first(waiting: _Waiting, withheld: tuple[str, bool] | None, listeners: Listeners) -> Listeners:
     """Returns listeners that pass events on to these, once the gate was asked about the calls. `withheld` is why calls
     that have not begun and may have an effect are not run, and whether those are spared that need an approval; None if
     all are run."""
@@ -47,7 +52,7 @@ def look_up_first(waiting: Waiting, withheld: tuple[str, bool] | None, listeners
     return listeners | mine
 
 
-async def refuse_unless_it_ran(waiting: Waiting, call: Call, ending: Ending) -> None:
+async def refuse_unless_it_ran(waiting: _Waiting, call: Call, ending: Ending) -> None:
     """Ends a call that was suspended so, unless it has run: then it has the ending that it had."""
     assert call.before is not None, "it was suspended"
     try:
@@ -57,7 +62,7 @@ async def refuse_unless_it_ran(waiting: Waiting, call: Call, ending: Ending) -> 
     waiting.turn.move(call, "refused", before or ending)
 
 
-async def _look(waiting: Waiting, call: Call, known_as: str | None) -> Ending | None:
+async def _look(waiting: _Waiting, call: Call, known_as: str | None) -> Ending | None:
     """Notes what was decided about a call, and asks the gate about it, `known_as` so; None: it cannot have run."""
     with CancelScope() as call.scope:
         before = call.ready, call.changed
@@ -80,7 +85,7 @@ def _count_begun(turn: Transitions, call: Call) -> None:
 
 @dataclass(slots=True, eq=False)
 class _LooksFirst:
-    waiting: Waiting
+    waiting: _Waiting
     turn: Transitions
     withheld: tuple[str, bool] | None
     listeners: Listeners

@@ -35,7 +35,7 @@ from streamtools import (
     tool,
 )
 from streamtools.content import Media, Opaque, ToolResult
-from streamtools.dispatch import Begin, CallPool, Emit
+from streamtools.dispatch import Begin, CallPool, Claimed, Emit, MemoryStore, Recorded
 from streamtools.errors import (
     BeginRefused,
     CallStillRunning,
@@ -46,8 +46,9 @@ from streamtools.errors import (
     ToolTimeout,
 )
 from streamtools.events import StreamWarning, ToolProgress, ToolStarted
-from streamtools.executors import Claimed, Invocation, LocalExecutor, MemoryStore, Recorded, call_fingerprint
+from streamtools.executors import Invocation, LocalExecutor
 from streamtools.parts import WAITS
+from streamtools.seams import call_fingerprint
 
 pytestmark = pytest.mark.anyio
 

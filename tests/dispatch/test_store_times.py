@@ -21,11 +21,10 @@ from trio import current_time
 from trio.testing import MockClock
 
 from streamtools import tool
-from streamtools.dispatch import MemoryStore
+from streamtools.dispatch import Claim, Claimed, EndUnknown, MemoryStore, Recorded, StillRunning
 from streamtools.dispatch.timers import Timers
 from streamtools.durable.claims import CallClaim, UnsavedEnd, UnsavedEnds
 from streamtools.durable.holders import this_process
-from streamtools.durable.store import Claim, Claimed, EndUnknown, Recorded, StillRunning
 from streamtools.errors import CallStillRunning, LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolSuspended
 from streamtools.executors import Invocation, run_once
 

@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamtools.dispatch import Claim, Claimed, EndUnknown, Recorded, StillRunning
 from streamtools.durable.holders import checked_fingerprint, not_claimed
-from streamtools.durable.store import Claim, Claimed, EndUnknown, Recorded, StillRunning
 
 from .world import Process, World
 
