@@ -19,13 +19,13 @@ from .. import (
     Entry,
     Prompt,
     Returned,
+    json_text,
     list_of,
     objects_in,
     rest_of,
     text_of,
 )
 from ..gemini.facts import NAMES_IN_HISTORY
-from ..reading import json_text
 from ..transcript import Flaws, output_of, result_as_read, written
 from .facts import CONTENTS, MEDIA, RULES, RUNNING, call_kind, contents_of, name_of
 
