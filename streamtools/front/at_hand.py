@@ -249,7 +249,7 @@ def _step(
     shared = StepOptions(tools=checked.tools, limits=checked.limits, pool=checked.shared.pool)
     reading = Reading(open_source(one_item(), checked.limits), decoder, options)
     block = Pipeline(Runner(run, start, reading, shared, before=before))
-    block._resumed = suspended
+    block._runner.resumed = suspended
     return block
 
 

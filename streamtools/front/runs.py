@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from ..dispatch.options import LEAVES_CALLS
 from ..ground.text import type_name
 from ..limits import Limits, checked_bound
-from ..pipelines.agent_loop import AgentLoop, CallModel
-from ..pipelines.messages import Conversation, WireConversation
+from ..pipelines.agent_loop import CallModel, Loop
+from ..pipelines.messages import Conversation, RunHistory, WireConversation
 from ..pipelines.model_steps import ModelSteps
 from ..pipelines.trajectory import Trajectory
 from ..stages import DEFAULT
@@ -23,6 +23,7 @@ from ..wires import Wire, find
 from .capabilities import attempts_of, gate_of, guard_of, seams_of
 from .checked import CheckedOptions, PipelineKeywords, checked_options
 from .rules import know
+from .run_face import AgentLoop
 from .steps import MadeSteps
 
 if TYPE_CHECKING:
@@ -176,17 +177,15 @@ def agent_loop(
     if source is not None:
         sources.append(source)
     sources.append(ModelSteps(run, checked.limits, options.get("pool"), max_steps + (suspended is not None)))
-    return AgentLoop(
-        messages,
-        conversation=conversation,
-        wire=wire,
+    loop = Loop(
+        RunHistory(messages, conversation, wire, drafts=drafts),
         sources=sources,
         steps=MadeSteps(call_model, checked, run, fallback=fallback),
         stop=stop,
         trajectory=run,
-        drafts=drafts,
         suspended=suspended,
     )
+    return AgentLoop(loop)
 
 
 def _check_suspended(

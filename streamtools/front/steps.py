@@ -35,7 +35,7 @@ class MadeSteps:
         self._run = trajectory
 
     def block_in_threads(self) -> None:
-        from ..pipelines.blocking import AttemptsInThreads, in_threads  # most programs have an event loop
+        from .blocking import AttemptsInThreads, in_threads  # most programs have an event loop
 
         self._asks = tuple(map(in_threads, self._asks))
         if self._checked.attempts is not None:

@@ -66,6 +66,7 @@ class Runner:
         self.attempt = self._attempt_of(reading)
         self._view: StepView | None = None  # of a step with rules
         self._before = before  # what is to be done before the step begins
+        self.resumed: Any = None  # the calls that the step goes on with
         self._said: tuple[Event, ...] = ()
         self._is_on_record = False  # the response is
         self.deadlines = Deadlines(options.limits, self.attempt.pump, self._expire, start.requested_at)
@@ -89,10 +90,8 @@ class Runner:
             raise LocalProtocolError("a pipeline is entered once; make a new one for the next stream")
 
     def check_open(self) -> None:
-        if self.state == "open":
+        if self.state in ("opening", "open"):
             return
-        if self.state == "opening":
-            raise TypeError("the pipeline was opened; iterate what `open` returned")
         verb = "was left" if self.state == "left" else "was not entered"
         raise TypeError(
             f"the pipeline's block {verb}; write:  async with pipeline(stream, tools=[...]) as events:  "

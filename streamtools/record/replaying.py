@@ -23,12 +23,11 @@ from ..decode import StreamDecoder
 from ..durable.codec import written_event
 from ..errors import LocalProtocolError, StreamError
 from ..events import Event, Observation
-from ..front import PipelineKeywords, pipeline
+from ..front import Pipeline, PipelineKeywords, pipeline
 from ..ground import shown_by
 from ..limits import Limits
 from ..observers import Observer, StreamFacts
 from ..pipelines import Trajectory
-from ..pipelines.hosted import OpenPipeline, open_in
 from ..stages import DEFAULT, OutputType, StageList
 from ..tools import AnyTools
 from ..turn import Turn
@@ -275,7 +274,7 @@ class LiveSteps:
         self._clock = Clock(self.recording.began_at, speed)
         name, conversation = self.recording.name, self.recording.conversation_id
         self._run = Trajectory(name=name, conversation_id=conversation, observers=observers, default_observers=False)
-        self._current: OpenPipeline | None = None
+        self._current: Pipeline | None = None
 
     async def enter(self) -> None:
         self._clock.start()
@@ -299,8 +298,8 @@ class LiveSteps:
                 # method is left and entered again for each event.
                 options: dict[str, Any] = {"wire": step.facts.wire, **self._options}
                 body = _body(step, self._clock)
-                opening = pipeline(body, tools=self._tools, trajectory=self._run, **options)
-                self._current = open_in(None, opening)
+                self._current = pipeline(body, tools=self._tools, trajectory=self._run, **options)
+                self._current._open_in(None)
             try:
                 return await anext(self._current)
             except StopAsyncIteration:

@@ -1,0 +1,137 @@
+"""What a program may say about the calls of a step: to a pipeline, to a run, or to either in another thread."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..dispatch.approval import check_loop
+from ..dispatch.results import written_answer
+from ..dispatch.states import Mention
+from ..errors import LocalProtocolError
+from ..events import AnswerRequested, ApprovalRequested
+from ..pipelines.runner import Runner
+
+if TYPE_CHECKING:
+    from ..seams.desk import Asked
+
+
+class CallsFace(ABC):
+    """Something whose calls wait for people: a pipeline, a run, or either in another thread."""
+
+    @abstractmethod
+    def _passed(self, act: Callable[[Runner], bool]) -> bool:
+        """Does it to the step that goes on, in that step's event loop."""
+
+    def approve(
+        self,
+        call: Asked,
+        *,
+        fingerprint: str | None = None,
+        by: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Approves a call that waits for it, so that the call runs when its turn comes. Returns False if that changes
+        nothing: the call has been decided, or the block was left.
+
+        A loop over the pipeline ends when nothing runs and all calls that are left wait for an approval; loop again
+        then.
+
+        Args:
+            call: the `ApprovalRequested`, one of `suspended.calls`, or the `call_id`.
+            fingerprint: of the arguments that were approved, if they were looked at elsewhere.
+            by: who approves it. A call of a tool with ``requires=2`` runs when two have, by different names.
+            arguments: all arguments that it is to run with, if they are not those that were shown. The model reads
+                that they were changed.
+
+        With a store that keeps decisions, this one counts if it is the first there; `ApprovalResolved` says whose does.
+
+        Raises:
+            InvalidArguments: `arguments` do not fit the tool; the call goes on waiting.
+            LocalProtocolError: nobody was asked about this call or these arguments; it needs a name; or this is another
+                thread.
+            TypeError, ValueError: `arguments` are no object of JSON, or larger than 256 kB.
+        """
+        return self._passed(lambda to: _decide(to, call, True, fingerprint, by=by, arguments=arguments))
+
+    def deny(
+        self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None, by: str | None = None
+    ) -> bool:
+        """Denies a call that waits for an approval, so that it is ``denied``; `reason` is for the model to read. All
+        else is as in `approve`."""
+        return self._passed(lambda to: _decide(to, call, False, fingerprint, by=by, reason=reason))
+
+    def answer(
+        self, call: Asked | AnswerRequested, result: Any, *, is_error: bool = False, fingerprint: str | None = None
+    ) -> bool:
+        """Hands in the result of a call of a tool with ``external=True``. The first answer counts; the same one again
+        changes nothing. Returns False if nothing changes.
+
+        A loop over the pipeline waits for the answer, or with ``rests=True`` ends when nothing else goes on; loop again
+        then.
+
+        Args:
+            call: the `AnswerRequested`, one of `suspended.calls`, or the `call_id`.
+            result: text, JSON, or a `ToolResult`. It is bounded, checked and trusted as the result of any tool.
+            is_error: the call has failed, and the result says why.
+            fingerprint: of the arguments that were answered, if they were looked at elsewhere.
+
+        With a store that keeps decisions, this answer counts if it is the first on record there.
+
+        Raises:
+            AnswerError: there is no such call in this step, it waits for no answer, or it has had another one.
+            TypeError: the result is no JSON.
+            ValueError: the result is larger than 32 MB.
+            LocalProtocolError: this is another thread.
+        """
+        return self._passed(lambda to: _answer(to, call, written_answer(result, is_error=is_error), fingerprint))
+
+    def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
+        """Stops one call, whatever its state, as a person's stop button does; the others go on. Returns False if that
+        changes nothing: the call is over, or was told to stop before. A call that has not begun is ``cancelled`` at
+        once, and never runs. An async tool that runs is cancelled where it awaits; a thread is given up.
+
+        Args:
+            call: an event about the call, or its `call_id`.
+            reason: why, for the model to read, if the call has not begun.
+
+        Raises:
+            LocalProtocolError: there is no such call in this step; or this is another thread.
+        """
+        return self._passed(lambda to: _cancel(to, call, reason))
+
+
+def _decide(to: Runner, call: Asked, verdict: bool, fingerprint: str | None, *, by: str | None, **given: Any) -> bool:
+    shown = _shown(to, call, fingerprint)
+    if to.void(call) is not None:
+        return False
+    return to.noted(to.attempt.calls.decide(_id_of(call), verdict, shown, by=by, **given))
+
+
+def _answer(to: Runner, call: Asked | AnswerRequested, record: bytes, fingerprint: str | None) -> bool:
+    return to.noted(to.attempt.calls.answer(_id_of(call), record, _shown(to, call, fingerprint)))
+
+
+def _cancel(to: Runner, call: Mention | str, reason: str | None) -> bool:
+    to.check_begun()
+    if to.state == "open":
+        check_loop(to.token, "cancel")
+    if to.void(call) is not None:
+        return False
+    return to.noted(to.attempt.calls.cancel_one(_id_of(call), reason))
+
+
+def _shown(to: Runner, call: Asked | AnswerRequested, fingerprint: str | None) -> str | None:
+    """Returns the fingerprint of what was shown; raises a `LocalProtocolError` if that was in another step, where a
+    call may have the same id and arguments."""
+    to.check_begun()
+    if isinstance(call, (AnswerRequested, ApprovalRequested)) and call.seq >= 0:
+        number = to.step.number
+        if call.step not in ((number,) if to.resumed is None else (number, to.resumed.step)):
+            raise LocalProtocolError(f"the request is of step {call.step}, and this is step {number}")
+    return getattr(call, "fingerprint", None) if fingerprint is None else fingerprint  # a `ToolCall` has none
+
+
+def _id_of(call: Mention | str) -> str:
+    return call if isinstance(call, str) else call.call_id
