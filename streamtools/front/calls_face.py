@@ -1,10 +1,11 @@
-"""What a program may say about the calls of a step: to a pipeline, to a run, or to either in another thread."""
+"""What a program may say about the calls of a step: to a pipeline, to a run, or to either in another thread;
+and what is refused there, with the words to write instead."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..dispatch.approval import check_loop
 from ..dispatch.results import written_answer
@@ -12,6 +13,7 @@ from ..dispatch.states import Mention
 from ..errors import LocalProtocolError
 from ..events import AnswerRequested, ApprovalRequested
 from ..pipelines.runner import Runner
+from ..turn import Turn
 
 if TYPE_CHECKING:
     from ..seams.desk import Asked
@@ -135,3 +137,32 @@ def _shown(to: Runner, call: Asked | AnswerRequested, fingerprint: str | None) -
 
 def _id_of(call: Mention | str) -> str:
     return call if isinstance(call, str) else call.call_id
+
+
+# -- what is easily written wrongly --
+
+_TURN = frozenset(name for name in dir(Turn) if not name.startswith("_"))
+
+
+def asynchronous_only(what: str, block: str) -> Callable[..., NoReturn]:
+    """Returns a method that refuses a synchronous ``for`` or ``with``, and says what to write. `what` names such an
+    object; `block` are the words between ``async with`` and the colon: a call, and the name of the events."""
+    made, _, events = block.rpartition(" as ")
+    inside = f"async with {block}:  async for event in {events}: ..."
+
+    def refuse(*_: object) -> NoReturn:
+        outside = f"with {made}.sync() as {events}: ..."
+        raise TypeError(f"{what} is asynchronous; write:  {inside}, or, without an event loop,  {outside}")
+
+    return refuse
+
+
+def turned_to(turn: str) -> Callable[[object, str], NoReturn]:
+    """Returns a ``__getattr__`` that says where the turn is, by its expression, for an attribute that only the turn
+    has."""
+
+    def refuse(self: object, name: str) -> NoReturn:
+        hint = f"; the turn has it, write {turn}.{name}" if name in _TURN else ""
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
+
+    return refuse

@@ -23,8 +23,7 @@ from ..parts import ToolCall
 from ..pipelines.runner import Runner
 from ..pipelines.trajectory import Trajectory
 from ..turn import Turn
-from .calls_face import CallsFace
-from .refusals import asynchronous_only, turned_to
+from .calls_face import CallsFace, asynchronous_only, turned_to
 
 if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, and use ``async with`` in a function
     from ..durable.suspended import Suspended

@@ -22,8 +22,7 @@ from ..pipelines.trajectory import Trajectory
 from ..seams import StepSource
 from ..turn import Turn
 from ..wires import Wire
-from .calls_face import CallsFace
-from .refusals import asynchronous_only, turned_to
+from .calls_face import CallsFace, asynchronous_only, turned_to
 
 if TYPE_CHECKING:
     from ..dispatch import Suspended

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from ..dispatch.options import LEAVES_CALLS
 from ..ground.text import type_name
 from ..limits import Limits, checked_bound
-from ..pipelines.agent_loop import CallModel, Loop
+from ..pipelines.agent_loop import CallModel, Loop, ModelSteps
 from ..pipelines.messages import Conversation, RunHistory, WireConversation
-from ..pipelines.model_steps import ModelSteps
 from ..pipelines.trajectory import Trajectory
 from ..stages import DEFAULT
 from ..tools import AnyTools

@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from anyio import CancelScope, create_task_group
 from anyio.abc import TaskGroup
 
-from ..dispatch.endings import recount
+from ..dispatch.budgets import Budgets
+from ..dispatch.endings import is_exhausted, recount
 from ..dispatch.event_loop import is_cancellation, is_in_generator, spawn
+from ..dispatch.pool import CallPool
 from ..dispatch.states import Mention
 from ..errors import LocalProtocolError
 from ..events import Event, Observation, ToolCallValidated
 from ..ground.own import MESSAGES, own
 from ..ground.text import type_name
+from ..limits import Limits
 from ..parts import FINISHES, RUN_OUTCOMES, RunOutcome, ToolCall
 from ..turn import Turn
 from .messages import INTERRUPTED, STOPPED, RunHistory, When, entry_of
@@ -30,7 +33,7 @@ from .trajectory import Trajectory
 
 if TYPE_CHECKING:
     from ..dispatch import Suspended
-    from ..seams import StepPlan, StepRequest, StepSource
+    from ..seams import RunView, StepPlan, StepRequest, StepSource
 
 CallModel: TypeAlias = Callable[[list[Any], Any], Any]
 """Makes the request for one step: takes the messages and the tools as the provider wants them (Gemini's go into
@@ -51,10 +54,10 @@ class Block(Protocol):
     def resting(self) -> bool: ...
     async def __anext__(self) -> Event: ...
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation: ...
-    def _open_in(self, task_group: TaskGroup | None) -> Opened: ...
+    def _open_in(self, task_group: TaskGroup | None) -> BlockHandle: ...
 
 
-class Opened(Protocol):
+class BlockHandle(Protocol):
     async def leave(self, *, cancelled: bool = False) -> None: ...
 
 
@@ -354,6 +357,47 @@ class Loop:
         self.history.end_step(events.turn)
 
 
+class ModelSteps:
+    """The last source of a run's steps: asks the model, as long as it may be asked."""
+
+    def __init__(self, run: Trajectory, limits: Limits, pool: CallPool | None, max_steps: int) -> None:
+        self._run = run
+        self._limits = limits
+        self._pool = pool
+        self._left = max_steps
+        # What the model has read of the latest turn's calls:
+        self._is_over_budget = False  # it is to call nothing more
+        self._is_exhausted = False  # none of them is wanted again
+
+    async def begin(self, run: RunView) -> None:
+        """Does nothing: its limits are the run's."""
+
+    def peek(self) -> bool:
+        return False
+
+    async def next(self, request: StepRequest) -> StepPlan | RunOutcome | None:
+        from ..seams import StepPlan  # as above
+
+        budgets = Budgets(self._limits, self._run.spent, None if self._pool is None else self._pool.budget)
+        return StepPlan() if budgets.tokens_exceeded() is None else "budget"
+
+    async def ended(self, turn: Turn) -> RunOutcome | None:
+        """Ends the run if the model goes on calling what it has read is not wanted, or was asked often enough."""
+        was_over, was_exhausted = self._is_over_budget, self._is_exhausted
+        ended = [is_exhausted(seen, self._run.counts, self._limits) for seen in turn.observations]
+        self._is_over_budget = any(seen.outcome == "over_budget" for seen in turn.observations)
+        self._is_exhausted = bool(ended) and all(ended)
+        self._left -= 1
+        if was_over and self._is_over_budget:
+            return "budget"
+        if was_exhausted and self._is_exhausted:
+            return "retries_exhausted"
+        return None if self._left > 0 else "max_steps"
+
+    async def leave(self, outcome: RunOutcome) -> None:
+        """Does nothing: there is nothing to give back."""
+
+
 def _outcome(found: RunOutcome) -> RunOutcome:
     if found not in tuple(RUN_OUTCOMES):  # a source of the user's
         name = found if isinstance(found, str) else type_name(found)
@@ -367,7 +411,7 @@ def _each(sources: Sequence[StepSource], method: str) -> list[Any]:
 
 class _OpenStep:
     def __init__(
-        self, events: Block, opened: Opened, ends: Sequence[Observation] | None, readers: Sequence[Any]
+        self, events: Block, opened: BlockHandle, ends: Sequence[Observation] | None, readers: Sequence[Any]
     ) -> None:
         self.events = events
         self.opened = opened

@@ -28,7 +28,7 @@ from ..events import (
 DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, OutputDelta, ToolCallDelta, ToolCallFragment})
 
 
-class Reader(Protocol):
+class ConsumerQueue(Protocol):
     """One more consumer's queue."""
 
     error: BaseException | None  # to be raised behind the last event
@@ -53,7 +53,7 @@ class Outbox:
         self.size = size
         self.full_at = size
         """The length of `queue` at which the pump asks for room: `size`, or 0 if a branch holds the pump up."""
-        self.branches: tuple[Reader, ...] = ()
+        self.branches: tuple[ConsumerQueue, ...] = ()
         self.closed = False
         self.resting = False
         """True while nothing comes unless somebody runs a call: a wait for an event then returns without one."""

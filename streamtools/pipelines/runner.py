@@ -2,8 +2,8 @@
 
 Theory of operation. The `Runner` of a step has one task group: a task reads the source and drives the decoder, each
 call runs in a task of its own, and every event goes through the `Step`. It reads one `Attempt`; where a policy may ask
-the model again, `tries` goes on with others. `end` cancels the tasks that still run, waits for them, and settles. The
-task that calls `enter` calls `end`, too; the consumer's side is `Pipeline`.
+the model again, its `Judge` goes on with others. `end` cancels the tasks that still run, waits for them, and settles.
+The task that calls `enter` calls `end`, too; the consumer's side is `Pipeline`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..turn import Turn
 from .attempt import Attempt, Reading, StepOptions, attempt_of
 from .deadlines import Deadlines
 from .group_exit import join
-from .pump import unwrapped
+from .pump import Judge, unwrapped
 from .queues import Outbox
 from .step import Step
 from .trajectory import Trajectory
@@ -36,7 +36,6 @@ if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, 
     from ..dispatch.rules import Rules
     from ..dispatch.states import Mention
     from ..seams import OnRecord, StepView
-    from .tries import Requests, Tries
 
 
 class Runner:
@@ -47,18 +46,14 @@ class Runner:
         reading: Reading,
         options: StepOptions,
         *,
-        requests: Requests | None = None,
+        judged: Callable[[Runner], Judge] | None = None,
         before: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.trajectory = trajectory
         self.outbox = Outbox(options.limits.event_buffer)
         self.step = Step(trajectory, self.outbox, options.tools)
         self.start = start  # the step's first event
-        self.tries: Tries | None = None  # if the model may be asked again
-        if requests is not None:
-            from .tries import Tries
-
-            self.tries = Tries(self, requests)
+        self.tries = None if judged is None else judged(self)  # if the model may be asked again
         self.state: Literal["new", "opening", "open", "left"] = "new"
         self.token: EventLoopToken | None = None  # of the event loop that it was entered in
         self.error: BaseException | None = None  # to be raised behind the last event, once

@@ -34,7 +34,7 @@ from ..observers import Observer
 from ..parts import StepOutcome, Usage
 from ..turn import TAKEN_BY, Turn, TurnBuilder
 from ..wires import Wire
-from .queues import DELTAS, Outbox, Reader
+from .queues import DELTAS, ConsumerQueue, Outbox
 from .trajectory import Causality, Trajectory, sees_originals, told
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Step:
         for kind, callback in callbacks.items():
             self._listeners[kind] = (*self._listeners.get(kind, ()), callback)
 
-    def join(self, reader: Reader) -> None:
+    def join(self, reader: ConsumerQueue) -> None:
         outbox = self._outbox
         if self.ended:
             reader.close()
@@ -310,7 +310,7 @@ class Step:
         else:
             self._routes, self._other_routes, self._plain = dict(self._listeners), (), _PLAIN
 
-    def part(self, reader: Reader) -> None:
+    def part(self, reader: ConsumerQueue) -> None:
         self._outbox.branches = tuple(known for known in self._outbox.branches if known is not reader)
         self.reroute()
 
