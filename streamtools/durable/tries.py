@@ -213,7 +213,9 @@ class Tries:
 
     def _leaves(self, seconds: float, usage: Usage | None) -> bool:
         runner = self._runner
-        leaves = runner.deadlines.leaves(seconds, runner.trajectory.began_at)
+        limits, then = runner.deadlines.limits, time.monotonic() + seconds
+        ends = ((limits.step_timeout, runner.deadlines.began_at), (limits.run_timeout, runner.trajectory.began_at))
+        leaves = all(most is None or began + most > then for most, began in ends)
         return leaves and runner.attempt.calls.leaves_tokens(usage)
 
     def _commit(self, end: StreamEnd) -> None:

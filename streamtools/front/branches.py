@@ -52,7 +52,7 @@ def branch_of(runner: Runner, size: int | None, when_full: WhenFull) -> Branch:
     if runner.state == "left":
         raise LocalProtocolError("the pipeline's block was left: make branches before it or inside it")
     outbox, step = runner.outbox, runner.step
-    queue = BranchQueue(outbox.size if size is None else size, when_full, outbox.hold, step.part)
+    queue = BranchQueue(outbox.size if size is None else size, when_full, outbox, step.part)
     step.join(queue)
     return Branch(queue)
 
@@ -113,11 +113,9 @@ class Branch:
 
 class BranchQueue:
     """A bounded queue of events to a branch. The step puts them in without knowing the `Branch`, which may be dropped.
-    `hold` makes the pump ask for room before it reads on; `leave` is called when no more events are wanted."""
+    `outbox` is that of the pump; `leave` is called when no more events are wanted."""
 
-    def __init__(
-        self, size: int, when_full: WhenFull, hold: Callable[[], None], leave: Callable[[BranchQueue], None]
-    ) -> None:
+    def __init__(self, size: int, when_full: WhenFull, outbox: Outbox, leave: Callable[[BranchQueue], None]) -> None:
         checked_bound("size", size)
         if when_full not in _OVERFLOW:
             raise ValueError(f"unknown when_full {when_full!r}; known: {', '.join(_OVERFLOW)}")
@@ -129,7 +127,7 @@ class BranchQueue:
         self._overflow = _OVERFLOW[when_full]
         self._reading = 0  # how many wait for an event, or were woken and have not run yet
         self._turns = 0  # of the event loop, which the pump still gives to the reader
-        self._hold = hold
+        self._outbox = outbox
         self._leave = leave
         self._token = current_token()
 
@@ -152,7 +150,7 @@ class BranchQueue:
         if not full and len(box.queue) == box.size:
             self._turns = _TURNS
         if self._holds():
-            self._hold()
+            self._outbox.full_at = 0  # the pump asks for room before it reads on
         if type(event) is StepEnd:
             box.close()
 
@@ -214,9 +212,17 @@ class BranchQueue:
     async def wait(self) -> bool:
         if self._settled or self._box.queue:
             return True
+        box = self._box
         self._reading += 1
         try:
-            return await self._box.wait()
+            while not box.queue:
+                if box.closed:
+                    return False
+                if box.awaited is None:
+                    box.await_one()
+                assert box.awaited is not None, "just made"
+                await box.awaited.wait()
+            return True
         finally:
             self._reading -= 1
 

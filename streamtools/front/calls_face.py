@@ -11,7 +11,7 @@ from ..dispatch.approval import check_loop
 from ..dispatch.results import written_answer
 from ..dispatch.states import Mention
 from ..errors import LocalProtocolError
-from ..events import AnswerRequested, ApprovalRequested
+from ..events import AnswerRequested, ApprovalRequested, Observation
 from ..pipelines.runner import Runner
 from ..turn import Turn
 
@@ -106,7 +106,7 @@ class CallsFace(ABC):
 
 def _decide(to: Runner, call: Asked, verdict: bool, fingerprint: str | None, *, by: str | None, **given: Any) -> bool:
     shown = _shown(to, call, fingerprint)
-    if to.void(call) is not None:
+    if void(to, call) is not None:
         return False
     return to.noted(to.attempt.calls.decide(_id_of(call), verdict, shown, by=by, **given))
 
@@ -116,10 +116,10 @@ def _answer(to: Runner, call: Asked | AnswerRequested, record: bytes, fingerprin
 
 
 def _cancel(to: Runner, call: Mention | str, reason: str | None) -> bool:
-    to.check_begun()
+    _check_begun(to)
     if to.state == "open":
         check_loop(to.token, "cancel")
-    if to.void(call) is not None:
+    if void(to, call) is not None:
         return False
     return to.noted(to.attempt.calls.cancel_one(_id_of(call), reason))
 
@@ -127,12 +127,24 @@ def _cancel(to: Runner, call: Mention | str, reason: str | None) -> bool:
 def _shown(to: Runner, call: Asked | AnswerRequested, fingerprint: str | None) -> str | None:
     """Returns the fingerprint of what was shown; raises a `LocalProtocolError` if that was in another step, where a
     call may have the same id and arguments."""
-    to.check_begun()
+    _check_begun(to)
     if isinstance(call, (AnswerRequested, ApprovalRequested)) and call.seq >= 0:
         number = to.step.number
         if call.step not in ((number,) if to.resumed is None else (number, to.resumed.step)):
             raise LocalProtocolError(f"the request is of step {call.step}, and this is step {number}")
     return getattr(call, "fingerprint", None) if fingerprint is None else fingerprint  # a `ToolCall` has none
+
+
+def _check_begun(to: Runner) -> None:
+    if to.state == "opening":
+        raise LocalProtocolError("the pipeline has not begun; wait for an event about the call")
+    if to.state != "left":
+        to.check_open()
+
+
+def void(to: Runner, call: Mention | str) -> Observation | None:
+    """Returns the end of a call of a discarded attempt, whose id may have recurred; None of any other."""
+    return None if to.tries is None else to.tries.void(call)
 
 
 def _id_of(call: Mention | str) -> str:

@@ -23,7 +23,7 @@ from ..parts import ToolCall
 from ..pipelines.runner import Runner
 from ..pipelines.trajectory import Trajectory
 from ..turn import Turn
-from .calls_face import CallsFace, asynchronous_only, turned_to
+from .calls_face import CallsFace, asynchronous_only, turned_to, void
 
 if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, and use ``async with`` in a function
     from ..durable.suspended import Suspended
@@ -81,7 +81,7 @@ class Pipeline(CallsFace):
     async def __anext__(self) -> Event:
         outbox = self._outbox  # `__getattr__` makes each attribute of this object dear
         queue = outbox.queue
-        while not queue:  # as in `Outbox.wait`
+        while not queue:
             if outbox.closed or outbox.resting:
                 return await self._ended()
             if outbox.awaited is None:
@@ -145,7 +145,7 @@ class Pipeline(CallsFace):
         if runner.state != "left":
             runner.check_open()
         call_id, calls = call if isinstance(call, str) else call.call_id, runner.attempt.calls
-        if (seen := runner.void(call)) is not None:
+        if (seen := void(runner, call)) is not None:
             return seen
         runner.noted(calls.ask(call_id))
         return await calls.observed(call_id)

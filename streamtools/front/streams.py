@@ -26,7 +26,7 @@ from ..tools import AnyTools, Middleware, Toolset
 from ..tools.options import AnyPolicy
 from ..turn import Turn
 from ..wires import Wire
-from .capabilities import guard_of
+from .capabilities import run_of
 from .checked import CheckedOptions, OnQuotedCall, OnSourceError, checked_options
 from .face import Pipeline
 from .rules import with_rules
@@ -168,7 +168,7 @@ def pipeline(
         if continues is not None:
             raise ValueError("continues= is about one stream; with retry=, it would begin anew with each attempt")
         check_attempts(checked.attempts, [stream], fallback, start=checked.dispatch.policy, tools=checked.tools)
-    run = Trajectory.of(trajectory, observers, guard_of(checked.dispatch.seams, privacy))
+    run = run_of(trajectory, observers, checked.dispatch.seams, privacy)
     return step_of(
         checked, run, stream, fallback=fallback, requested_at=requested_at, request=request, continues=continues
     )

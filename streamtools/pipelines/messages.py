@@ -1,7 +1,6 @@
 """The messages of a run: those it began with, what its steps leave, and what people say on the way; in whose words.
 
-Mostly these are the wire's own, with the tools exported for it: the `WireConversation`. A model without tool calling is
-spoken to in others.
+Mostly these are the wire's own, with the tools exported for it. A model without tool calling is spoken to in others.
 
 An entry, a message that was said, is a plain dict with an ``id``. It waits until a step begins, and enters the history
 there, so that it never stands between a call and its result.
@@ -11,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from ..content import Text
 from ..events import MessageAdded, Observation
@@ -19,9 +18,6 @@ from ..ground.own import MESSAGES, own
 from ..tools import AnyTool
 from ..turn import Turn
 from ..wires import Wire, find
-
-if TYPE_CHECKING:
-    from ..exports import Exports
 
 When: TypeAlias = Literal["next", "now"]
 """When a message enters the history: after the results of the current step, or as soon as its response is cut."""
@@ -75,27 +71,6 @@ class Conversation(Protocol):
     def only_thinks(self, turn: Turn) -> bool:
         """Returns whether a turn neither calls nor answers, so that the model is to be asked again."""
         ...
-
-
-class WireConversation:
-    def __init__(self, exports: Exports, wire: Wire | str) -> None:
-        self.tools: Sequence[AnyTool] = exports
-        self._exports = exports
-        self._wire = wire
-
-    def request(self, messages: list[Any]) -> tuple[list[Any], Any]:
-        return messages, list(self._exports.payloads)
-
-    def messages(self, turn: Turn) -> list[Any]:
-        return turn.messages(self._wire)
-
-    def with_results(self, messages: list[Any], results: Iterable[Observation]) -> list[Any]:
-        from ..history import with_results  # few runs go on with calls that waited
-
-        return with_results(messages, results, self._wire)
-
-    def only_thinks(self, turn: Turn) -> bool:
-        return False
 
 
 class RunHistory:

@@ -106,9 +106,6 @@ class Outbox:
         self.queue.clear()
         self.full_at = 0
 
-    def hold(self) -> None:
-        self.full_at = 0
-
     def fail_branches(self, error: BaseException | None) -> None:
         for branch in self.branches:
             branch.error = error
@@ -133,17 +130,6 @@ class Outbox:
         if self.room_awaited is not None and len(self.queue) <= self.size // 2:
             self.room_awaited.set()
             self.room_awaited = None
-
-    async def wait(self) -> bool:
-        """Waits for an event; returns False when there will be none, or none by itself."""
-        while not self.queue:
-            if self.closed or self.resting:
-                return False
-            if self.awaited is None:
-                self.await_one()
-            assert self.awaited is not None, "just made"
-            await self.awaited.wait()
-        return True
 
     def await_one(self) -> None:
         """Has the consumer woken by the next event."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextvars import copy_context
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import anyio
@@ -18,24 +17,25 @@ from anyio import CancelScope, create_task_group
 from anyio.abc import TaskGroup
 from anyio.lowlevel import EventLoopToken, current_token
 
+from ..dispatch import Calls
 from ..dispatch.event_loop import is_cancellation, is_cancelled, is_raised_by_loop, is_running, ring, settle_at_exit
 from ..dispatch.timers import Timer, Timers
+from ..dispatch.transitions import Transitions
 from ..errors import DeadlineExceeded, LocalProtocolError
-from ..events import Event, Observation, StepStart, StreamWarning
+from ..events import Event, StepStart, StreamWarning
 from ..ground.text import type_name
 from ..turn import Turn
-from .attempt import Attempt, Reading, StepOptions, attempt_of
+from .attempt import Attempt, Reading, StepOptions
 from .deadlines import Deadlines
 from .group_exit import join
-from .pump import Judge, unwrapped
+from .pump import Judge, Pump, unwrapped
 from .queues import Outbox
 from .step import Step
 from .trajectory import Trajectory
 
 if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, and ask once
     from ..dispatch.rules import Rules
-    from ..dispatch.states import Mention
-    from ..seams import OnRecord, StepView
+    from ..seams import StepView
 
 
 class Runner:
@@ -63,7 +63,6 @@ class Runner:
         self._before = before  # what is to be done before the step begins
         self.resumed: Any = None  # the calls that the step goes on with
         self._said: tuple[Event, ...] = ()
-        self._is_on_record = False  # the response is
         self.deadlines = Deadlines(options.limits, self.attempt.pump, self._expire, start.requested_at)
         self._timers: Timers | None = None
         self._own_timers: set[Timer] = set()
@@ -92,16 +91,6 @@ class Runner:
             f"the pipeline's block {verb}; write:  async with pipeline(stream, tools=[...]) as events:  "
             "async for event in events: ..."
         )
-
-    def check_begun(self) -> None:
-        if self.state == "opening":
-            raise LocalProtocolError("the pipeline has not begun; wait for an event about the call")
-        if self.state != "left":
-            self.check_open()
-
-    def void(self, call: Mention | str) -> Observation | None:
-        """Returns the end of a call of a discarded attempt, whose id may have recurred; None of any other."""
-        return None if self.tries is None else self.tries.void(call)
 
     def noted(self, changed: bool) -> bool:
         """Lets the consumer wait again after a rest, if something has changed; returns whether it has."""
@@ -149,7 +138,7 @@ class Runner:
         pump, calls = self.attempt.pump, self.attempt.calls
         if self.state == "left" or (spares_approvals and calls.is_asking):
             return False
-        if not self._is_on_record:  # else the response is whole, and so are the calls that have begun
+        if self.start.asks_model:  # else the response is there, and so are the calls that have begun
             pump.cut()
         calls.cut(reason, cancels=not spares_approvals)
         if self.tries is not None:
@@ -163,15 +152,6 @@ class Runner:
 
     def begin_with(self, events: Iterable[Event]) -> None:
         self._said = tuple(events)
-
-    def put_on_record(self, record: OnRecord | None, *, replayed: bool) -> None:
-        """Makes this a step whose response is on record, and the ends of its calls if it is `replayed`."""
-        calls, self._is_on_record = self.attempt.calls, True
-        self.start = replace(self.start, asks_model=False, continued=not replayed, replayed=replayed)
-        if record is not None:
-            self.start = replace(self.start, resumes=record.traceparent, proposed_by=record.proposed_by)
-            self.attempt.pump.is_broken, calls.attempt = record.is_broken, record.attempt
-        calls.looks_up = not replayed
 
     # -- entering and leaving --
 
@@ -320,7 +300,13 @@ class Runner:
             group.cancel_scope.cancel()
 
     def _attempt_of(self, reading: Reading) -> Attempt:
-        return attempt_of(reading, self._options, self.step, self.outbox, self._start_call, self._at, self.tries)
+        source, decoder, dispatch, facts, begin = reading
+        given, step, tries = self._options, self.step, self.tries
+        tools, limits = given.tools, given.limits
+        pump = Pump(source, decoder, step, self.outbox, given.transforms, limits, facts, begin, tries)
+        serves, number = (None, 1) if tries is None else (tries.serves, tries.number)
+        transitions = Transitions(given.pool, tools, limits, dispatch, step, self._start_call, self._at, serves)
+        return Attempt(step, decoder, pump, Calls(transitions, tools, number))
 
     def read_anew(self, reading: Reading) -> Attempt:
         self.attempt = self._attempt_of(reading)
