@@ -24,11 +24,10 @@ from anyio.lowlevel import current_token
 from ..errors import LocalProtocolError
 from ..events import Event, Observation, ToolCallValidated
 from ..parts import Failure, RunOutcome, ToolCall, Usage
-from ..pipelines.messages import When
 from ..pipelines.runner import Runner
 from ..seams import Again, Attempts, Cut, Rest, Sight
 from ..turn import Turn
-from .calls_face import CallsFace
+from .calls_face import CallsFace, When
 
 if TYPE_CHECKING:
     from ..durable.suspended import Suspended

@@ -1,19 +1,23 @@
-"""What a program may say about the calls of a step: to a pipeline, to a run, or to either in another thread;
-and what is refused there, with the words to write instead."""
+"""What a program may say: about the calls of a step, to a pipeline, to a run, or to either in another thread; to a run.
+And what is refused there, with the words to write instead."""
 
 from __future__ import annotations
 
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
+from ..content import Text
 from ..dispatch.approval import check_loop
 from ..dispatch.results import written_answer
 from ..dispatch.states import Mention
 from ..errors import LocalProtocolError
 from ..events import AnswerRequested, ApprovalRequested, Observation
+from ..ground.own import own
 from ..pipelines.runner import Runner
 from ..turn import Turn
+from ..wires import Wire
 
 if TYPE_CHECKING:
     from ..seams.desk import Asked
@@ -149,6 +153,40 @@ def void(to: Runner, call: Mention | str) -> Observation | None:
 
 def _id_of(call: Mention | str) -> str:
     return call if isinstance(call, str) else call.call_id
+
+
+# -- what is said to a run --
+
+When: TypeAlias = Literal["next", "now"]
+"""When a message enters the history: after the results of the current step, or as soon as its response is cut."""
+
+
+def entry_of(message: Any, when: When, wire: Wire, entry_id: str | None = None) -> dict[str, Any]:
+    """Returns the entry of a message of the user's, or of several, which are copied. Raises a `TypeError` if it is
+    neither text nor a message, a `ValueError` if it is none of a user's on this wire, or *when* is not known."""
+    if when not in get_args(When):
+        raise ValueError(f"unknown when {when!r}; known: {', '.join(get_args(When))}")
+    is_list = isinstance(message, Sequence) and not isinstance(message, str)
+    written = [one for part in (message if is_list else [message]) for one in _written(part, wire)]
+    return {"id": entry_id or uuid.uuid4().hex, "kind": "say", "when": when, "messages": written}
+
+
+def _written(message: Any, wire: Wire) -> list[dict[str, Any]]:
+    from ..wires.transcript import Prompt
+
+    if getattr(message, "is_marked", False):
+        raise TypeError("say: Untrusted text keeps its mark only in a message, as a block of its own; pass that")
+    if isinstance(message, str):
+        if not message.strip():
+            raise ValueError("say: the message is empty")
+        return wire.render_prompt(Prompt(role="user", blocks=(Text(message),)))
+    if not isinstance(message, Mapping):
+        raise TypeError(f"say takes text, or a message as {wire.name} has it, not {type(message).__name__}")
+    copied = own(dict(message))
+    read = wire.entries([copied])
+    if not read or any(not isinstance(one, Prompt) or one.role != "user" or one.flaws for one in read):
+        raise ValueError(f"say takes a message of the user's; {wire.name} reads this one as something else")
+    return [copied]
 
 
 # -- what is easily written wrongly --

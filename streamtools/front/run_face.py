@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +16,12 @@ from ..ground.own import MESSAGES, own
 from ..ground.text import described
 from ..parts import RunOutcome, ToolCall, Usage
 from ..pipelines.agent_loop import Block, Loop
-from ..pipelines.messages import When, entry_of
 from ..pipelines.runner import Runner
 from ..pipelines.trajectory import Trajectory
 from ..seams import StepSource
 from ..turn import Turn
 from ..wires import Wire
-from .calls_face import CallsFace, asynchronous_only, turned_to
+from .calls_face import CallsFace, When, asynchronous_only, entry_of, turned_to
 
 if TYPE_CHECKING:
     from ..dispatch import Suspended
@@ -84,7 +83,7 @@ class AgentLoop(CallsFace):
     @property
     def begun_with(self) -> list[Any]:
         """The messages that it began with: copies, as of `messages`."""
-        return self._loop.begun_with
+        return list(own(self._loop.history.begun_with, MESSAGES))
 
     @property
     def wire(self) -> Wire:
@@ -183,7 +182,7 @@ class AgentLoop(CallsFace):
         return step
 
     async def __aenter__(self) -> AgentLoop:
-        await self._loop.enter()
+        await self._loop.enter(_View(self._loop))
         self._runs_in = current_token()
         return self
 
@@ -231,3 +230,52 @@ class AgentLoop(CallsFace):
 
     def __await__(self) -> Generator[Any, Any, Turn]:
         return self.finish().__await__()
+
+
+class _View:
+    """A run as its sources see it (`streamtools.seams.RunView`)."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self.run_id = loop.trajectory.run_id
+        self.name = loop.trajectory.name
+        self.conversation_id = loop.trajectory.conversation_id
+
+    @property
+    def begun_with(self) -> list[Any]:
+        return list(own(self._loop.history.begun_with, MESSAGES))
+
+    @property
+    def said(self) -> Sequence[Mapping[str, Any]]:
+        return self._loop.history.said
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._loop.is_stopped
+
+    @property
+    def is_iterated(self) -> bool:
+        return self._loop.is_iterated
+
+    @property
+    def step(self) -> Block | None:
+        return self._loop.step
+
+    @property
+    def standing(self) -> Turn | None:
+        loop = self._loop
+        if not loop.turns or (loop.outcome == "left" and not loop.history.is_cut):
+            return None
+        stands = loop.history.stands(loop.turns[-1], is_stopped=loop.is_stopped)
+        return loop.turns[-1] if stands or loop.outcome == "answered" else None
+
+    def say(self, message: Any, when: When = "next", entry_id: str | None = None) -> None:
+        if self._loop.outcome is None:
+            self._loop.take(entry_of(message, when, self._loop.history.wire, entry_id))
+
+    def stop(self) -> None:
+        if self._loop.outcome is None:
+            self._loop.stop()
+
+    def watch(self, task: Callable[[], Awaitable[None]]) -> None:
+        self._loop.watch(task)

@@ -27,7 +27,7 @@ from ..ground.text import type_name
 from ..limits import Limits
 from ..parts import FINISHES, RUN_OUTCOMES, RunOutcome, ToolCall
 from ..turn import Turn
-from .messages import INTERRUPTED, STOPPED, RunHistory, When, entry_of
+from .messages import INTERRUPTED, STOPPED, RunHistory
 from .runner import Runner
 from .trajectory import Trajectory
 
@@ -70,7 +70,7 @@ class Steps(Protocol):
 
 
 class Loop:
-    """A run as it goes on, as its sources know it (`streamtools.seams.RunView`)."""
+    """A run as it goes on."""
 
     def __init__(
         self,
@@ -97,53 +97,16 @@ class Loop:
         self._tasks = _Tasks()
         self._is_ours = False  # the trajectory was entered here
 
-    # -- for its sources --
-
-    @property
-    def run_id(self) -> str:
-        return self.trajectory.run_id
-
-    @property
-    def name(self) -> str | None:
-        return self.trajectory.name
-
-    @property
-    def conversation_id(self) -> str | None:
-        return self.trajectory.conversation_id
-
-    @property
-    def begun_with(self) -> list[Any]:
-        return list(own(self.history.begun_with, MESSAGES))
-
-    @property
-    def said(self) -> Sequence[Mapping[str, Any]]:
-        return self.history.said
-
     @property
     def step(self) -> Block | None:
         return None if self._step is None else self._step.events
 
-    @property
-    def standing(self) -> Turn | None:
-        """The last turn, whether or not its response is whole; None if the next visit is to ask for it again."""
-        if not self.turns or (self.outcome == "left" and not self.history.is_cut):
-            return None
-        stands = self.history.stands(self.turns[-1], is_stopped=self.is_stopped)
-        return self.turns[-1] if stands or self.outcome == "answered" else None
-
-    def say(self, message: Any, when: When = "next", entry_id: str | None = None) -> None:
-        if self.outcome is None:
-            self.take(entry_of(message, when, self.history.wire, entry_id))
-
     def stop(self) -> None:
-        if self.outcome is None:
-            self.is_stopped = True
-            self._cut(STOPPED, spares_approvals=False)
+        self.is_stopped = True
+        self._cut(STOPPED, spares_approvals=False)
 
     def watch(self, task: Callable[[], Awaitable[None]]) -> None:
         self._tasks.start(task)
-
-    # -- for whoever reads it --
 
     @property
     def all_turns(self) -> tuple[Turn, ...]:
@@ -175,13 +138,14 @@ class Loop:
     def _cut(self, reason: str, *, spares_approvals: bool) -> bool:
         return self._step is not None and self._step.events._runner.cut(reason, spares_approvals=spares_approvals)
 
-    async def enter(self) -> None:
+    async def enter(self, view: RunView) -> None:
+        """Begins; `view` is what its sources see of it."""
         if self.state != "new":
             raise LocalProtocolError("an agent_loop is entered once; make a new one for the next run")
         self.state = "left"  # if a source cannot begin
         await self._tasks.enter()
         try:
-            await self._begin_sources()
+            await self._begin_sources(view)
         except BaseException as error:  # nobody else leaves a block that was not entered
             self.outcome = "error" if isinstance(error, Exception) else None
             await self._tasks.leave(type(error), None)
@@ -189,11 +153,11 @@ class Loop:
         self.state = "open"
         self._is_ours = self.trajectory.enter()
 
-    async def _begin_sources(self) -> None:
+    async def _begin_sources(self, view: RunView) -> None:
         begun: list[StepSource] = []
         try:
             for source in self.sources:
-                await source.begin(self)
+                await source.begin(view)
                 begun.append(source)
         except BaseException:
             with CancelScope(shield=True):

@@ -2,56 +2,23 @@
 
 Mostly these are the wire's own, with the tools exported for it. A model without tool calling is spoken to in others.
 
-An entry, a message that was said, is a plain dict with an ``id``. It waits until a step begins, and enters the history
-there, so that it never stands between a call and its result.
+An entry, a message that was said, is a plain dict with its ``id``, ``when`` and ``messages``. It waits until a step
+begins, and enters the history there, so that it never stands between a call and its result.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Protocol
 
-from ..content import Text
 from ..events import MessageAdded, Observation
 from ..ground.own import MESSAGES, own
 from ..tools import AnyTool
 from ..turn import Turn
 from ..wires import Wire, find
 
-When: TypeAlias = Literal["next", "now"]
-"""When a message enters the history: after the results of the current step, or as soon as its response is cut."""
-
 INTERRUPTED = "the user interrupted the response"  # why calls of a response that a message has cut are skipped
 STOPPED = "the run was stopped"
-
-
-def entry_of(message: Any, when: When, wire: Wire, entry_id: str | None = None) -> dict[str, Any]:
-    """Returns the entry of a message of the user's, or of several, which are copied. Raises a `TypeError` if it is
-    neither text nor a message, a `ValueError` if it is none of a user's on this wire, or *when* is not known."""
-    if when not in get_args(When):
-        raise ValueError(f"unknown when {when!r}; known: {', '.join(get_args(When))}")
-    is_list = isinstance(message, Sequence) and not isinstance(message, str)
-    written = [one for part in (message if is_list else [message]) for one in _written(part, wire)]
-    return {"id": entry_id or uuid.uuid4().hex, "kind": "say", "when": when, "messages": written}
-
-
-def _written(message: Any, wire: Wire) -> list[dict[str, Any]]:
-    from ..wires.transcript import Prompt
-
-    if getattr(message, "is_marked", False):
-        raise TypeError("say: Untrusted text keeps its mark only in a message, as a block of its own; pass that")
-    if isinstance(message, str):
-        if not message.strip():
-            raise ValueError("say: the message is empty")
-        return wire.render_prompt(Prompt(role="user", blocks=(Text(message),)))
-    if not isinstance(message, Mapping):
-        raise TypeError(f"say takes text, or a message as {wire.name} has it, not {type(message).__name__}")
-    copied = own(dict(message))
-    read = wire.entries([copied])
-    if not read or any(not isinstance(one, Prompt) or one.role != "user" or one.flaws for one in read):
-        raise ValueError(f"say takes a message of the user's; {wire.name} reads this one as something else")
-    return [copied]
 
 
 class Conversation(Protocol):

@@ -127,14 +127,9 @@ class Runner:
         return looks
 
     def cut(self, reason: str, *, spares_approvals: bool) -> bool:
-        """Ends the response here, without an error: nothing more is read, calls that have not begun are ``skipped``,
-        the others go on to their end; if nothing is spared, those that may run again are cancelled. Returns False if
-        that is not to be done.
-
-        Args:
-            reason: why, for the model to read about the calls.
-            spares_approvals: nothing is cut while a call waits for an approval.
-        """
+        """Ends the response here, without an error: nothing more is read, calls that have not begun are ``skipped`` for
+        this reason, the others go on to their end. Returns False if nothing is cut, since a call waits for an approval;
+        if these are not spared, calls that may run again are cancelled, too."""
         pump, calls = self.attempt.pump, self.attempt.calls
         if self.state == "left" or (spares_approvals and calls.is_asking):
             return False
