@@ -45,7 +45,7 @@ class Edits:
         try:
             plain = self._plain(call, arguments)
             bound = await _validated(call.ready[0], plain)
-            judged = None if self.rules is None else self.rules.judge_edited(call, plain, bound)
+            judged = None if self.rules is None else self.rules.judge(call, (plain, bound))
             if judged is not None:
                 await judged.finish()
             self._bind(call, arguments, plain, bound, judged)
@@ -57,13 +57,9 @@ class Edits:
         """Binds a call to arguments that were judged before; leaves it as it is where they do not fit any more."""
         try:
             plain = self._plain(call, arguments)
-            _set(call, arguments, plain, call.ready[0].validate(plain))
+            call.change(call.ready[0].validate(plain), plain, arguments)
         except InvalidArguments:
             return
-
-    def take_back(self, call: Call, bound: Bound) -> None:
-        call.bind(bound)
-        call.edited = call.refined = None
 
     def noted(self, seen: Observation) -> Observation:
         assert seen.edited is not None, "it was edited"
@@ -83,8 +79,8 @@ class Edits:
     def _bind(
         self, call: Call, arguments: Mapping[str, Any], plain: dict[str, Any], bound: Bound, judged: Judging | None
     ) -> None:
-        before = call.bound, call.findings, call.conflict
-        _set(call, arguments, plain, bound)
+        before = call.ready, call.changed, call.findings, call.conflict
+        call.change(bound, plain, arguments)
         if judged is not None:
             call.findings = judged.findings
         try:
@@ -93,15 +89,8 @@ class Edits:
             if refused is not None and refused.error is not None:
                 raise refused.error
         except ToolError:
-            assert before[0] is not None, "it was validated"
-            self.take_back(call, before[0])
-            call.findings, call.conflict = before[1:]
+            call.ready, call.changed, call.findings, call.conflict = before
             raise
-
-
-def _set(call: Call, arguments: Mapping[str, Any], plain: dict[str, Any], bound: Bound) -> None:
-    call.bind(bound)
-    call.edited, call.refined = arguments, plain
 
 
 async def _validated(tool: Tool[..., Any], plain: dict[str, Any]) -> Bound:
