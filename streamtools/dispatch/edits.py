@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 from ..content import Text
 from ..errors import InvalidArguments, ToolError
 from ..limits import Limits
-from ..stages.arguments import arguments_of, words_of_problem
+from ..stages import arguments_of
+from ..stages.arguments import words_of_problem
 from ..tools import Bound, TakesLong, Tool, Toolset
 from . import endings
 from .in_process import ThreadCall, take_thread
+
+_MOST_NOTED_CHARS = 2_000
 
 if TYPE_CHECKING:
     from ..events import Observation
@@ -63,7 +66,7 @@ class Edits:
 
     def noted(self, seen: Observation) -> Observation:
         assert seen.edited is not None, "it was edited"
-        note, result = endings.note_of_edits(seen.edited), seen.result
+        note, result = note_of_edits(seen.edited), seen.result
         if result is not None:
             result = replace(result, blocks=(*result.blocks, Text(note)), native={})
         return replace(seen, model_content=f"{seen.model_content}\n\n{note}", result=result)
@@ -91,6 +94,13 @@ class Edits:
         except ToolError:
             call.ready, call.changed, call.findings, call.conflict = before
             raise
+
+
+def note_of_edits(arguments: Mapping[str, Any]) -> str:
+    text = json.dumps(dict(arguments), ensure_ascii=False)
+    if len(text) > _MOST_NOTED_CHARS:
+        text = f"{text[:_MOST_NOTED_CHARS]}… ({len(text)} characters in all)"
+    return f"Note: a person approved this call with other arguments than yours: {text}"
 
 
 async def _validated(tool: Tool[..., Any], plain: dict[str, Any]) -> Bound:

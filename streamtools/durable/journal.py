@@ -28,7 +28,6 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from ..dispatch.endings import already_answered
 from ..dispatch.results import written_answer
-from ..dispatch.store import Claim, Claimed, IdempotencyStore, StillRunning
 from ..errors import AnswerError, JournalError, RunStillRunning, RunTakenOver
 from ..limits import checked_bound
 from ..parts import RUN_OUTCOMES, RunOutcome
@@ -36,6 +35,7 @@ from ..seams import Decision
 from ..tools.context import run_prefix
 from . import journal_waiting
 from .fields import Range, read_object
+from .store import Claim, Claimed, IdempotencyStore, StillRunning
 from .store_sqlite import HOLD, SqliteStore
 from .suspended import Suspended
 

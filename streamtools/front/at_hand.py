@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ..dispatch import Decision, DispatchOptions
 from ..dispatch.options import Known
-from ..dispatch.store import IdempotencyStore
 from ..durable.desk import decides
+from ..durable.store import IdempotencyStore
 from ..durable.suspended import Suspended, SuspendedCall, no_decisions
 from ..durable.suspended_steps import take_up
 from ..events import StepStart

@@ -20,7 +20,7 @@ from ..turn import Turn
 from ..wires import Wire
 
 if TYPE_CHECKING:
-    from ..seams.desk import Asked
+    from ..seams import Asked
 
 
 class CallsFace(ABC):

@@ -11,7 +11,7 @@ from ..pipelines.trajectory import Trajectory
 from ..seams import NO_SEAMS, Seams
 
 if TYPE_CHECKING:
-    from ..dispatch.store import IdempotencyStore
+    from ..durable.store import IdempotencyStore
     from ..seams import Attempts, Desk, Gate, Guard
 
 

@@ -32,7 +32,7 @@ from .face import Pipeline
 from .rules import with_rules
 
 if TYPE_CHECKING:
-    from ..dispatch.store import IdempotencyStore
+    from ..durable.store import IdempotencyStore
     from ..privacy import Privacy
     from ..seams import Attempts
     from ..stages import OutputType
