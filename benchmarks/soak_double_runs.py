@@ -67,7 +67,7 @@ class CuttingStore(MemoryStore):
 
 def processes() -> Executor:
     """Returns an executor with workers."""
-    return ProcessExecutor(["streamtools.testing.executors:mark_sync"], max_workers=3)
+    return ProcessExecutor(["streamtools.testing.executors:mark"], max_workers=3)
 
 
 async def soak(calls: int, *, busy_s: float, seed: int, tally: Tally, make: Callable[[], Executor] = processes) -> None:

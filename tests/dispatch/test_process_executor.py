@@ -141,7 +141,7 @@ async def test_a_value_that_is_too_large_or_endless_is_refused_before_it_is_writ
 
 
 async def test_what_cannot_travel_is_not_started_and_not_told() -> None:
-    tools = [worker_id, do, "streamtools.testing.executors:echo_sync"]
+    tools = [worker_id, do, "streamtools.testing.executors:echo"]
     async with ProcessExecutor(tools, max_message_bytes=1000) as executor:
         with pytest.raises(ToolNotStarted, match="max_message_bytes=1000"):
             await executor.run(call("do", what="x" * 1000), never, nobody)

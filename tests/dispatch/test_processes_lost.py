@@ -31,7 +31,6 @@ from streamtools.testing.executors import TOOLS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sweep]
 
-CONTRACT_TOOLS = TOOLS["sync"]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells a process's environment")
 
 
@@ -128,7 +127,7 @@ async def test_a_process_that_has_the_number_of_a_dead_worker_by_now_is_left_alo
 async def test_a_call_that_is_cancelled_at_any_time_leaves_no_worker_behind(seconds: float) -> None:
     """While its worker starts, imports, runs; and the executor goes on afterwards."""
     with anyio.fail_after(20):
-        async with ProcessExecutor(CONTRACT_TOOLS, max_workers=1) as executor:
+        async with ProcessExecutor(TOOLS, max_workers=1) as executor:
             with anyio.move_on_after(seconds):
                 await executor.run(call("work", path=os.devnull), begin, lambda value: None)
             assert (await executor.run(call("echo", value=1), begin, nobody))["value"] == 1
