@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from ..errors import ExportError
 from ..events import Observation
-from ..exports import export, payload
+from ..exports import export
 from ..history import with_results
 from ..parts import ToolCall
 from ..schema.bounds import schema_problem
@@ -171,7 +171,7 @@ class NativeToolAdapter:
                 `streamtools.exports.export` returns it, here and to the pipeline.
         """
         exported = {given.name: given.payload for given in tools if isinstance(given, Exported)}
-        payloads = [exported.get(name) or payload(tool, self.wire) for name, tool in named_tools(tools)]
+        payloads = [exported.get(name) or tool.to(self.wire) for name, tool in named_tools(tools)]
         # Providers refuse an empty list of tools.
         return entries.find(self.wire, False)[0].request(payloads, False) if payloads else {}
 
