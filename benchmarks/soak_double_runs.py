@@ -24,8 +24,8 @@ import anyio
 import anyio.lowlevel
 
 from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.executors import Executor, Invocation, ProcessExecutor, run_once
 from streamtools.errors import ToolError, ToolNotStarted
+from streamtools.executors import Executor, Invocation, ProcessExecutor, run_once
 
 BUSY_S = (0.0, 0.001, 0.005)
 SPREAD_S = 0.004  # a call of a worker that is there takes one or two milliseconds

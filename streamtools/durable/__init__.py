@@ -8,6 +8,7 @@ journal_gate.JournalGate lets a call in once its response is on record, around t
 operations.Operation     what a call of a tool with ``idempotency_key=`` asks for, whatever its id
 store.IdempotencyStore   the contract of every store, and what it answers
 claims.CallClaim         the claim of one call, and its end; `run_once`
+store.IdempotencyStore   the contract of the stores that keep calls from running twice
 memory.MemoryStore       claims and ends in this process
 store_sqlite.SqliteStore the same in a file, for the processes of a machine
 store_redis.RedisStore   the same on a server

@@ -26,13 +26,12 @@ from typing import Annotated, Any, Literal, TypeVar
 import anyio
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from ..dispatch.endings import already_answered
-from ..dispatch.results import written_answer
 from ..errors import AnswerError, JournalError, RunStillRunning, RunTakenOver
 from ..limits import checked_bound
 from ..parts import RUN_OUTCOMES, RunOutcome
 from ..seams import Decision
 from ..tools.context import run_prefix
+from ..waiting.answers import already_answered, written_answer
 from . import journal_waiting
 from .fields import Range, read_object
 from .store import Claim, Claimed, IdempotencyStore, StillRunning

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
 from ..content import Text
-from ..dispatch.approval import check_loop
-from ..dispatch.results import written_answer
+from ..dispatch.event_loop import check_loop
 from ..dispatch.states import Mention
 from ..errors import LocalProtocolError
 from ..events import AnswerRequested, ApprovalRequested, Observation
@@ -91,6 +90,8 @@ class CallsFace(ABC):
             ValueError: the result is larger than 32 MB.
             LocalProtocolError: this is another thread.
         """
+        from ..waiting.answers import written_answer  # few calls are done outside
+
         return self._passed(lambda to: _answer(to, call, written_answer(result, is_error=is_error), fingerprint))
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
@@ -112,11 +113,11 @@ def _decide(to: Runner, call: Asked, verdict: bool, fingerprint: str | None, *, 
     shown = _shown(to, call, fingerprint)
     if void(to, call) is not None:
         return False
-    return to.noted(to.attempt.calls.decide(_id_of(call), verdict, shown, by=by, **given))
+    return to.noted(to.attempt.calls.waiting.decide(_id_of(call), verdict, shown, by=by, **given))
 
 
 def _answer(to: Runner, call: Asked | AnswerRequested, record: bytes, fingerprint: str | None) -> bool:
-    return to.noted(to.attempt.calls.answer(_id_of(call), record, _shown(to, call, fingerprint)))
+    return to.noted(to.attempt.calls.waiting.answer(_id_of(call), record, _shown(to, call, fingerprint)))
 
 
 def _cancel(to: Runner, call: Mention | str, reason: str | None) -> bool:

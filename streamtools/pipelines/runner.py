@@ -20,7 +20,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 from ..dispatch import Calls
 from ..dispatch.event_loop import is_cancellation, is_cancelled, is_raised_by_loop, is_running, ring, settle_at_exit
 from ..dispatch.timers import Timer, Timers
-from ..dispatch.transitions import Transitions
+from ..dispatch.transitions import Transitions, Waits
 from ..errors import DeadlineExceeded, LocalProtocolError
 from ..events import Event, StepStart, StreamWarning
 from ..ground.text import type_name
@@ -122,7 +122,7 @@ class Runner:
     def look_again(self, call_id: str, key: str | None = None) -> bool | None:
         """Looks for a decision or an answer that was put on record elsewhere, about the call of this key if one is
         given; returns False if it comes too late, and None if that is not known yet."""
-        looks = self.attempt.calls.look_again(call_id, key) if self.state == "open" else None
+        looks = self.attempt.calls.waiting.look_again(call_id, key) if self.state == "open" else None
         self.noted(bool(looks and key))
         return looks
 
@@ -284,7 +284,7 @@ class Runner:
         await calls.wait_idle()
         while calls.to_tell and attempt.failure is None:
             self.outbox.rest()
-            await calls.wait_decided()
+            await calls.wait_told()
             await calls.wait_idle()
 
     async def _calls_end_watched(self, attempt: Attempt, later: AsyncIterator[Mapping[str, Any]]) -> None:
@@ -300,7 +300,9 @@ class Runner:
         tools, limits = given.tools, given.limits
         pump = Pump(source, decoder, step, self.outbox, given.transforms, limits, facts, begin, tries)
         serves, number = (None, 1) if tries is None else (tries.serves, tries.number)
-        transitions = Transitions(given.pool, tools, limits, dispatch, step, self._start_call, self._at, serves)
+        transitions = Transitions(
+            given.pool, tools, limits, dispatch, step, self._start_call, self._at, _waiting, serves
+        )
         return Attempt(step, decoder, pump, Calls(transitions, tools, number))
 
     def read_anew(self, reading: Reading) -> Attempt:
@@ -346,6 +348,12 @@ class Runner:
         self.attempt.expire(error)
         if self.tries is not None:
             self.tries.wake()
+
+
+def _waiting(turn: Transitions) -> Waits:
+    from ..waiting.calls import Waiting  # most calls wait for nobody
+
+    return Waiting(turn)
 
 
 class _Face(Protocol):

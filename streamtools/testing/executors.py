@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 import anyio
 
 from ..dispatch import Begin, Executor, Invocation, MemoryStore
-from ..dispatch.executors import run_once
 from ..errors import BeginRefused, ToolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from ..executors import run_once
 from ..front import ambient as ambient  # makes spans current where calls run, as every pipeline does
 from ..telemetry.carrier import current_carrier
 from ..tools import Tool, ToolContext, tool

@@ -13,8 +13,8 @@ from processes import begin, call, never, nobody
 
 from streamtools import tool
 from streamtools.dispatch import Begin, Emit
-from streamtools.dispatch.executors import Executor, Invocation, LocalExecutor, ProcessExecutor
 from streamtools.errors import LocalProtocolError, ToolFailed, ToolNotStarted
+from streamtools.executors import Executor, Invocation, LocalExecutor, ProcessExecutor
 from streamtools.testing import check_executor
 from streamtools.testing.executors import CHECKS
 

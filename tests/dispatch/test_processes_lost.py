@@ -23,9 +23,9 @@ from profiles import every
 
 from streamtools import ToolContext, tool
 from streamtools.dispatch import EndUnknown, SqliteStore
-from streamtools.dispatch.executors import ProcessExecutor
-from streamtools.dispatch.executors.worker import kill_family, new_mark
 from streamtools.errors import ToolOutcomeUnknown
+from streamtools.executors import ProcessExecutor
+from streamtools.executors.worker import kill_family, new_mark
 from streamtools.seams import call_fingerprint
 from streamtools.testing.executors import TOOLS
 
@@ -144,7 +144,7 @@ PARENT = """
 import sys, anyio
 from test_processes_lost import hold_order
 from streamtools.dispatch import SqliteStore
-from streamtools.dispatch.executors import Invocation, ProcessExecutor, run_once
+from streamtools.executors import Invocation, ProcessExecutor, run_once
 
 async def main():
     call = Invocation(tool="hold_order", arguments={"path": sys.argv[1]}, key="order:7")

@@ -17,8 +17,8 @@ from profiles import mostly_thorough
 from stores import RedisServer, Runs, redis_server
 
 from streamtools.dispatch import Claimed, EndUnknown, Recorded, StillRunning
-from streamtools.dispatch.executors import run_once
 from streamtools.errors import LocalProtocolError, ToolNotStarted
+from streamtools.executors import run_once
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
