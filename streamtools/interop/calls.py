@@ -309,9 +309,8 @@ def render_results(
         written.append(call_result(result, call_id, name, content, hides))
     answer = builder.reply().answer
     calls = {id_: replace(one, call_id_synthesized=known[id_].call_id is None) for id_, one in answer.calls.items()}
-    asked = replace(answer, calls=calls, own_wire=False)
-    # `render` writes results as a part of their answer: that is rendered with and without them, and cut off.
-    made = wire.render(replace(asked, results=tuple(written)))[len(wire.render(asked)) :]
+    asked = replace(answer, calls=calls, results=tuple(written), own_wire=False)
+    made = wire.render_results(asked)
     return wire.results.of_messages([tagged(message, wire.results, known) for message in hides.shown(made)])
 
 

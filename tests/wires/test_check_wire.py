@@ -109,7 +109,7 @@ def with_decoder(decoder: type[ExampleDecoder]) -> Wire:
 
 
 def no_text(answer: Any) -> list[Any]:
-    return [{**message, "words": ""} for message in EXAMPLE.render(answer)]
+    return [{**message, "words": ""} for message in EXAMPLE.render_reply(answer)]
 
 
 def all_but_the_last(messages: Any) -> Any:
@@ -126,7 +126,7 @@ BROKEN: dict[str, tuple[Wire, str]] = {
     "a decoder that warns": (with_decoder(Warning_), "a_good_stream_is_read_whole"),
     "calls that do not begin": (with_decoder(Beginless), "each_call_has_a_beginning"),
     "a mark that raises": (replace(EXAMPLE, recognises=raising), "a_good_stream_is_read_whole"),
-    "a writer that loses text": (replace(EXAMPLE, render=no_text), "a_history_is_accepted_as_it_was_written"),
+    "a writer that loses text": (replace(EXAMPLE, render_reply=no_text), "a_history_is_accepted_as_it_was_written"),
     "a reader that loses messages": (
         replace(EXAMPLE, read=all_but_the_last),
         "a_history_is_accepted_as_it_was_written",

@@ -33,7 +33,7 @@ from ..transcript import (
     text_block,
     written,
 )
-from .facts import BLANK_TEXT, DOCUMENT_WITHOUT_TEXT, EMPTY_RESULT, RULES
+from .facts import BLANK_TEXT, DOCUMENT_WITHOUT_TEXT, EMPTY_RESULT, RESULT, RULES
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
@@ -184,15 +184,14 @@ def _id(body: Mapping[str, Any]) -> str:
 _RESULT_BLOCKS = frozenset({"json", "text", "image", "document", "video", "searchResult"})
 
 
-def render(answer: Answer) -> list[dict[str, Any]]:
+def render_reply(answer: Answer) -> list[dict[str, Any]]:
     blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
     blocks = _without_orphans(blocks, answer)
-    if not blocks:
-        return []
-    messages: list[dict[str, Any]] = [{"role": "assistant", "content": blocks}]
-    if answer.results:
-        messages.append({"role": "user", "content": [_render_result(result, answer) for result in answer.results]})
-    return messages
+    return [{"role": "assistant", "content": blocks}] if blocks else []
+
+
+def render_results(answer: Answer) -> list[dict[str, Any]]:
+    return RESULT.as_messages([_render_result(result, answer) for result in answer.results])
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:

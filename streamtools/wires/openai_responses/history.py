@@ -363,7 +363,7 @@ def _is_reasoning(item: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]
 # -- messages out of a turn --
 
 
-def render(answer: Answer) -> list[dict[str, Any]]:
+def render_reply(answer: Answer) -> list[dict[str, Any]]:
     items = items_of(
         answer,
         "output_index",
@@ -376,6 +376,11 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     # "Item 'rs_...' of type 'reasoning' was provided without its required following item" (vercel/ai#7099)
     while items and items[-1].get("type") == "reasoning":
         items.pop()
+    return items
+
+
+def render_results(answer: Answer) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
     for result in answer.results:
         item = _item_of_call(answer.calls[result.call_id], answer)
         assert item is not None, "only the provider's own calls have no item, and they have no result"
