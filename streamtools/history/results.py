@@ -243,30 +243,25 @@ class _Place(NamedTuple):
 def observed_calls(observations: Iterable[Observation], paired: Paired, wire: Wire) -> dict[Exchange, Observed]:
     """Costs linear time; raises a ValueError for an observation without a call."""
     calls = _Calls(paired, wire)
-    found: dict[Exchange, dict[str, Observation]] = {}
+    placed: list[tuple[Exchange, ToolCall, Observation]] = []
     nameless: list[Observation] = []
     for observation in observations:
         place = calls.by_id(observation)
         if place is not None:
-            _add(found, place.exchange, place.call, observation)
+            placed.append((place.exchange, place.call, observation))
         elif _MADE_UP.fullmatch(observation.call_id):
             nameless.append(observation)
         else:
             raise ValueError(f"no call {shown(observation.call_id)} is in the history: its result has no place there")
     if nameless:
         exchange, asked = calls.without_ids(nameless)
-        for call, observation in zip(asked, nameless, strict=True):
-            _add(found, exchange, call, observation)
+        placed += [(exchange, call, observation) for call, observation in zip(asked, nameless, strict=True)]
+    found: dict[Exchange, dict[str, Observation]] = defaultdict(dict)
+    for exchange, call, observation in placed:
+        if call.call_id in found[exchange]:
+            raise ValueError(f"two observations of the call {shown(observation.call_id)}: a call has one result")
+        found[exchange][call.call_id] = observation
     return {**found}
-
-
-def _add(
-    found: dict[Exchange, dict[str, Observation]], exchange: Exchange, call: ToolCall, observation: Observation
-) -> None:
-    observed = found.setdefault(exchange, {})
-    if call.call_id in observed:
-        raise ValueError(f"two observations of the call {shown(observation.call_id)}: a call has one result")
-    observed[call.call_id] = observation
 
 
 class _Calls:
@@ -332,6 +327,7 @@ class Draft:
     def __init__(self, read: Messages) -> None:
         self._read = read
         self._cells = [_Cell([message], plain) for message, plain in zip(read.given, read.plain, strict=True)]
+        self._cells.append(_Cell([], None))  # the end
         self._ahead: dict[int, list[Any]] = defaultdict(list)
         self._blocks: dict[int, tuple[str, list[_Cell], list[_Cell]]] = {}  # with those of results
         self._slots: dict[int, Slot] = {}
@@ -374,8 +370,8 @@ class Draft:
             if not are_same(blocks, plain[list_field]):
                 self.put(place, [{**plain, list_field: blocks}])
         found: list[Any] = []
-        for place in range(len(self._cells) + 1):
-            now, ahead = [one for cell in self._cells[place : place + 1] for one in cell.held], self._ahead.get(place)
+        for place, (now, _) in enumerate(self._cells):
+            ahead = self._ahead.get(place)
             found += joined([*ahead, *now], self._read.wire) if ahead else now
         return found
 

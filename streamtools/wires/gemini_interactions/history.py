@@ -182,8 +182,8 @@ def render_reply(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_results(answer: Answer) -> list[dict[str, Any]]:
-    unsaid = {id_ for id_, call in answer.calls.items() if answer.state_of(call).get("unsaid")}
-    return [_render_result(result, answer) for result in answer.results if result.call_id not in unsaid]
+    said = [one for one in answer.results if not answer.state_of(answer.calls[one.call_id]).get("unsaid")]
+    return [_render_result(result, answer) for result in said]
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ from ..transcript import (
     items_of,
     output_of,
     text_of,
+    written,
 )
 from .facts import ARGUMENTS, NO_REASONING, RULES, RUNNING
 from .items import ANSWERS, BUILT_IN, TEXT_FIELDS, call_kind, name_of, texts_of, type_of
@@ -495,17 +496,11 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _native_blocks(blocks: Iterable[Block]) -> list[dict[str, Any]]:
-    found = (_native(block) for block in blocks)
-    return [block for block in found if block is not None]
+    return written(blocks, text=lambda text: {"type": "input_text", "text": text}, media=_media)
 
 
-def _native(block: Block) -> dict[str, Any] | None:
-    if isinstance(block, Opaque) or block.state is not None:
-        return dict(block.state or {})
-    if isinstance(block, Text):
-        return {"type": "input_text", "text": block.text} if block.text else None
-    found = _image(block) if block.kind == "image" else _file(block)
-    return found or {"type": "input_text", "text": block.placeholder()}
+def _media(media: Media) -> dict[str, Any] | None:
+    return _image(media) if media.kind == "image" else _file(media)
 
 
 def _image(media: Media) -> dict[str, Any] | None:
