@@ -51,7 +51,7 @@ class KnownCalls:
 class DispatchOptions:
     """The options for when calls start, who has to approve them, where they run, and what is kept of them."""
 
-    policy: StartPolicy = "auto"
+    start: StartPolicy = "auto"
     approver: Approver | None = None
     """Decides about calls that need an approval."""
     on_tool_error: OnToolError = "continue"

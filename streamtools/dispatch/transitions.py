@@ -137,7 +137,7 @@ class Transitions:
         self._pool = pool = CallPool(limits) if pool is None else pool
         self.limits = limits
         self.options = options
-        self._by_hand = options.policy == "manual"
+        self._by_hand = options.start == "manual"
         self.host = host
         self.rules = _rules(options, tools, host) if options.seams.rules or options.seams.filters else None
         self._start_task = start
@@ -355,8 +355,8 @@ class Transitions:
 
     def holds(self, tool: Tool) -> bool:
         """Returns whether the turn's end releases the calls of a tool."""
-        policy = self.options.policy
-        return policy == "turn_end" or (policy == "auto" and tool.effect == "once")
+        start = self.options.start
+        return start == "turn_end" or (start == "auto" and tool.effect == "once")
 
     # -- effects: what a call waits for --
 
@@ -484,7 +484,7 @@ class Calls:
         self._tools = tools
         self.attempt = attempt  # the number of the attempt at the step's answer, which is part of the calls' keys
         self._limits, self._options, self._host = transitions.limits, transitions.options, transitions.host
-        self._by_hand = transitions.options.policy == "manual"
+        self._by_hand = transitions.options.start == "manual"
         self.rules = transitions.rules
         # Those that wait until they, or calls before them, are judged; in order.
         self._judging: dict[Call, tuple[Judging | None, Callable[[Call, Judging | None], None]]] = {}
@@ -652,11 +652,11 @@ class Calls:
                     self._key_prefix = self._prefix(None)
                 announced = Call(call, self._key_prefix + event.call_id)
             self._transitions.calls[event.call_id] = announced
-            if self._options.policy in LEAVES_CALLS and self._leaves(event.name):
+            if self._options.start in LEAVES_CALLS and self._leaves(event.name):
                 self._transitions.move(announced, "leave_alone")
 
     def _leaves(self, name: str) -> bool:
-        tool = self._tools.get(name) if self._options.policy == "pure" else None
+        tool = self._tools.get(name) if self._options.start == "pure" else None
         if self.rules is not None and self.rules.may_ask(name):
             return True
         return tool is None or tool.effect != "pure" or tool.needs_approval is not False or bool(tool.deferred)
@@ -866,7 +866,7 @@ class Calls:
             LocalProtocolError: calls start by themselves here, or this one is not known or not ready.
         """
         if not self._by_hand:
-            now = "are left alone" if self._options.policy in LEAVES_CALLS else "start by themselves"
+            now = "are left alone" if self._options.start in LEAVES_CALLS else "start by themselves"
             raise LocalProtocolError(f"calls {now}; to run them by hand, pass start='manual' and tools=")
         call = self._transitions.known(call_id, "the call of a ToolCallValidated")
         if call.state in ("announced", "ended") and self._transitions.stopped is None:

@@ -41,7 +41,7 @@ def look_up_first(waiting: _Waiting, withheld: tuple[str, bool] | None, listener
     that have not begun and may have an effect are not run, and whether those are spared that need an approval; None if
     all are run."""
     turn = waiting.turn
-    if turn.options.policy == "manual":  # they may be run as soon as they are ready, and are asked about behind
+    if turn.options.start == "manual":  # they may be run as soon as they are ready, and are asked about behind
         return listeners | {StreamEnd: _LooksFirst(waiting, turn, withheld, listeners, "held").stream_ended}
     looks = _LooksFirst(waiting, turn, withheld, listeners, "announced")
     mine: Listeners = {
