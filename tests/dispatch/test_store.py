@@ -13,7 +13,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from profiles import every
-from stores import RedisServer, redis_server
+from servers import RedisServer, redis_server
 
 from streamtools.content import Media, ToolResult
 from streamtools.dispatch.executors import Claimed, EndUnknown, MemoryStore, Recorded, SqliteStore, call_fingerprint

@@ -1,0 +1,107 @@
+"""Database servers on this machine, for tests that need one, and what stands between a store and its server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+__all__ = ["Proxy", "RedisServer", "redis_server"]
+
+
+class RedisServer:
+    """A server on this machine that keeps nothing on the disk."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.url = f"redis://127.0.0.1:{port}/0"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *options: str) -> None:
+        """Start it, and wait until it takes connections. It begins with nothing."""
+        settings = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", *options]
+        self.process = subprocess.Popen(["redis-server", *settings], stdout=subprocess.PIPE)
+        assert self.process.stdout is not None
+        assert any(b"Ready to accept connections" in line for line in self.process.stdout), "it has ended"
+
+    def pause(self) -> None:
+        """Stop it where it stands, until `go_on`: it acknowledges nothing, and its connections stay open."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitpid(self.process.pid, os.WUNTRACED)
+
+    def go_on(self) -> None:
+        """Let it go on after `pause`."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Kill it, with all that it holds."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+
+@contextmanager
+def redis_server(*options: str) -> Iterator[RedisServer]:
+    """A server that runs, on a free port."""
+    pytest.importorskip("redis", reason="THE CLIENT OF REDIS IS NOT INSTALLED: the store there was not tested")
+    if shutil.which("redis-server") is None:
+        pytest.skip("THERE IS NO redis-server: the store there was not tested")
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        server = RedisServer(found.getsockname()[1])
+    server.start(*options)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+class Proxy:
+    """Stands between a store and a server: passes its answers, swallows them, or closes the connection instead."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listens = self.listener.getsockname()[1]
+        self.url = f"redis://127.0.0.1:{self.listens}/0"
+        self.does: Callable[[], str] = lambda: "pass"
+        self.sockets: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self.port))
+            self.sockets += [client, server]
+            for ends, answers in (((client, server), False), ((server, client), True)):
+                threading.Thread(target=self._carry, args=[*ends, answers], daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                does = self.does() if answers else "pass"
+                if does == "close":
+                    target.shutdown(socket.SHUT_RDWR)
+                    return
+                if does == "pass":
+                    target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        for each in (self.listener, *self.sockets):
+            each.close()
