@@ -421,7 +421,7 @@ class ApprovalRequested(CausedEvent):
     """As `ToolCall.caller`."""
     findings: tuple[Finding, ...] = field(default=(), kw_only=True)
     """Where the values of the arguments come from, if the call has a `policy`: each as a sentence by ``str()``."""
-    requires: int = field(default=1, kw_only=True)
+    approvals: int = field(default=1, kw_only=True)
     """How many people have to approve it, each by name if there are several."""
 
 

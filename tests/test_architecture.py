@@ -205,7 +205,6 @@ OPENS_GROUPS = {
     "streamtools.pipelines.agent_loop": "the steps of a run, in its block; nothing yields inside",
     "streamtools.dispatch.executors.process": "a worker's end is awaited beside its pipe",
     "streamtools.testing.executors": "checks that run calls side by side",
-    "streamtools.view.page": "a response of its own, that ends when its reader goes",
     "streamtools.web.app": "writes while it waits for the client to go, in a response of its own",
     "streamtools.web.runs": "writes a run's log while it goes on, in a task of its own",
     "streamtools.integrations.asgi": "stands where an application's own code would: inside a pipeline's block",

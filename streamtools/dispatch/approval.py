@@ -20,7 +20,7 @@ from .event_loop import is_in_loop, let_out
 from .states import Call, Ending
 
 if TYPE_CHECKING:
-    from ..seams import Decision, Deny
+    from ..seams import Decision, Deny, Pending
 
 
 Verdict: TypeAlias = "bool | Deny | Decision | None"
@@ -46,7 +46,7 @@ def is_gated(call: Call) -> bool:
     return answer
 
 
-def request(call: Call) -> ApprovalRequested:
+def request(call: Call, pending: Pending) -> ApprovalRequested:
     tool, bound = call.ready
     return ApprovalRequested(
         call.call_id,
@@ -56,7 +56,7 @@ def request(call: Call) -> ApprovalRequested:
         index=call.call.index,
         caller=call.call.caller,
         findings=call.findings,
-        requires=call.requires,
+        approvals=pending.approvals,
     )
 
 
@@ -65,17 +65,19 @@ async def verdict_of(approver: Approver | None, event: ApprovalRequested) -> Ver
     return await verdict if inspect.isawaitable(verdict) else verdict
 
 
-async def ask(approver: Approver, event: ApprovalRequested) -> tuple[Decision | None, BaseException | None]:
+async def ask(
+    approver: Approver, event: ApprovalRequested, pending: Pending
+) -> tuple[Decision | None, BaseException | None]:
     """Asks an approver; returns its decision, or None if it made none, and the error for which the call is denied. Of
     the approver's exceptions, only a cancellation that was requested here comes out."""
     try:
-        return _decision(await verdict_of(approver, event), event), None
+        return _decision(await verdict_of(approver, event), event, pending), None
     except BaseException as error:
         let_out(error)
         return failed(event, error)
 
 
-def _decision(verdict: Verdict, event: ApprovalRequested) -> Decision | None:
+def _decision(verdict: Verdict, event: ApprovalRequested, pending: Pending) -> Decision | None:
     from ..seams.desk import Decision, read_verdict  # most calls need no approval
 
     approved, reason = read_verdict(verdict)
@@ -84,9 +86,8 @@ def _decision(verdict: Verdict, event: ApprovalRequested) -> Decision | None:
     decision = verdict if isinstance(verdict, Decision) else Decision.on(event, approved, reason=reason)
     if (decision.call_id, decision.fingerprint) != (event.call_id, event.fingerprint):
         raise LocalProtocolError("the approver has decided about another call than it was asked about")
-    if event.requires > 1 and approved and (decision.by is None or decision.arguments is not None):
-        wanted = "names nobody; return Decision.on(request, ..., by=)" if decision.by is None else "edits the arguments"
-        raise LocalProtocolError(f"the approver of several {wanted}")
+    if approved:
+        pending.check(decision)
     return _named(decision, event)
 
 
@@ -98,7 +99,7 @@ def failed(event: ApprovalRequested, error: BaseException) -> tuple[Decision, Ba
 
 
 def _named(decision: Decision, event: ApprovalRequested) -> Decision:
-    return replace(decision, by="approve") if event.requires > 1 and decision.by is None else decision
+    return replace(decision, by="approve") if event.approvals > 1 and decision.by is None else decision
 
 
 def check_loop(runs_in: EventLoopToken | None, act: str) -> None:

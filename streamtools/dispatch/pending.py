@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from anyio import CancelScope
 
-from ..seams import Decision, Pending, Response, WrittenAnswer, is_settled
+from ..seams import Decision, Pending, Response, WrittenAnswer
 
 
 @dataclass(slots=True, eq=False)
@@ -23,12 +23,12 @@ class PendingCall:
 
     @property
     def is_settled(self) -> bool:
-        return is_settled(self.found, self.pending.needs)
+        return self.pending.is_settled(self.found)
 
     @property
     def is_taken(self) -> bool:
         """True if no place is left, once the desk has what it is being given."""
-        return is_settled([*self.found, *self.giving], self.pending.needs)
+        return self.pending.is_settled([*self.found, *self.giving])
 
     @property
     def record(self) -> bytes:

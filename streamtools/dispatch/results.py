@@ -258,7 +258,7 @@ def encode_result(value: Any) -> bytes:
     elif isinstance(value, AsRead):
         fields_by_name = {"value": value.value, "content": value.content}
     elif isinstance(value, AnsweredLater):
-        fields_by_name = {"value": None, "rests": value.rests}
+        fields_by_name = {"value": None, "wait": value.wait}
     else:
         fields_by_name = {"value": _sayable(value) if isinstance(value, str) else value}
     try:
@@ -278,8 +278,8 @@ def _sayable(text: str) -> str:
 
 def decode_result(data: bytes) -> Any:
     read = from_json(data)
-    if "rests" in read:
-        return AnsweredLater(rests=read["rests"])
+    if "wait" in read:
+        return AnsweredLater(wait=read["wait"])
     if "result" not in read:
         return AsRead(read["value"], read["content"]) if "content" in read else read["value"]
     result = read["result"]

@@ -209,7 +209,7 @@ class Judging:
             case Allow():
                 pass
             case Ask():
-                self.needs = max(self.needs, verdict.needs)
+                self.needs = max(self.needs, verdict.approvals)
             case Refuse():
                 self.refused = Ending(verdict.outcome, verdict.error)
             case _:

@@ -291,10 +291,6 @@ class Call:
         return self.call.call_id
 
     @property
-    def requires(self) -> int:
-        return max(self.needs, self.ready[0].requires)
-
-    @property
     def is_outside(self) -> bool:
         return self.pending is not None and self.pending.pending.kind == "answer"
 

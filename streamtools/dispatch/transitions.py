@@ -601,7 +601,7 @@ class Calls:
                     self._key_prefix = self._prefix(None)
                 key = self._key_prefix + event.call_id
             announced = self._transitions.calls[event.call_id] = Call(call, key)
-            announced.needs = 0 if kept is None or kept.kind == "answer" else kept.needs
+            announced.needs = 0 if kept is None or kept.kind == "answer" else kept.approvals
             if self._options.policy in LEAVES_CALLS and self._leaves(event.name):
                 self._transitions.move(announced, "leave_alone")
 
@@ -609,7 +609,7 @@ class Calls:
         tool = self._tools.get(name) if self._options.policy == "pure" else None
         if self.rules is not None and self.rules.may_ask(name):
             return True
-        return tool is None or tool.effect != "pure" or tool.needs_approval is not False or tool.external
+        return tool is None or tool.effect != "pure" or tool.needs_approval is not False or bool(tool.deferred)
 
     def _ended(self, event: ToolCallEnd) -> None:
         ended = event.call
@@ -675,7 +675,7 @@ class Calls:
         if self._options.resumed or self._may_start() or not self._held_by_effect(call.tool):
             self._go(call)
         else:  # a gated call takes its place once it is approved
-            self._transitions.move(call, "hold" if call.needs or call.tool.external else "hold_place")
+            self._transitions.move(call, "hold" if call.needs or call.tool.deferred else "hold_place")
 
     def _when_judged(self, call: Call, then: Callable[[Call, Judging | None], None]) -> None:
         """Calls `then` with a call as soon as the rules have judged it, and those before it: calls keep their order."""
@@ -779,7 +779,7 @@ class Calls:
         end = self._transitions.end
         if end is not None and not call.needs and self._held_by_effect(call.ready[0]):
             call.causes = (end.seq,)
-        waits = call.needs or call.ready[0].external or self._was_handed_out(call)
+        waits = call.needs or call.ready[0].deferred or self._was_handed_out(call)
         self._transitions.move(call, "wait" if waits else "queue")
 
     def _edit_again(self, call: Call) -> None:

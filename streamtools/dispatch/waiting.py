@@ -27,7 +27,7 @@ from ..events import AnswerRequested, ApprovalRequested, ApprovalResolved, Strea
 from ..ground.own import own
 from ..ground.text import one_line, type_name
 from ..limits import Limits
-from ..seams import Decision, Desk, Pending, Response, WrittenAnswer, is_settled
+from ..seams import Decision, Desk, Pending, Response, WrittenAnswer
 from ..tools import Toolset
 from . import approval, endings
 from .options import DispatchOptions
@@ -89,9 +89,9 @@ class Waiting:
         one = self._open(call, self._pending(call, "answer"))
         begin_wait(call, "answer")
         if given is not None and isinstance(given.value, AnsweredLater):
-            rests = given.value.rests
+            rests = not given.value.wait
         else:
-            rests = call.ready[0].rests or call.call_id in self.turn.options.resumed  # it is not waited for anew
+            rests = call.ready[0].deferred is True or call.call_id in self.turn.options.resumed  # not waited for anew
         self.turn.work(call, partial(self._hand_out, call, one, rests))
 
     def _pending(self, call: Call, kind: Any) -> Pending:
@@ -100,7 +100,7 @@ class Waiting:
             fingerprint=call.fingerprint,
             kind=kind,
             call_id=call.call_id,
-            needs=call.requires,
+            approvals=max(call.needs, call.ready[0].approvals),
             edited=call.edited,
             findings=call.findings,
         )
@@ -124,7 +124,7 @@ class Waiting:
     def _ask_for_approval(self, call: Call) -> None:
         one = self._open(call, self._pending(call, "approval"))
         begin_wait(call, "approval")
-        event, options = approval.request(call), self.turn.options
+        event, options = approval.request(call, one.pending), self.turn.options
         self.turn.host.emit(event)
         is_to_look = options.approver is not None or self.desk is not None or options.resumed
         if is_to_look and self._waits(call, one):  # else an observer has decided
@@ -139,7 +139,7 @@ class Waiting:
             with CancelScope() as one.scope:
                 await checkpoint()
                 if not await self._look(call, one) and approver is not None:
-                    decision, one.error = await approval.ask(approver, event)
+                    decision, one.error = await approval.ask(approver, event, one.pending)
         except Exception as error:  # a group that the approver's own task group made of its cancellation
             decision, one.error = approval.failed(event, error)
         if decision is not None:
@@ -160,8 +160,8 @@ class Waiting:
 
         Raises:
             InvalidArguments: the edited arguments do not fit.
-            LocalProtocolError: nobody was asked about it, or about these arguments; it needs several people, and this
-                one has no name; or this is another thread.
+            LocalProtocolError: nobody was asked about it, or about these arguments; or this is another thread.
+            DecisionError: as `Pending.check`.
         """
         one = self._find(call.call_id, "approval")
         if one is None:
@@ -169,13 +169,9 @@ class Waiting:
         if fingerprint is not None and fingerprint != one.pending.fingerprint:
             raise LocalProtocolError("the call has other arguments than those that were decided about")
         approval.check_loop(self._asked_in, "approve" if verdict else "deny")
-        needs = one.pending.needs
-        if needs > 1 and by is None:
-            raise LocalProtocolError(f'the call requires {needs} people; say who decides: by="ann"')
         decision = Decision.on(one.pending, verdict, by=by, reason=reason, arguments=arguments)
+        one.pending.check(decision)
         if decision.arguments is not None:
-            if needs > 1:
-                raise LocalProtocolError(f"the call requires {needs} people, so nobody edits its arguments")
             self.edits.check(call, decision.arguments)
         return self._respond(call, one, decision)
 
@@ -309,9 +305,9 @@ class Waiting:
         """Returns whether a call may have run in another process without the decisions that it needs today: with none
         on record, or with fewer."""
         kept = self.turn.options.resumed.get(call.call_id)
-        if kept is None or is_settled(found, one.pending.needs):
+        if kept is None or one.pending.is_settled(found):
             return False
-        return self.desk is None or is_settled(found, kept.needs)
+        return self.desk is None or kept.is_settled(found)
 
     def _respond(self, call: Call, one: PendingCall, response: Response) -> bool:
         """Takes a response; returns False if it changes nothing. With a desk it counts once the desk has it."""
@@ -369,7 +365,7 @@ class Waiting:
             if one.scope is not None:
                 one.scope.cancel()  # its approver is asked no longer
             is_edited = any(isinstance(each, Decision) and each.arguments is not None for each in one.found)
-            if is_edited and one.pending.needs > 1:  # it required one when it was decided
+            if is_edited and one.pending.approvals > 1:  # it required one when it was decided
                 why = "its arguments were edited, and it requires several people"
                 one.found[-1] = last = replace(last, verdict=False, by=None, reason=why, arguments=None)
             may_have_run = not last.verdict and self.desk is None and self.turn.options.seams.gate is not None
@@ -412,7 +408,7 @@ class Waiting:
         elif isinstance(last, Decision) and not last.verdict:
             self.turn.move(call, "done", approval.denied(last.reason, one.error))
         elif isinstance(last, Decision):
-            self.turn.move(call, "wait" if call.ready[0].external else "answered", None)
+            self.turn.move(call, "wait" if call.ready[0].deferred else "answered", None)
         elif call.job is None:
             self.turn.move(call, "answered", None)
         else:  # it has had its place, and begun
@@ -462,7 +458,7 @@ def _checked(pending: Pending, found: Any) -> list[Response]:
     for place, one in enumerate(responses):
         if not isinstance(one, kind) or (one.call_id, one.fingerprint) != (pending.call_id, pending.fingerprint):
             raise TypeError(f"expected each response as a {kind.__name__} about the call that waits")
-        if is_settled(responses[:place], pending.needs):
+        if pending.is_settled(responses[:place]):
             raise TypeError("expected no response behind the last place")
     named = [one.by for one in responses if isinstance(one, Decision) and one.verdict]
     if len(set(named)) < len(named):

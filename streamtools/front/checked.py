@@ -252,14 +252,14 @@ def check_operations(tools: Toolset, gate: object, conversation_id: str | None) 
     """Refuses tools whose operations nothing would know again, with a `TypeError`: there is no store and no gate, or an
     operation is per conversation and there is none."""
     for tool in tools.values():
-        if tool is None or tool.operation is None:
+        if tool is None or tool.idempotency_key is None:
             continue
         if gate is None:
             raise TypeError(
-                f"operation= of {tool.name} needs a store that knows what has been done: store=SqliteStore(path)"
+                f"idempotency_key= of {tool.name} needs a store that knows what has been done: store=SqliteStore(path)"
             )
         if tool.scope == "conversation" and conversation_id is None:
             raise TypeError(
-                f"operation= of {tool.name} is per conversation; name it: "
+                f"idempotency_key= of {tool.name} is per conversation; name it: "
                 'trajectory=Trajectory(conversation_id="...", run_id="...")'
             )

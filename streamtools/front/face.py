@@ -176,7 +176,7 @@ class Pipeline:
         Args:
             call: the `ApprovalRequested`, one of `suspended.calls`, or the `call_id`.
             fingerprint: of the arguments that were approved, if they were looked at elsewhere.
-            by: who approves it. A call of a tool with ``requires=2`` runs when two have, by different names.
+            by: who approves it. A call of a tool with ``approvals=2`` runs when two have, by different names.
             arguments: all arguments that it is to run with, if they are not those that were shown. The model reads
                 that they were changed.
 
@@ -184,8 +184,8 @@ class Pipeline:
 
         Raises:
             InvalidArguments: `arguments` do not fit the tool; the call goes on waiting.
-            LocalProtocolError: nobody was asked about this call or these arguments; it needs a name; or this is another
-                thread.
+            LocalProtocolError: nobody was asked about this call or these arguments; or this is another thread.
+            DecisionError: several people have to approve the call, and `by` is missing, or `arguments` are given.
             TypeError, ValueError: `arguments` are no object of JSON, or larger than 256 kB.
         """
         return self._decide(call, True, fingerprint, by=by, arguments=arguments)
@@ -200,7 +200,7 @@ class Pipeline:
     def answer(
         self, call: Asked | AnswerRequested, result: Any, *, is_error: bool = False, fingerprint: str | None = None
     ) -> bool:
-        """Hands in the result of a call of a tool with ``external=True``. The first answer counts; the same one again
+        """Hands in the result of a call of a ``deferred=`` tool. The first answer counts; the same one again
         changes nothing. Returns False if nothing changes.
 
         A loop over the pipeline waits for the answer, or with ``rests=True`` ends when nothing else goes on; loop again

@@ -188,8 +188,8 @@ class Tool(RunOptions, Generic[P, R]):
             coerce: ``lax`` decodes a string that holds the JSON text of an array or object where the schema wants one
                 and refuses the string, and records it; ``strict`` does not.
             limits: how large the schema may be.
-            running: ``effect``, ``needs_approval``, ``requires``, ``policy``, ``trusted``, ``timeout``,
-                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``external``, ``rests``, ``operation``, ``scope``,
+            running: ``effect``, ``needs_approval``, ``approvals``, ``policy``, ``trusted``, ``timeout``,
+                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``deferred``, ``idempotency_key``, ``scope``,
                 ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
@@ -252,8 +252,8 @@ class Tool(RunOptions, Generic[P, R]):
             check: likewise.
             output_schema: see `tool`.
             annotations: hints in MCP's words.
-            running: ``effect``, ``needs_approval``, ``requires``, ``policy``, ``trusted``, ``timeout``,
-                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``external``, ``rests``, ``operation``, ``scope``,
+            running: ``effect``, ``needs_approval``, ``approvals``, ``policy``, ``trusted``, ``timeout``,
+                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``deferred``, ``idempotency_key``, ``scope``,
                 ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
@@ -594,7 +594,7 @@ def _made(
     runs = function if options.lazy is None else LazyFunction(options.lazy)
     called = called_function(function)
     is_async = options.lazy is None and (inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called))
-    for option in ("conflict_key", "operation"):
+    for option in ("conflict_key", "idempotency_key"):
         _check_named(option, getattr(options, option), binder, preset["name"])
     for policy in policies_of(options.policy):
         _check_named("policy", getattr(policy, "names", ()), binder, preset["name"])

@@ -78,14 +78,13 @@ class CallLabels:
         self._names: dict[str, str] = {}  # tool -> the argument that differs
         self._equal: dict[str, tuple[dict[str, Any], list[CallLane]]] = {}  # tool -> its calls, while none differs
 
-    def label(self, call: CallLane) -> list[CallLane]:
-        """Sets `CallLane.argument`; returns the earlier calls whose own has changed by that."""
+    def label(self, call: CallLane) -> None:
+        """Sets `CallLane.argument`, and that of earlier calls of the tool once it shows what tells them apart."""
         given = None if call.arguments is None else _read(call.arguments)
         if not isinstance(given, dict):
             call.argument = short(call.arguments, MOST_ARGUMENT) if call.arguments else None
-            return []
+            return
         name = self._names.get(call.name)
-        relabelled: list[CallLane] = []
         if name is None:
             known, calls = self._equal.setdefault(call.name, (given, []))
             name = _best({key: value for key, value in given.items() if known.get(key) != value})
@@ -93,13 +92,11 @@ class CallLabels:
                 calls.append(call)
             else:  # the ones before are equal, so that it is once that they change
                 self._names[call.name] = name
-                shown = _shown(known, name)
-                relabelled = [] if shown is None else [one for one in calls if one.argument != shown]
-                for one in relabelled:
-                    one.argument = shown
+                if (shown := _shown(known, name)) is not None:
+                    for one in calls:
+                        one.argument = shown
                 del self._equal[call.name]
         call.argument = _shown(given, name if name in given else _best(given))
-        return relabelled
 
 
 def _best(arguments: Mapping[str, Any]) -> str | None:

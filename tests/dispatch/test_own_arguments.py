@@ -276,7 +276,7 @@ SHOWN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "check": ({"check": spoiling(True)}, {}),
     "validator": ({"validator": VALIDATOR}, {}),
     "conflict_key": ({"conflict_key": spoiling("key")}, {}),
-    "operation": ({"operation": spoiling("done")}, {"store": MemoryStore}),
+    "idempotency_key": ({"idempotency_key": spoiling("done")}, {"store": MemoryStore}),
 }
 
 
