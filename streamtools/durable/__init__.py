@@ -7,9 +7,10 @@ gate.StoreGate           lets a call in that it has claimed in a store
 journal_gate.JournalGate lets a call in once its response is on record, around the gate of the store
 operations.Operation     what a call of a tool with ``idempotency_key=`` asks for, whatever its id
 claims.CallClaim         the claim of one call, and its end; `run_once`
-memory.MemoryStore       claims and ends in this process
-store_sqlite.SqliteStore the same in a file, for the processes of a machine
-store_redis.RedisStore   the same on a server
+records.Records          the contract of a place that keeps values under keys
+memory, store_sqlite, store_redis  such places: this process, a file for those of a machine, a server
+threaded.ThreadedRecords what those with a driver that waits share: a thread, deadlines, forks, renewals
+store.RecordStore        keeps claims, ends of calls and decisions as records
 holders.Holder           the process that has made a claim
 retry.Retry              says when the model is asked again; `resumed` reads the rest of a response
 carried.Carried          keeps calls of discarded attempts for those of the next one
