@@ -22,7 +22,7 @@ from streamtools.cli import main
 from streamtools.dispatch.executors import Claimed, EndUnknown, Recorded, SqliteStore
 from streamtools.dispatch.store import StillRunning
 from streamtools.durable.claims import recorded_value
-from streamtools.durable.store import Call
+from streamtools.durable.store import ClaimedCall
 
 FILE, ODD = "calls.sqlite3", "order:\x1b[2J\n:東京"
 
@@ -68,7 +68,7 @@ def test_list_shows_what_runs_and_what_nobody_knows(capsys: pytest.CaptureFixtur
 def test_list_tells_how_long_ago(ago: float, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with closing(sqlite3.connect(FILE)) as connection, connection:
         connection.execute(
-            "UPDATE records SET value = ? || char(10)", (to_json(asdict(Call("print", time.time() - ago))),)
+            "UPDATE records SET value = ? || char(10)", (to_json(asdict(ClaimedCall("print", time.time() - ago))),)
         )
     assert main(["store", "list", FILE]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]

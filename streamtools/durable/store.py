@@ -45,7 +45,7 @@ _MAX_HEAD_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ClaimedCall:
     """What is kept of a call, in front of its result."""
 
     fingerprint: str
@@ -89,13 +89,13 @@ def lease_key(run_id: str) -> Key:
     return "lease", run_id
 
 
-def read_call(record: Record) -> tuple[Call, bytes | None]:
+def read_call(record: Record) -> tuple[ClaimedCall, bytes | None]:
     """Returns a call, and its result if that is kept. Of a record that no store has written, the end is unknown."""
     head, _, result = record.value.partition(b"\n")
     try:
-        call = read_object(Call, from_json(head) if len(head) <= _MAX_HEAD_BYTES else {})
+        call = read_object(ClaimedCall, from_json(head) if len(head) <= _MAX_HEAD_BYTES else {})
     except (ValueError, TypeError):
-        return Call("", 0.0), None
+        return ClaimedCall("", 0.0), None
     return call, result if call.end == "kept" else None
 
 
@@ -117,7 +117,7 @@ class RecordStore:
         self.lease = checked_seconds("lease", lease)
         self._keep = keep
         self._max_result_bytes = checked_bound("max_result_bytes", max_result_bytes)
-        self._own: dict[str, tuple[int, Call]] = {}  # the claims that were made here
+        self._own: dict[str, tuple[int, ClaimedCall]] = {}  # the claims that were made here
         self._taken: dict[str, int] = {}  # the epochs of leases
         self._holder = this_process()
 
@@ -238,10 +238,10 @@ class RecordStore:
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    def _call(self, fingerprint: str) -> Call:
+    def _call(self, fingerprint: str) -> ClaimedCall:
         if self._holder.pid != os.getpid():  # it was forked
             self._holder = this_process()
-        return Call(fingerprint, time.time(), **asdict(self._holder))
+        return ClaimedCall(fingerprint, time.time(), **asdict(self._holder))
 
     async def _claimed(self, key: str, fingerprint: str, commit: Callable[..., Awaitable[Done | Conflict]]) -> Claim:
         checked_key(key)
@@ -266,7 +266,7 @@ class RecordStore:
         except RecordsFull as error:
             raise no_room(error.most) from error
 
-    async def _end(self, key: str, number: int, call: Call, result: bytes) -> None:
+    async def _end(self, key: str, number: int, call: ClaimedCall, result: bytes) -> None:
         is_kept = len(result) <= self._max_result_bytes
         value = replace(call, end="kept" if is_kept else "too large").written(result if is_kept else None)
         put = Put(call_key(key), value, Rev(number), drop_in=self._keep, rev=new_rev(number, result))
@@ -275,7 +275,7 @@ class RecordStore:
         if isinstance(end, Conflict):
             raise not_claimed(key)
 
-    async def _open(self, key: str) -> tuple[int, Call] | None:
+    async def _open(self, key: str) -> tuple[int, ClaimedCall] | None:
         (found,) = await self.records.get(call_key(key))
         call = None if found is None else read_call(found)[0]
         return None if found is None or call is None or call.end is not None else (found.rev, call)

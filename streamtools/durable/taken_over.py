@@ -6,7 +6,7 @@ import math
 import sqlite3
 
 from .records import Key, new_rev, written_key
-from .store import Call, call_key, decided_key, lease_key
+from .store import ClaimedCall, call_key, decided_key, lease_key
 
 
 def take_over(version: int, connection: sqlite3.Connection) -> None:
@@ -17,7 +17,7 @@ def take_over(version: int, connection: sqlite3.Connection) -> None:
     )
     for key, fingerprint, at, completed, result, host, pid, boot, start, until in rows.fetchall():
         end = None if not completed else "too large" if result is None else "kept"
-        call = Call(fingerprint, at, host or "", pid or 0, boot or "", start or "", end)  # type: ignore[arg-type]
+        call = ClaimedCall(fingerprint, at, host or "", pid or 0, boot or "", start or "", end)  # type: ignore[arg-type]
         kept = lease_key(key[4:-6]) if fingerprint == "lease" else call_key(key)
         row = (call.written(result), new_rev(), *((None, None) if completed else (until or 0.0, boot)))
         connection.execute(insert, (kept[0], written_key(kept), *row, math.inf if completed else None))
