@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
-__all__ = ["Proxy", "RedisServer", "redis_server"]
+__all__ = ["PostgresServer", "Proxy", "RedisServer", "postgres_server", "redis_server"]
 
 
 class RedisServer:
@@ -56,14 +58,64 @@ def redis_server(*options: str) -> Iterator[RedisServer]:
     pytest.importorskip("redis", reason="THE CLIENT OF REDIS IS NOT INSTALLED: the store there was not tested")
     if shutil.which("redis-server") is None:
         pytest.skip("THERE IS NO redis-server: the store there was not tested")
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        server = RedisServer(found.getsockname()[1])
+    server = RedisServer(free_port())
     server.start(*options)
     try:
         yield server
     finally:
         server.stop()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class PostgresServer:
+    """A cluster on this machine, which does not wait for the disk; tests have a schema each."""
+
+    def __init__(self, folder: str, port: int) -> None:
+        self.folder, self.port = folder, port
+        self.url = f"postgresql://tester@127.0.0.1:{port}/postgres"
+        # It refuses to run as root: then it does as the user that its package has made.
+        self.user = "postgres" if os.getuid() == 0 else None
+        if self.user is not None:
+            shutil.chown(folder, self.user)
+        command = [_postgres("initdb"), "-D", folder, "-U", "tester", "-A", "trust", "-N", "--locale=C", "-E", "UTF8"]
+        subprocess.run(command, check=True, capture_output=True, user=self.user, cwd="/")
+
+    def start(self) -> None:
+        settings = ["fsync=off", "unix_socket_directories=", "listen_addresses=127.0.0.1"]
+        self._control("start", "-o", " ".join(["-p", str(self.port), *(f"-c {one}" for one in settings)]))
+
+    def stop(self, mode: str = "immediate") -> None:
+        """End it where it stands: it goes on, when it starts, from what was committed."""
+        self._control("stop", "-m", mode)
+
+    def _control(self, what: str, *options: str) -> None:
+        command = [_postgres("pg_ctl"), what, "-w", "-D", self.folder, "-l", f"{self.folder}/log", *options]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, user=self.user, cwd="/")
+
+
+def _postgres(name: str) -> str:
+    found = shutil.which(name) or max(glob.glob(f"/usr/lib/postgresql/*/bin/{name}"), default=None)
+    if found is None:
+        pytest.skip(f"THERE IS NO {name} OF POSTGRES: the store there was not tested")
+    return found
+
+
+@contextmanager
+def postgres_server() -> Iterator[PostgresServer]:
+    """A server that runs, on a free port."""
+    pytest.importorskip("psycopg", reason="THE CLIENT OF POSTGRES IS NOT INSTALLED: the store there was not tested")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        server = PostgresServer(folder, free_port())
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 class Proxy:

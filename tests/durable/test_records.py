@@ -17,7 +17,7 @@ import anyio.to_thread
 import pytest
 from anyio.lowlevel import checkpoint
 from profiles import FULL, every
-from servers import Proxy, RedisServer, redis_server
+from servers import PostgresServer, Proxy, RedisServer, postgres_server, redis_server
 
 from streamtools.durable.memory import MemoryRecords
 from streamtools.durable.records import (
@@ -41,11 +41,12 @@ from streamtools.durable.records import (
     written_key,
 )
 from streamtools.durable.store_sqlite import STATEMENTS, SqliteRecords
+from streamtools.errors import LocalProtocolError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
-BACKENDS = ("memory", "sqlite", "redis")
-SERVERS = ("redis",)
+BACKENDS = ("memory", "sqlite", "redis", "postgres")
+SERVERS = ("redis", "postgres")
 PATIENCE_S = 20
 Make: TypeAlias = Callable[..., Any]
 """Makes `Records` of one place; by way of a `Proxy`, if one is given."""
@@ -58,6 +59,16 @@ def redis() -> Iterator[RedisServer]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as running:
+        yield running
+
+
+def schema_of(path: Path) -> str:
+    return f"{path.parent.name} {path.name}"[-60:]
+
+
 @pytest.fixture
 def make(request: pytest.FixtureRequest, backend: str, tmp_path: Path) -> Iterator[Make]:
     made: list[Any] = []
@@ -67,6 +78,12 @@ def make(request: pytest.FixtureRequest, backend: str, tmp_path: Path) -> Iterat
             made[:] = made or [MemoryRecords(**options)]
         elif backend == "sqlite":
             made.append(SqliteRecords(tmp_path / "records.db", **options))
+        elif backend == "postgres":
+            from streamtools.durable.store_postgres import PostgresRecords
+
+            port = options.pop("proxy", None) or request.getfixturevalue("postgres").port
+            url = f"postgresql://tester@127.0.0.1:{port}/postgres?sslmode=disable"
+            made.append(PostgresRecords(url, schema=schema_of(tmp_path), **{"timeout": PATIENCE_S, **options}))
         else:
             from streamtools.durable.store_redis import RedisRecords
 
@@ -408,9 +425,9 @@ async def test_records_that_were_opened_before_a_fork_are_good_on_both_sides(
 ) -> None:
     from dispatch.processes import program
 
-    modules = {"sqlite": "SqliteRecords", "redis": "RedisRecords"}
+    modules = {"sqlite": "SqliteRecords", "redis": "RedisRecords", "postgres": "PostgresRecords"}
     where = str(tmp_path / "records.db") if backend == "sqlite" else request.getfixturevalue(backend).url
-    options = {} if backend == "sqlite" else {"prefix": f"{tmp_path}:"}
+    options = {"sqlite": {}, "redis": {"prefix": f"{tmp_path}:"}, "postgres": {"schema": schema_of(tmp_path)}}[backend]
     with program(FORK.format(module=f"store_{backend}", kind=modules[backend]), where, repr(options)) as running:
         told, wrong = await anyio.to_thread.run_sync(lambda: running.communicate(timeout=60))
     assert told.strip() == "all is well", wrong
@@ -537,6 +554,80 @@ def test_no_statement_of_a_file_looks_through_a_table_that_grows(tmp_path: Path)
                 str(line[-1]) for line in file.execute(f"EXPLAIN QUERY PLAN {statement}", [1] * statement.count("?"))
             ]
             assert not [line for line in plan if re.match(r"SCAN (?!CONSTANT)", line)], (name, plan)
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("backend", ["postgres"])
+async def test_no_statement_of_postgres_looks_through_a_table_that_grows(
+    make: Make, backend: str, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    import psycopg
+
+    records = make()
+    await records.commit(Put(A, b""))
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute(
+            f"""INSERT INTO "{schema_of(tmp_path)}".records SELECT 'call'::bytea || '\\x00'::bytea || n::text::bytea,
+            '', n, now(), now() + n * interval '1 second' FROM generate_series(1, 100000) n"""
+        )
+        connection.execute(f'ANALYZE "{schema_of(tmp_path)}".records')
+        given: dict[str, tuple[Any, ...]] = {
+            "get": ([b"a", b"b"],),
+            "scan": (b"call", b"", b"call\xff", 10),
+            "lock": ([b"a", b"b"],),
+            "touch": (1.0, b"a", 1),
+            "delete": (b"call\x005", b"call\x006"),
+            "put": (b"", 1, 1.0, 1.0, b"a", 2, "c", "k"),
+            "put absent": (b"", 1, 1.0, 1.0, b"a", "c", "k"),
+        }
+        for name, statement in records._sql.items():
+            values = given.get(name, (b"", 1, 1.0, 1.0, b"a") if name in ("insert", "update") else ())
+            plan = "\n".join(str(row[0]) for row in connection.execute(f"EXPLAIN {statement}", values))
+            assert "Seq Scan" not in plan, (name, plan)
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("backend", ["postgres"])
+async def test_a_schema_is_made_once_and_one_of_another_version_is_refused_aloud(
+    make: Make, backend: str, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    import psycopg
+
+    made = [make() for _ in range(6)]
+    async with anyio.create_task_group() as group:  # as workers of a program that is new
+        for number, records in enumerate(made):
+            group.start_soon(records.commit, Put(("k", str(number)), b""))
+    assert len(await made[0].scan(("k",))) == 6
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute(f'UPDATE "{schema_of(tmp_path)}".version SET version = 99')
+    with pytest.raises(LocalProtocolError, match="is of version 99, and this library reads 1; use another schema"):
+        await make().get(A)
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("backend", ["postgres"])
+async def test_behind_a_restart_of_postgres_all_goes_on_and_readers_are_woken(
+    make: Make, backend: str, postgres: PostgresServer
+) -> None:
+    records, other = make(), make()
+    await records.commit(Put(A, b"1", rev=1))
+    since = await records.changed(A, 0, 0.0)
+    postgres.stop()
+    async with anyio.create_task_group() as group:
+        group.start_soon(records.commit, Put(B, b"1"))  # it waits
+        await anyio.to_thread.run_sync(postgres.start)
+    assert await values(other, A, B) == [b"1", b"1"]
+    for _ in range(3):
+        await other.commit(Put(A, b"2", "any"))
+        with anyio.fail_after(PATIENCE_S):
+            since = await records.changed(A, since, 10 * PATIENCE_S)
+    hasty = make(timeout=0.3)
+    postgres.stop()
+    try:
+        with pytest.raises(TimeoutError, match=r"Postgres has given no answer within timeout=0.3 s"):
+            await hasty.get(A)
+    finally:
+        postgres.start()
 
 
 def test_a_number_is_of_nobody_else() -> None:
