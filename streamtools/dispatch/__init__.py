@@ -30,6 +30,8 @@ from .transitions import Calls
 if TYPE_CHECKING:
     from ..durable.journal import Journal
     from ..durable.memory import MemoryStore
+    from ..durable.once import once
+    from ..durable.store_postgres import PostgresStore
     from ..durable.store_redis import RedisStore
     from ..durable.store_sqlite import SqliteStore
     from ..durable.suspended import CallAnswer, Suspended, SuspendedCall
@@ -43,6 +45,8 @@ else:
             ".durable.journal": "Journal",
             "store": "DecidingStore IdempotencyStore",
             ".durable.memory": "MemoryStore",
+            ".durable.once": "once",
+            ".durable.store_postgres": "PostgresStore",
             ".durable.store_redis": "RedisStore",
             ".durable.store_sqlite": "SqliteStore",
             ".durable.suspended": "CallAnswer Suspended SuspendedCall",
@@ -67,9 +71,11 @@ __all__ = [
     "IdempotencyStore",
     "Journal",
     "MemoryStore",
+    "PostgresStore",
     "RedisStore",
     "SqliteStore",
     "Suspended",
     "SuspendedCall",
     "Verdict",
+    "once",
 ]

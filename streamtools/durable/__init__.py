@@ -7,8 +7,9 @@ gate.StoreGate           lets a call in that it has claimed in a store
 journal_gate.JournalGate lets a call in once its response is on record, around the gate of the store
 operations.Operation     what a call of a tool with ``idempotency_key=`` asks for, whatever its id
 claims.CallClaim         the claim of one call, and its end; `run_once`
+once.once                the same around any function
 records.Records          the contract of a place that keeps values under keys
-memory, store_sqlite, store_redis  such places: this process, a file for those of a machine, a server
+memory, store_sqlite, store_postgres, store_redis  such places: a process, a file, servers
 threaded.ThreadedRecords what those with a driver that waits share: a thread, deadlines, forks, renewals
 store.RecordStore        keeps claims, ends of calls and decisions as records
 holders.Holder           the process that has made a claim
