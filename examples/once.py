@@ -13,7 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from streamtools.dispatch import SqliteStore, once
+from streamtools.dispatch import SqliteStore
+from streamtools.durable import once
 from streamtools.errors import ToolOutcomeUnknown
 
 folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None

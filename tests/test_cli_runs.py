@@ -17,7 +17,7 @@ from streamtools import agent_loop, tool
 from streamtools.cli import main
 from streamtools.dispatch import Journal
 from streamtools.durable.journal import StoredRun
-from streamtools.durable.store import StoredCall
+from streamtools.durable.record_store import StoredCall
 from streamtools.events import ToolStarted
 from streamtools.telemetry import configure
 from streamtools.telemetry.dead_runs import draw

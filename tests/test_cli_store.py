@@ -22,7 +22,7 @@ from streamtools.cli import main
 from streamtools.dispatch.executors import Claimed, EndUnknown, Recorded, SqliteStore
 from streamtools.dispatch.store import StillRunning
 from streamtools.durable.claims import recorded_value
-from streamtools.durable.store import ClaimedCall
+from streamtools.durable.record_store import ClaimedCall
 
 FILE, ODD = "calls.sqlite3", "order:\x1b[2J\n:東京"
 

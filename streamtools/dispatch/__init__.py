@@ -30,7 +30,6 @@ from .transitions import Calls
 if TYPE_CHECKING:
     from ..durable.journal import Journal
     from ..durable.memory import MemoryStore
-    from ..durable.once import once
     from ..durable.store_postgres import PostgresStore
     from ..durable.store_redis import RedisStore
     from ..durable.store_sqlite import SqliteStore
@@ -45,7 +44,6 @@ else:
             ".durable.journal": "Journal",
             "store": "DecidingStore IdempotencyStore",
             ".durable.memory": "MemoryStore",
-            ".durable.once": "once",
             ".durable.store_postgres": "PostgresStore",
             ".durable.store_redis": "RedisStore",
             ".durable.store_sqlite": "SqliteStore",
@@ -77,5 +75,4 @@ __all__ = [
     "Suspended",
     "SuspendedCall",
     "Verdict",
-    "once",
 ]

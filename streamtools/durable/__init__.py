@@ -7,12 +7,25 @@ gate.StoreGate           lets a call in that it has claimed in a store
 journal_gate.JournalGate lets a call in once its response is on record, around the gate of the store
 operations.Operation     what a call of a tool with ``idempotency_key=`` asks for, whatever its id
 claims.CallClaim         the claim of one call, and its end; `run_once`
-once.once                the same around any function
+alone.once               the same around any function
 records.Records          the contract of a place that keeps values under keys
 memory, store_sqlite, store_postgres, store_redis  such places: a process, a file, servers
 threaded.ThreadedRecords what those with a driver that waits share: a thread, deadlines, forks, renewals
-store.RecordStore        keeps claims, ends of calls and decisions as records
+record_store.RecordStore keeps claims, ends of calls and decisions as records
 holders.Holder           the process that has made a claim
 retry.Retry              says when the model is asked again; `resumed` reads the rest of a response
 carried.Carried          keeps calls of discarded attempts for those of the next one
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ground.on_demand import names
+
+if TYPE_CHECKING:
+    from .alone import once
+else:
+    __getattr__ = names(__name__, {"alone": "once"})
+
+__all__ = ["once"]

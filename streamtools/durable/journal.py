@@ -37,7 +37,7 @@ from ..tools.context import run_prefix
 from . import journal_waiting
 from .fields import Range, read_object
 from .records import Check, DeletePrefix, Key, new_rev, written_key
-from .store import call_key, decided_key, lease_key
+from .record_store import call_key, decided_key, lease_key
 from .store_sqlite import HOLD, SqliteStore, get_in
 from .suspended import Suspended
 

@@ -30,7 +30,7 @@ from .records import (
     judged,
     steps_of,
 )
-from .store import RecordStore
+from .record_store import RecordStore
 
 
 @dataclass(slots=True)

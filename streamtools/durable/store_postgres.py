@@ -42,7 +42,7 @@ from .records import (
     read_key,
     written_key,
 )
-from .store import RecordStore
+from .record_store import RecordStore
 from .threaded import StoreJob, ThreadedRecords
 
 try:

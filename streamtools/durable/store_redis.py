@@ -54,7 +54,7 @@ from .records import (
     read_key,
     written_key,
 )
-from .store import RecordStore
+from .record_store import RecordStore
 from .threaded import LISTEN_S, StoreJob, ThreadedRecords
 
 try:

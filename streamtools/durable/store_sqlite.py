@@ -41,7 +41,7 @@ from .records import (
     steps_of,
     written_key,
 )
-from .store import CallState, RecordStore, call_key, decided_key, lease_key, read_call
+from .record_store import CallState, RecordStore, call_key, decided_key, lease_key, read_call
 from .threaded import StoreJob, ThreadedRecords
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import math
 import sqlite3
 
 from .records import Key, new_rev, written_key
-from .store import ClaimedCall, call_key, decided_key, lease_key
+from .record_store import ClaimedCall, call_key, decided_key, lease_key
 
 
 def take_over(version: int, connection: sqlite3.Connection) -> None:

@@ -14,7 +14,7 @@ from .names import SEMCONV, Names
 
 if TYPE_CHECKING:
     from ..durable.journal import StoredRun
-    from ..durable.store import StoredCall
+    from ..durable.record_store import StoredCall
 
 
 def draw(

@@ -25,7 +25,7 @@ redis = pytest.importorskip("redis", reason="THE CLIENT OF REDIS IS NOT INSTALLE
 redis_asyncio = pytest.importorskip("redis.asyncio")
 
 from streamtools.durable.records import written_key  # noqa: E402 - as below
-from streamtools.durable.store import call_key, decided_key  # noqa: E402 - as below
+from streamtools.durable.record_store import call_key, decided_key  # noqa: E402 - as below
 from streamtools.durable.store_redis import RedisStore  # noqa: E402 - it needs the client
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="THERE IS NO /proc: only leases tell here")

@@ -17,7 +17,7 @@ import pytest
 from profiles import every
 from servers import PostgresServer, RedisServer, postgres_server, redis_server
 
-from streamtools.dispatch import MemoryStore, once
+from streamtools.dispatch import MemoryStore
 from streamtools.durable.memory import MemoryRecords
 from streamtools.durable.store_sqlite import SqliteRecords
 from streamtools.errors import CallStillRunning, ToolNotStarted, ToolOutcomeUnknown
@@ -176,7 +176,8 @@ def test_what_has_no_whole_value_or_no_keeper_of_leases_is_refused() -> None:
 
 PROGRAM = """
 import sys
-from streamtools.dispatch import {store}, once
+from streamtools.dispatch import {store}
+from streamtools.durable import once
 
 @once({store}({where}), key=lambda order: f"charge:{{order}}")
 def charge(order: str) -> str:

@@ -18,7 +18,7 @@ from ..errors import ToolError, ToolNotStarted
 from ..ground import type_name
 from .claims import CallClaim, recorded_value
 from .records import Records
-from .store import RecordStore
+from .record_store import RecordStore
 
 P = ParamSpec("P")
 R = TypeVar("R")
