@@ -23,7 +23,8 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 
-from streamtools.dispatch.executors import Executor, Invocation, MemoryStore, ProcessExecutor, run_once
+from streamtools.dispatch import MemoryStore
+from streamtools.dispatch.executors import Executor, Invocation, ProcessExecutor, run_once
 from streamtools.errors import ToolError, ToolNotStarted
 
 BUSY_S = (0.0, 0.001, 0.005)

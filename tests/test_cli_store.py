@@ -19,8 +19,7 @@ from profiles import every
 from pydantic_core import to_json
 
 from streamtools.cli import main
-from streamtools.dispatch.executors import Claimed, EndUnknown, Recorded, SqliteStore
-from streamtools.dispatch.store import StillRunning
+from streamtools.dispatch import Claimed, EndUnknown, Recorded, SqliteStore, StillRunning
 from streamtools.durable.claims import recorded_value
 from streamtools.durable.record_store import ClaimedCall
 

@@ -12,7 +12,6 @@ attempts.CallAttempts   runs one call: its attempts, and `begin`, the one step i
 in_process.run_in_process runs a call in this process, where no executor is given
 executor.Executor       the contract of the places where calls run; `executors/` has ours
 at_gate.AtGate          leads a call that must not run twice through the gate of its run
-store.IdempotencyStore  the contract of the stores that keep calls from running twice; `durable` has ours
 endings, results        the ending of a call, and its value as the model reads it
 """
 
@@ -30,19 +29,29 @@ from .transitions import Calls
 if TYPE_CHECKING:
     from ..durable.journal import Journal
     from ..durable.memory import MemoryStore
+    from ..durable.store import (
+        Claim,
+        Claimed,
+        DecidingStore,
+        EndUnknown,
+        IdempotencyStore,
+        LeasingStore,
+        Recorded,
+        StillRunning,
+    )
     from ..durable.store_postgres import PostgresStore
     from ..durable.store_redis import RedisStore
     from ..durable.store_sqlite import SqliteStore
     from ..durable.suspended import CallAnswer, Suspended, SuspendedCall
     from ..seams import Decision, Deny
-    from .store import DecidingStore, IdempotencyStore
 else:
     __getattr__ = names(
         __name__,
         {
             ".seams": "Decision Deny",
             ".durable.journal": "Journal",
-            "store": "DecidingStore IdempotencyStore",
+            ".durable.store": "Claim Claimed DecidingStore EndUnknown IdempotencyStore LeasingStore Recorded "
+            "StillRunning",
             ".durable.memory": "MemoryStore",
             ".durable.store_postgres": "PostgresStore",
             ".durable.store_redis": "RedisStore",
@@ -60,18 +69,24 @@ __all__ = [
     "CallAnswer",
     "Approver",
     "Calls",
+    "Claim",
+    "Claimed",
     "DecidingStore",
     "Decision",
     "Deny",
     "DispatchOptions",
+    "EndUnknown",
     "StartPolicy",
     "CallPool",
     "IdempotencyStore",
     "Journal",
+    "LeasingStore",
     "MemoryStore",
     "PostgresStore",
+    "Recorded",
     "RedisStore",
     "SqliteStore",
+    "StillRunning",
     "Suspended",
     "SuspendedCall",
     "Verdict",

@@ -5,9 +5,8 @@ A value is checked and written for the model here, also one that a store has on 
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
 _NOT_AGAIN = "\nIt may have taken effect. Do not call it again for the same thing: find out first, or say so."
 DONE_BEFORE = "This had been done already, by an earlier call, and was not done again. The result of that call:"
 _TRIED_BEFORE = "This had been tried already, by an earlier call, and was not tried again. That call ended so:"
-_MOST_NOTED_CHARS = 2_000
 _COMPARED = 500  # names compared to find the closest, which takes some milliseconds
 
 
@@ -201,22 +199,6 @@ def repeated(ending: Ending) -> Ending:
     if result is not None:
         result = replace(result, blocks=(Text(note), *result.blocks), native={})
     return replace(ending, content=f"{note}\n{content}", result=result)
-
-
-def is_repetition(seen: Observation) -> bool:
-    return seen.recorded and seen.model_content.startswith(DONE_BEFORE)
-
-
-def note_of_edits(arguments: Mapping[str, Any]) -> str:
-    text = json.dumps(dict(arguments), ensure_ascii=False)
-    if len(text) > _MOST_NOTED_CHARS:
-        text = f"{text[:_MOST_NOTED_CHARS]}… ({len(text)} characters in all)"
-    return f"Note: a person approved this call with other arguments than yours: {text}"
-
-
-def notes_of(seen: Observation) -> list[str]:
-    notes = [DONE_BEFORE] if is_repetition(seen) else []
-    return notes if seen.edited is None else [note_of_edits(seen.edited), *notes]
 
 
 def as_read(ending: Ending) -> Any:

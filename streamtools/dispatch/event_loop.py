@@ -12,18 +12,15 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import ContextVar, copy_context
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
-from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
+from typing import Any, Protocol
 
 import anyio
-from anyio import CapacityLimiter, RunFinishedError, from_thread, to_thread
+from anyio import RunFinishedError, from_thread, to_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
 from ..errors import contained
 from ..events import Event
 from ..stages.arguments import Deferred
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 # -- whose cancellation is it --
 
@@ -235,29 +232,6 @@ def refuse_deferred(source: Deferring) -> list[Event]:
     while (work := source.deferred) is not None:
         events += source.resume(work.refuse("before the stream was ended"))
     return events
-
-
-class Aside:
-    """Runs one piece of work after the other in a thread; the task that waits can be cancelled at once. The thread
-    cannot: the work has to check `is_left` between bounded steps, and end."""
-
-    def __init__(self) -> None:
-        self._limiter = CapacityLimiter(1)  # its own, so that it waits for nobody else's threads
-        self._left = threading.Event()
-
-    @property
-    def is_left(self) -> bool:
-        return self._left.is_set()
-
-    async def run(self, work: Callable[[Unpack[Ts]], T], *arguments: *Ts) -> T:
-        done = False
-        try:
-            result = await to_thread.run_sync(work, *arguments, abandon_on_cancel=True, limiter=self._limiter)
-            done = True
-            return result
-        finally:
-            if not done:
-                self._left.set()
 
 
 # -- the loop's sudden end --

@@ -19,7 +19,7 @@ from ..errors import ToolFailed, ToolNotStarted, ToolOutcomeUnknown
 from ..events import Event, StreamEnd, ToolCallEnd, ToolCallValidated
 from ..parts import ToolCall
 from ..seams import call_fingerprint
-from ..tools import Bound, Toolset
+from ..tools import Toolset
 from .approval import is_gated
 from .endings import failure, perhaps_run, skipped
 from .states import Call, Ending, Listeners, State
@@ -59,28 +59,16 @@ async def refuse_unless_it_ran(turn: CallsOfTurn, call: Call, fingerprint: str, 
     turn.move(call, "refused", before or ending)
 
 
-async def _look(turn: CallsOfTurn, call: Call, known_as: str) -> Ending | None:
+async def _look(turn: CallsOfTurn, call: Call, known_as: str | None) -> Ending | None:
+    """Notes what was decided about a call, and asks the gate about it, `known_as` so; None: it cannot have run."""
     with CancelScope() as call.scope:
-        bound, ending = await _edits(turn, call), await turn.at_gate.look(call, known_as)
-        if ending is None and bound is not None:
-            turn.waiting.edits.take_back(call, bound)
+        before = call.ready, call.changed
+        await turn.waiting.apply_as_on_record(call)
+        ending = None if known_as is None else await turn.at_gate.look(call, known_as)
+        if ending is None:
+            call.ready, call.changed = before
         return ending
     return None
-
-
-async def _look_up_decision(turn: CallsOfTurn, call: Call) -> None:
-    with CancelScope() as call.scope:
-        bound = await _edits(turn, call)
-        if bound is not None:
-            turn.waiting.edits.take_back(call, bound)
-
-
-async def _edits(turn: CallsOfTurn, call: Call) -> Bound | None:
-    """Binds a call to the arguments that it was approved with, if it was; returns those that it had before."""
-    bound, before = call.bound, call.edited
-    if bound is not None:
-        await turn.waiting.apply_as_on_record(call)
-    return None if call.edited is before else bound
 
 
 def _count_begun(turn: CallsOfTurn, call: Call) -> None:
@@ -151,11 +139,10 @@ class _LooksFirst:
         is_kept = self.turn.options.seams.gate is not None  # else nobody knows what has begun
         may_have_begun = is_kept and (call.tool is None or self._has_effect(call))
         try:
+            known_as = None  # but it was perhaps approved, or denied
             if may_have_begun:
-                fingerprint = "" if call.bound is not None else call_fingerprint(call.call.name, _arguments(call.call))
-                ending = await _look(self.turn, call, fingerprint)
-            else:  # but it was perhaps approved with other arguments, or denied
-                await _look_up_decision(self.turn, call)
+                known_as = "" if call.bound is not None else call_fingerprint(call.call.name, _arguments(call.call))
+            ending = await _look(self.turn, call, known_as)
         except ToolNotStarted as error:  # now, but it may have run before
             unknown = ToolOutcomeUnknown(_UNASKED)
             unknown.__cause__ = error

@@ -22,6 +22,8 @@ from ..limits import Limits
 from ..tools import Tool
 from .log import log_unwritable
 
+__all__ = ["decode_error", "decode_result", "encode_error", "encode_result"]
+
 _SMALL_CHARS = 64 << 10  # written in some 50 µs
 _SMALL_NODES = 2_000
 _PIECE_CHARS = 64 << 10
@@ -249,6 +251,11 @@ class AsRead:
 
 
 def encode_result(value: Any) -> bytes:
+    """Returns a tool's value as the bytes that a store keeps, and that come from another process.
+
+    Raises:
+        ToolFailed: it cannot be written as JSON.
+    """
     fields_by_name: dict[str, Any]
     if isinstance(value, ToolResult):
         parts = {one.name: getattr(value, one.name) for one in fields(ToolResult)}
@@ -277,6 +284,7 @@ def _sayable(text: str) -> str:
 
 
 def decode_result(data: bytes) -> Any:
+    """Returns the value that `encode_result` has written, as plain JSON or a `ToolResult`."""
     read = from_json(data)
     if "wait" in read:
         return AnsweredLater(wait=read["wait"])
@@ -327,6 +335,7 @@ def _is_of_another_call(error: ToolError) -> bool:
 
 
 def encode_error(tool: str, error: BaseException) -> dict[str, str]:
+    """Returns a failure of a tool for `decode_error`: a `ToolError` by its words, any other by the name of its type."""
     ours = isinstance(error, ToolError)
     words = _words(error) if ours else None
     kind, text = type_name(error), f"the tool {tool} raised {type_name(error)}"

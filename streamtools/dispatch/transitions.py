@@ -117,6 +117,7 @@ class Transitions:
         self._serves = serves
         self._attempts = CallAttempts(host, tools, limits, pool, options, self.move, self._due, self._ask)
         self._waiting: Waiting | None = None  # once a call waits for somebody
+        self._unresponsive = set[Call]()  # those that went on past their grace
         self._idle: anyio.Event | None = None
 
     def move(self, call: Call, happened: Input, given: Given = None) -> None:
@@ -150,13 +151,19 @@ class Transitions:
     # -- what is open --
 
     async def wait_idle(self) -> None:
-        while any(call.tasks or call.state in OPEN for call in self.calls.values()):
-            self._idle = self._idle or anyio.Event()
-            await self._idle.wait()
+        await self._until(lambda: not any(call.tasks or call.state in OPEN for call in self.calls.values()))
 
     async def wait_task(self, call: Call, *, but: int = 0) -> None:
         """Waits until no task works for a call, `but` so many, such as the one that waits."""
-        while call.tasks > but:
+        await self._until(lambda: call.tasks <= but)
+
+    async def wait_observed(self, call: Call) -> Observation:
+        await self._until(lambda: call.seen is not None)
+        assert call.seen is not None, "waited for"
+        return call.seen
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
             self._idle = self._idle or anyio.Event()
             await self._idle.wait()
 
@@ -262,19 +269,20 @@ class Transitions:
                 if scope is not None:
                     scope.cancel()
             if call.state != "queued":  # else it was approved: it goes on, and only its approver's task is cancelled
-                call.cancelled_at = anyio.current_time()
-                self._look_at(call.cancelled_at)
+                now = anyio.current_time()
+                call.stops_at = min(call.stops_at, now)
+                self._look_at(now)
         except anyio.NoEventLoopError:  # the loop was cut off, and its tasks with it: nothing is left to cancel
             return
 
-    def _due(self, call: Call, scope: CancelScope, lag_s: float) -> None:
-        """Has an attempt's scope cancelled when its time is up. This is cheaper than the scope's own deadline, and one
-        timer serves both of the attempt's times."""
-        call.timer = self._at(call.due + lag_s, partial(self._time_up, call, scope))
+    def _due(self, due: float, scope: CancelScope) -> Timer:
+        """Has an attempt's scope cancelled at a time. This is cheaper than the scope's own deadline, and one timer
+        serves both of the attempt's times."""
+        return self._at(due, partial(self._time_up, due, scope))
 
-    def _time_up(self, call: Call, scope: CancelScope) -> None:
+    def _time_up(self, due: float, scope: CancelScope) -> None:
         scope.cancel()
-        self._look_at(call.due)
+        self._look_at(due)
 
     def _look_at(self, stopped_at: float) -> None:
         self._at(stopped_at + self.limits.cancel_grace, self.look)
@@ -285,20 +293,25 @@ class Transitions:
             return
         latest = (anyio.current_time() if now is None else now) - self.limits.cancel_grace
         for call in self.calls.values():
-            if call.tasks and min(call.due, call.cancelled_at) <= latest and not call.unresponsive:
-                call.unresponsive = True
+            if call.tasks and call.stops_at <= latest and call not in self._unresponsive:
+                self._unresponsive.add(call)
                 text = f"{call.label}: goes on {self.limits.cancel_grace:g} s after it was to stop"
                 self.host.emit(StreamWarning("tool_unresponsive", text))
 
     def _begin(self, call: Call) -> None:
         tool, _ = call.ready
-        started = ToolStarted(
-            call.call.call_id, tool.name, attempt=call.attempts, effect=tool.effect, causes=call.causes
-        )
+        is_held = self.end is not None and not call.needs and not call.is_outside and self.holds(tool)
+        causes = (self.end.seq,) if is_held and self.end is not None else ()
+        started = ToolStarted(call.call.call_id, tool.name, attempt=call.attempts, effect=tool.effect, causes=causes)
         self.host.emit(started)
         if call.attempts == 1:  # so that the duration is from the event on, for those who see events alone
             call.started_at = started.time or call.started_at
         end_wait(call, started.time)
+
+    def holds(self, tool: Tool) -> bool:
+        """Returns whether the turn's end releases the calls of a tool."""
+        policy = self.options.policy
+        return policy == "turn_end" or (policy == "auto" and tool.effect == "once")
 
     # -- effects: what a call waits for --
 
@@ -330,7 +343,7 @@ class Transitions:
         self._observe(call, given)
 
     def _end_skipped(self, call: Call) -> None:
-        if self.options.resumed and self.stopped == LEFT and endings.ended_well(self.end):
+        if call.before is not None and self.stopped == LEFT and endings.ended_well(self.end):
             self._observe(call, endings.undecided())  # left before anybody could be asked again
             return
         by_hand = self._by_hand and self.stopped in (None, LEFT)
@@ -358,7 +371,7 @@ class Transitions:
         self._observe(call, endings.discarded())
 
     def _end_left_over(self, call: Call) -> None:
-        if self.options.resumed and self.stopped == LEFT and endings.ended_well(self.end):
+        if call.before is not None and self.stopped == LEFT and endings.ended_well(self.end):
             self._observe(call, endings.undecided())  # left while the store was asked about it
             return
         self._observe(call, endings.left_over(call))
@@ -371,9 +384,6 @@ class Transitions:
             hint = endings.not_again(call, ending)
             hint = hint or endings.try_again(error, call.call.name, self.host.counts, self.limits)
             content = error_content(error, self.limits.max_result_bytes) + hint
-        if call.progress_dropped:
-            text = f"{call.progress_dropped} reports, since the consumer was behind (max_waiting_progress)"
-            self.host.emit(StreamWarning("progress_dropped", f"{call.label}: {text}"))
         causes = (self.end.seq,) if OUTCOMES[ending.outcome].follows_the_end and self.end is not None else ()
         seen: Observation = call.observation(ending, content, causes)
         if self.rules is not None:
@@ -382,8 +392,6 @@ class Transitions:
             seen = self.waiting.edits.noted(seen)
         self.budgets.ended(call, ending.outcome)
         call.seen = seen
-        if call.done is not None:
-            ring(call.done)
         # The place goes before the event: emitting runs observers, and a call that they see observed must hold none.
         if not call.tasks:
             self._leave(call)
@@ -401,7 +409,7 @@ class Transitions:
 def _rules(options: DispatchOptions, tools: Toolset, host: Host) -> Rules:
     from .rules import Rules  # most runs have none
 
-    return Rules(options.seams, tools, options.resumed, host)
+    return Rules(options.seams, tools, host)
 
 
 _EFFECTS: Mapping[Effect, Callable[[Transitions, Call], None]] = {
@@ -521,7 +529,7 @@ class Calls:
         for its tasks, for the calls of another attempt. Returns the observations by id."""
         transitions = self._transitions
         transitions.stopped = "its answer was discarded"
-        transitions.budgets.add(usage, self._options.counted_before)
+        transitions.budgets.add(usage, self._options.known.usage)
         calls = list(transitions.calls.values())
         for call in calls:
             keep(call, transitions.wait_task)
@@ -586,22 +594,21 @@ class Calls:
         self._key_prefix = self._prefix(event.response_id)
 
     def _prefix(self, response_id: str | None) -> str:
-        if self._options.identity is not None:  # it stands for one response alone
-            return key_prefix(self._options.identity, 0, None)
+        if (identity := self._options.known.identity) is not None:  # it stands for one response alone
+            return key_prefix(identity, 0, None)
         return key_prefix(self._host.run_id, self._host.number, response_id, self.attempt)
 
     def _announced(self, event: ToolCallStart) -> None:
         if event.kind != "server" and event.call_id not in self._transitions.calls:  # a transform may repeat the event
             call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
-            kept = self._options.resumed.get(event.call_id)
-            if kept is not None:
-                key = kept.key
+            before = self._options.known.suspended.get(event.call_id)
+            if before is not None:
+                announced = Call(call, before.key, before, needs=0 if before.kind == "answer" else before.approvals)
             else:
                 if self._key_prefix is None:  # nobody has passed a start on
                     self._key_prefix = self._prefix(None)
-                key = self._key_prefix + event.call_id
-            announced = self._transitions.calls[event.call_id] = Call(call, key)
-            announced.needs = 0 if kept is None or kept.kind == "answer" else kept.approvals
+                announced = Call(call, self._key_prefix + event.call_id)
+            self._transitions.calls[event.call_id] = announced
             if self._options.policy in LEAVES_CALLS and self._leaves(event.name):
                 self._transitions.move(announced, "leave_alone")
 
@@ -660,7 +667,7 @@ class Calls:
             return False
         # While the stream goes on, a stopped call of a resumed turn is held: the turn's end decides whether it stays
         # suspended, and until then an observation could only be `skipped`.
-        self._transitions.move(call, "hold" if self._options.resumed and self._transitions.end is None else "bad_end")
+        self._transitions.move(call, "hold" if call.before is not None and self._transitions.end is None else "bad_end")
         return True
 
     def _start_or_hold(self, call: Call, judged: Judging | None) -> None:
@@ -668,11 +675,12 @@ class Calls:
             return
         assert call.tool is not None, "else it is too late"
         # A call that only the turn's end releases is judged by the tokens of the turn, also if it was judged meanwhile.
-        if self._may_start() and self._held_by_effect(call.tool) and self._is_over_budget(call):
+        holds = self._transitions.holds(call.tool)
+        if holds and self._may_start() and self._is_over_budget(call):
             return
         if not self._accept(call, judged):
             return
-        if self._options.resumed or self._may_start() or not self._held_by_effect(call.tool):
+        if not holds or call.before is not None or self._may_start():
             self._go(call)
         else:  # a gated call takes its place once it is approved
             self._transitions.move(call, "hold" if call.needs or call.tool.deferred else "hold_place")
@@ -680,7 +688,7 @@ class Calls:
     def _when_judged(self, call: Call, then: Callable[[Call, Judging | None], None]) -> None:
         """Calls `then` with a call as soon as the rules have judged it, and those before it: calls keep their order."""
         # A call that was handed out when it was suspended was judged before.
-        judging = None if self.rules is None or self._was_handed_out(call) else self.rules.judge(call)
+        judging = None if self.rules is None or call.was_handed_out else self.rules.judge(call)
         if not self._judging and (judging is None or judging.is_done):
             then(call, judging)
             return
@@ -704,7 +712,7 @@ class Calls:
 
     def _stream_ended(self, event: StreamEnd) -> None:
         if self._transitions.end is None:  # a transform may repeat the event
-            self._transitions.budgets.add(event.usage, self._options.counted_before)
+            self._transitions.budgets.add(event.usage, self._options.known.usage)
         self._transitions.end = event
         if not self._may_start():
             self._transitions.move_all("bad_end", self._transitions.calls.values())
@@ -717,10 +725,6 @@ class Calls:
     def _may_start(self) -> bool:
         end = self._transitions.end
         return end is not None and self._transitions.stopped is None and end.ended_well
-
-    def _held_by_effect(self, tool: Tool) -> bool:
-        policy = self._options.policy
-        return policy == "turn_end" or (policy == "auto" and tool.effect == "once")
 
     def lacks_counts(self, end: StreamEnd) -> bool:
         """Returns whether a budget is of tokens, and a response that has ended so has not counted its own."""
@@ -744,7 +748,7 @@ class Calls:
             try:
                 # What was decided holds, also if the tool of today needs no approval.
                 gate = True if call.needs else tool.needs_approval
-                if self._was_handed_out(call):
+                if call.was_handed_out:
                     self._edit_again(call)
                 else:
                     is_gated = gate if isinstance(gate, bool) else approval.is_gated(call)
@@ -759,38 +763,28 @@ class Calls:
 
     def _repeated(self, call: Call) -> Ending | None:
         most, made = self._limits.max_repeated_calls, call.call
-        if most is None or self._options.resumed:
+        if most is None or call.before is not None:
             return None  # a resumed call was counted before
         if self._host.counts.call(made.name, made.arguments, made.arguments_text) <= most:
             return None
         return Ending("denied", CallRepeated(made.name, most))
 
     def _refuse(self, call: Call, ending: Ending) -> None:
-        kept = self._options.resumed.get(call.call_id)
-        if kept is None or self._options.seams.gate is None:
+        if call.before is None or self._options.seams.gate is None:
             self._transitions.move(call, "refused", ending)
         else:  # the rules of today do not change what happened: a call that has run has the ending that it had
             from .looking import refuse_unless_it_ran  # few calls are resumed
 
-            refusing = partial(refuse_unless_it_ran, self._transitions, call, kept.fingerprint, ending)
+            refusing = partial(refuse_unless_it_ran, self._transitions, call, call.before.fingerprint, ending)
             self._transitions.work(call, refusing)
 
     def _go(self, call: Call) -> None:
-        end = self._transitions.end
-        if end is not None and not call.needs and self._held_by_effect(call.ready[0]):
-            call.causes = (end.seq,)
-        waits = call.needs or call.ready[0].deferred or self._was_handed_out(call)
+        waits = call.needs or call.ready[0].deferred or call.was_handed_out
         self._transitions.move(call, "wait" if waits else "queue")
 
     def _edit_again(self, call: Call) -> None:
-        kept = self._options.resumed[call.call_id]
-        if kept.edited is not None:
-            self._transitions.waiting.edits.bind_again(call, kept.edited)
-
-    def _was_handed_out(self, call: Call) -> bool:
-        """Returns whether a call was suspended when it had been handed out, and so was approved and judged before."""
-        kept = self._options.resumed.get(call.call_id)
-        return kept is not None and kept.kind == "answer"
+        if call.before is not None and call.before.edited is not None:
+            self._transitions.waiting.edits.bind_again(call, call.before.edited)
 
     # -- approval --
 
@@ -893,11 +887,7 @@ class Calls:
 
     async def observed(self, call_id: str) -> Observation:
         """Waits for a call's observation, and returns it."""
-        call = self._transitions.calls[call_id]
-        while call.seen is None:
-            call.done = call.done or anyio.Event()
-            await call.done.wait()
-        return call.seen
+        return await self._transitions.wait_observed(self._transitions.calls[call_id])
 
     def _known(self, call_id: str, what: str) -> Call:
         call = self._transitions.calls.get(call_id)

@@ -91,7 +91,7 @@ class Waiting:
         if given is not None and isinstance(given.value, AnsweredLater):
             rests = not given.value.wait
         else:
-            rests = call.ready[0].deferred is True or call.call_id in self.turn.options.resumed  # not waited for anew
+            rests = call.ready[0].deferred is True or call.before is not None  # not waited for anew
         self.turn.work(call, partial(self._hand_out, call, one, rests))
 
     def _pending(self, call: Call, kind: Any) -> Pending:
@@ -126,7 +126,7 @@ class Waiting:
         begin_wait(call, "approval")
         event, options = approval.request(call, one.pending), self.turn.options
         self.turn.host.emit(event)
-        is_to_look = options.approver is not None or self.desk is not None or options.resumed
+        is_to_look = options.approver is not None or self.desk is not None or call.before is not None
         if is_to_look and self._waits(call, one):  # else an observer has decided
             self.turn.work(call, partial(self._ask, call, one, event))
 
@@ -304,10 +304,9 @@ class Waiting:
     def _may_have_run(self, call: Call, one: PendingCall, found: Sequence[Response]) -> bool:
         """Returns whether a call may have run in another process without the decisions that it needs today: with none
         on record, or with fewer."""
-        kept = self.turn.options.resumed.get(call.call_id)
-        if kept is None or one.pending.is_settled(found):
+        if call.before is None or one.pending.is_settled(found):
             return False
-        return self.desk is None or kept.is_settled(found)
+        return self.desk is None or call.before.is_settled(found)
 
     def _respond(self, call: Call, one: PendingCall, response: Response) -> bool:
         """Takes a response; returns False if it changes nothing. With a desk it counts once the desk has it."""

@@ -6,6 +6,7 @@ journal_waiting          the same calls in a journal, where anybody may decide a
 gate.StoreGate           lets a call in that it has claimed in a store
 journal_gate.JournalGate lets a call in once its response is on record, around the gate of the store
 operations.Operation     what a call of a tool with ``idempotency_key=`` asks for, whatever its id
+store.IdempotencyStore   the contract of every store, and what it answers
 claims.CallClaim         the claim of one call, and its end; `run_once`
 alone.once               the same around any function
 records.Records          the contract of a place that keeps values under keys

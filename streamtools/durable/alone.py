@@ -13,12 +13,12 @@ from typing import Any, ParamSpec, TypeVar, get_type_hints
 import anyio
 from pydantic import TypeAdapter
 
-from ..dispatch.store import IdempotencyStore, Recorded
 from ..errors import ToolError, ToolNotStarted
 from ..ground import type_name
 from .claims import CallClaim, recorded_value
-from .records import Records
 from .record_store import RecordStore
+from .records import Records
+from .store import IdempotencyStore, Recorded
 
 P = ParamSpec("P")
 R = TypeVar("R")

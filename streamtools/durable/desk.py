@@ -19,7 +19,7 @@ from ..ground import one_line
 from ..seams import Decision, Pending, Response, WrittenAnswer
 
 if TYPE_CHECKING:
-    from ..dispatch.store import DecidingStore, IdempotencyStore
+    from .store import DecidingStore, IdempotencyStore
 
 T = TypeVar("T")
 

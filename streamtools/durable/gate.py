@@ -7,12 +7,12 @@ from functools import partial
 from weakref import WeakKeyDictionary
 
 from ..dispatch.results import AsRead
-from ..dispatch.store import Claim, IdempotencyStore, Recorded
 from ..errors import ModelRetry, ToolError, ToolFailed, contained
 from ..ground import type_name
 from ..seams import CallEnd, Entered, GateView
 from .claims import CallClaim, recorded_value
 from .operations import Operation
+from .store import Claim, IdempotencyStore, Recorded
 
 
 class StoreGate:

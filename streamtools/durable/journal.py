@@ -28,7 +28,6 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from ..dispatch.endings import already_answered
 from ..dispatch.results import written_answer
-from ..dispatch.store import Claim, Claimed, IdempotencyStore, StillRunning
 from ..errors import AnswerError, JournalError, RunStillRunning, RunTakenOver
 from ..limits import checked_bound
 from ..parts import RUN_OUTCOMES, RunOutcome
@@ -36,8 +35,9 @@ from ..seams import Decision
 from ..tools.context import run_prefix
 from . import journal_waiting
 from .fields import Range, read_object
-from .records import Check, DeletePrefix, Key, new_rev, written_key
 from .record_store import call_key, decided_key, lease_key
+from .records import Check, DeletePrefix, Key, new_rev, written_key
+from .store import Claim, Claimed, IdempotencyStore, StillRunning
 from .store_sqlite import HOLD, SqliteStore, get_in
 from .suspended import Suspended
 

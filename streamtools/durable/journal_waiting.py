@@ -19,8 +19,8 @@ from ..errors import AlreadyDecided, DecisionError, JournalError
 from ..ground import one_line
 from ..seams import Decision
 from .desk import at_once, decision_key, look_up, put_on_record
-from .records import written_key
 from .record_store import decided_key
+from .records import written_key
 from .store_sqlite import HOLD, SqliteStore, get_in
 from .suspended import Suspended, SuspendedCall, read_suspended, written_suspended
 

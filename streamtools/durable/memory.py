@@ -12,6 +12,7 @@ from itertools import takewhile
 from anyio.lowlevel import checkpoint
 
 from ..limits import checked_bound
+from .record_store import RecordStore
 from .records import (
     Conflict,
     DeletePrefix,
@@ -30,7 +31,6 @@ from .records import (
     judged,
     steps_of,
 )
-from .record_store import RecordStore
 
 
 @dataclass(slots=True)

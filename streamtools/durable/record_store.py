@@ -15,7 +15,6 @@ from typing import Annotated, Literal, Self, TypeAlias, TypeVar
 
 from pydantic_core import from_json, to_json
 
-from ..dispatch.store import Claim, Claimed, EndUnknown, Recorded, StillRunning
 from ..errors import LocalProtocolError, ToolNotStarted
 from ..limits import checked_bound
 from .fields import Range, read_object
@@ -36,6 +35,7 @@ from .records import (
     checked_seconds,
     new_rev,
 )
+from .store import Claim, Claimed, EndUnknown, Recorded, StillRunning
 
 T = TypeVar("T")
 

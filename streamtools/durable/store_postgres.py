@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 
 from ..errors import LocalProtocolError
 from ..ground import missing
+from .record_store import RecordStore
 from .records import (
     Conflict,
     DeletePrefix,
@@ -42,7 +43,6 @@ from .records import (
     read_key,
     written_key,
 )
-from .record_store import RecordStore
 from .threaded import StoreJob, ThreadedRecords
 
 try:

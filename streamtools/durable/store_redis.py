@@ -40,6 +40,7 @@ from typing import Any
 from ..errors import LocalProtocolError, ToolNotStarted
 from ..ground import missing
 from ..limits import checked_bound
+from .record_store import RecordStore
 from .records import (
     Conflict,
     DeletePrefix,
@@ -54,7 +55,6 @@ from .records import (
     read_key,
     written_key,
 )
-from .record_store import RecordStore
 from .threaded import LISTEN_S, StoreJob, ThreadedRecords
 
 try:

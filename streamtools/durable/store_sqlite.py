@@ -19,11 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from ..dispatch.store import Claim
 from ..errors import LocalProtocolError
 from ..limits import checked_bound
 from .files import make_private, narrow
 from .holders import boot_id, machine_clock
+from .record_store import CallState, RecordStore, call_key, decided_key, lease_key, read_call
 from .records import (
     Conflict,
     DeletePrefix,
@@ -41,7 +41,7 @@ from .records import (
     steps_of,
     written_key,
 )
-from .record_store import CallState, RecordStore, call_key, decided_key, lease_key, read_call
+from .store import Claim
 from .threaded import StoreJob, ThreadedRecords
 
 T = TypeVar("T")

@@ -26,15 +26,14 @@ from ..dispatch.budgets import Spent
 from ..dispatch.endings import already_answered, unanswered, undecided
 from ..dispatch.results import written_answer
 from ..dispatch.states import Call
-from ..dispatch.store import DecidingStore, IdempotencyStore
 from ..errors import AlreadyDecided, AnswerError, DecisionError, LocalProtocolError, SuspendedError
 from ..events import Observation
 from ..ground import one_line, shown_by
 from ..parts import CallKind, Finding
-from ..seams import Decision, Pending, WrittenAnswer
-from ..seams.desk import ShownCall
+from ..seams import Decision, Pending, ShownCall, WrittenAnswer
 from ..tools.options import MOST_APPROVERS
 from .desk import StoreDesk, decides, look_up, put_on_record
+from .store import DecidingStore, IdempotencyStore
 
 VERSION = 5
 PURPOSE = b"streamtools suspended calls 5\n"  # so that no signature of something else with the same key fits

@@ -15,9 +15,9 @@ from .suspended import Suspended
 if TYPE_CHECKING:
     from ..dispatch import CallAnswer, Decision
     from ..dispatch.states import Call
-    from ..dispatch.store import IdempotencyStore
+    from ..pipelines import Trajectory
     from ..pipelines.runner import Runner
-    from ..pipelines.trajectory import Trajectory
+    from .store import IdempotencyStore
 
 
 def take_up(run: Trajectory, suspended: Suspended) -> None:

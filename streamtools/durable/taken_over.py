@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import sqlite3
 
-from .records import Key, new_rev, written_key
 from .record_store import ClaimedCall, call_key, decided_key, lease_key
+from .records import Key, new_rev, written_key
 
 
 def take_over(version: int, connection: sqlite3.Connection) -> None:

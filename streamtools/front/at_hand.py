@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ..dispatch import Decision, DispatchOptions
-from ..dispatch.store import IdempotencyStore
+from ..dispatch.options import Known
 from ..durable.desk import decides
+from ..durable.store import IdempotencyStore
 from ..durable.suspended import Suspended, SuspendedCall, no_decisions
 from ..durable.suspended_steps import take_up
 from ..events import StepStart
@@ -133,7 +134,7 @@ def resumed_step(
         checked,
         run,
         CallsDecoder(calls, checked.tools, checked.stages, limits, wire=suspended.wire),
-        replace(checked.dispatch, resumed={call.call_id: call.pending for call in suspended.calls}),
+        replace(checked.dispatch, known=Known(suspended={call.call_id: call.pending for call in suspended.calls})),
         start,
         suspended=suspended,
         before=partial(_put_on_record, suspended, decisions, answers, store) if decisions or answers else None,
@@ -213,7 +214,7 @@ def run_calls(
         checked,
         run,
         CallsDecoder(given, checked.tools, checked.stages, checked.limits),
-        replace(checked.dispatch, identity=identity, any_value=True),
+        replace(checked.dispatch, known=Known(identity=identity, any_value=True)),
         StepStart(run.run_id, asks_model=False),
     )
 

@@ -9,7 +9,7 @@ from ..ground.text import type_name
 from ..seams import NO_SEAMS, Seams
 
 if TYPE_CHECKING:
-    from ..dispatch.store import IdempotencyStore
+    from ..durable.store import IdempotencyStore
     from ..seams import Attempts, Desk, Gate, Guard
 
 

@@ -24,7 +24,7 @@ from ..wires import Wire
 from .capabilities import attempts_of, desk_of, gate_of, seams_of
 
 if TYPE_CHECKING:
-    from ..dispatch.store import IdempotencyStore
+    from ..durable.store import IdempotencyStore
     from ..privacy import Privacy
     from ..seams import Attempts, Seams
     from ..stages import OutputType

@@ -28,6 +28,8 @@ from anyio.from_thread import BlockingPortalProvider
 from anyio.lowlevel import EventLoopToken, current_token
 
 from ..dispatch import Approver, CallPool, IdempotencyStore
+from ..dispatch.edits import note_of_edits
+from ..dispatch.endings import DONE_BEFORE
 from ..dispatch.event_loop import call_soon
 from ..errors import LocalProtocolError, ToolNotStarted
 from ..events import Observation, StreamEnd
@@ -240,3 +242,15 @@ class _Line:
             changed = anyio.Event()
             self._waiting.append((current_token(), changed))
             return changed
+
+
+# -- what a model reads beside a result --
+
+
+def is_repetition(seen: Observation) -> bool:
+    return seen.recorded and seen.model_content.startswith(DONE_BEFORE)
+
+
+def notes_of(seen: Observation) -> list[str]:
+    notes = [DONE_BEFORE] if is_repetition(seen) else []
+    return notes if seen.edited is None else [note_of_edits(seen.edited), *notes]

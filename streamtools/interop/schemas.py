@@ -20,7 +20,6 @@ from ..schema.names import qualified
 from ..tools import Tool
 from ..tools.entries import find, tool_formats
 from ..wires import WIRES, EntryFormat, NamespaceFormat, ToolEntry, ToolFormat, object_of
-from ..wires.formats import JSON
 from .contributions import InspectedCall, InspectedSchema, ToolSchemaAccessor, ToolSchemaAdapter
 from .formats import BUILT_IN, TARGET_FORMATS
 
@@ -75,7 +74,7 @@ def freeform_parameters(description: str | None) -> dict[str, Any]:
 # -- reading --
 
 
-def _inspected(format: EntryFormat, group: NamespaceFormat | None, schema: JSON) -> InspectedSchema | None:
+def _inspected(format: EntryFormat, group: NamespaceFormat | None, schema: Mapping[str, Any]) -> InspectedSchema | None:
     namespace = None if group is None else group.name_of(schema)
     entry = format.read(schema if group is None or namespace is None else group.entry_in(schema))
     if entry is None:
@@ -97,7 +96,7 @@ def _inspected(format: EntryFormat, group: NamespaceFormat | None, schema: JSON)
     )
 
 
-def _built_in(schema: JSON) -> InspectedSchema | None:
+def _built_in(schema: Mapping[str, Any]) -> InspectedSchema | None:
     for format in tool_formats():
         if format.hosted is not None and (name := format.hosted(schema)) is not None:
             return InspectedSchema(format=format.name + BUILT_IN, tool_name=name, kind="built_in", source=schema)
@@ -133,7 +132,7 @@ class SchemaWriter:
         return copy.deepcopy(self.format.write(entry))
 
 
-def _accepts_one_text(parameters: JSON) -> bool:
+def _accepts_one_text(parameters: Mapping[str, Any]) -> bool:
     properties = object_of(parameters.get("properties"))
     only = object_of(properties.get("input"))
     one = properties.keys() == {"input"} and parameters.get("required") == ["input"]

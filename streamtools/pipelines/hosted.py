@@ -31,7 +31,7 @@ from .trajectory import Trajectory
 
 if TYPE_CHECKING:
     from ..durable.suspended import Suspended
-    from ..seams.desk import Asked
+    from ..seams import Asked
 
 _WRITE = (
     "write:  async with anyio.create_task_group() as tasks:  events = pipeline(stream, tools=[...]).open(tasks)  "

@@ -79,9 +79,14 @@ class ShownCall(Protocol):
     """Anything that shows a call to whoever decides: an `ApprovalRequested`, or a `SuspendedCall`."""
 
     @property
-    def call_id(self) -> str: ...
+    def call_id(self) -> str:
+        """The call's identity, unique within its step."""
+        ...
+
     @property
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """A hash of the tool and the arguments that are shown."""
+        ...
 
 
 Asked: TypeAlias = ShownCall | ToolCall | str

@@ -114,6 +114,8 @@ class RunKeywords(TypedDict, total=False):
 
 
 class ToolKeywords(RunKeywords, total=False):
+    """Lists the options of `tool`, to type the ``**options`` of a function that passes them on."""
+
     name: str | None
     require_hints: bool
     kind: Literal["function", "custom"]

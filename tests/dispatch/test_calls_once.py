@@ -35,8 +35,8 @@ from streamtools import (
     tool,
 )
 from streamtools.content import Media, Opaque, ToolResult
-from streamtools.dispatch import Begin, CallPool, Emit
-from streamtools.dispatch.executors import Claimed, Invocation, LocalExecutor, MemoryStore, Recorded, call_fingerprint
+from streamtools.dispatch import Begin, CallPool, Claimed, Emit, MemoryStore, Recorded
+from streamtools.dispatch.executors import Invocation, LocalExecutor
 from streamtools.errors import (
     BeginRefused,
     CallStillRunning,
@@ -48,6 +48,7 @@ from streamtools.errors import (
 )
 from streamtools.events import StreamWarning, ToolProgress, ToolStarted
 from streamtools.parts import WAITS
+from streamtools.seams import call_fingerprint
 
 pytestmark = pytest.mark.anyio
 

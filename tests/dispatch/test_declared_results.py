@@ -15,7 +15,8 @@ from pydantic import BaseModel, field_serializer
 from single_calls import run_alone
 
 from streamtools import Limits, Observation, Tool, tool
-from streamtools.dispatch.executors import LocalExecutor, MemoryStore, ProcessExecutor
+from streamtools.dispatch import MemoryStore
+from streamtools.dispatch.executors import LocalExecutor, ProcessExecutor
 from streamtools.errors import InvalidResult
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns

@@ -22,9 +22,11 @@ from processes import begin, begin_with, call, is_gone, nobody, program, says, w
 from profiles import every
 
 from streamtools import ToolContext, tool
-from streamtools.dispatch.executors import EndUnknown, ProcessExecutor, SqliteStore, call_fingerprint
+from streamtools.dispatch import EndUnknown, SqliteStore
+from streamtools.dispatch.executors import ProcessExecutor
 from streamtools.dispatch.executors.worker import kill_family, new_mark
 from streamtools.errors import ToolOutcomeUnknown
+from streamtools.seams import call_fingerprint
 from streamtools.testing.executors import TOOLS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sweep]
@@ -142,7 +144,8 @@ def children() -> list[int]:
 PARENT = """
 import sys, anyio
 from test_processes_lost import hold_order
-from streamtools.dispatch.executors import Invocation, ProcessExecutor, SqliteStore, run_once
+from streamtools.dispatch import SqliteStore
+from streamtools.dispatch.executors import Invocation, ProcessExecutor, run_once
 
 async def main():
     call = Invocation(tool="hold_order", arguments={"path": sys.argv[1]}, key="order:7")

@@ -15,8 +15,8 @@ from profiles import mostly_thorough
 from servers import Proxy, RedisServer, redis_server
 from stores import Runs
 
-from streamtools.dispatch.executors import Claimed, EndUnknown, Recorded, run_once
-from streamtools.dispatch.store import StillRunning
+from streamtools.dispatch import Claimed, EndUnknown, Recorded, StillRunning
+from streamtools.dispatch.executors import run_once
 from streamtools.errors import LocalProtocolError, ToolNotStarted
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depen
 redis = pytest.importorskip("redis", reason="THE CLIENT OF REDIS IS NOT INSTALLED: the store there was not tested")
 redis_asyncio = pytest.importorskip("redis.asyncio")
 
-from streamtools.durable.records import written_key  # noqa: E402 - as below
 from streamtools.durable.record_store import call_key, decided_key  # noqa: E402 - as below
+from streamtools.durable.records import written_key  # noqa: E402 - as below
 from streamtools.durable.store_redis import RedisStore  # noqa: E402 - it needs the client
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="THERE IS NO /proc: only leases tell here")

@@ -21,9 +21,8 @@ from trio import current_time
 from trio.testing import MockClock
 
 from streamtools import tool
-from streamtools.dispatch import MemoryStore
+from streamtools.dispatch import Claim, Claimed, EndUnknown, MemoryStore, Recorded, StillRunning
 from streamtools.dispatch.executors import Invocation, run_once
-from streamtools.dispatch.store import Claim, Claimed, EndUnknown, Recorded, StillRunning
 from streamtools.dispatch.timers import Timers
 from streamtools.durable.claims import CallClaim, UnsavedEnd, UnsavedEnds
 from streamtools.durable.holders import this_process

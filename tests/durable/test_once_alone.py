@@ -18,6 +18,7 @@ from profiles import every
 from servers import PostgresServer, RedisServer, postgres_server, redis_server
 
 from streamtools.dispatch import MemoryStore
+from streamtools.durable import once
 from streamtools.durable.memory import MemoryRecords
 from streamtools.durable.store_sqlite import SqliteRecords
 from streamtools.errors import CallStillRunning, ToolNotStarted, ToolOutcomeUnknown

@@ -18,9 +18,8 @@ from pydantic_core import to_json
 
 from ...content import Text, ToolResult
 from ...errors import ToolDefinitionError, ToolFailed, ToolNotStarted, contained
-from ...ground.text import type_name
-from ...tools import AnyTool, Tool, tool
-from ...tools.toolset import Exported
+from ...ground import type_name
+from ...tools import AnyTool, Exported, Tool, tool
 from .. import Invocation
 from ..results import encode_error, encode_result, tool_error
 from .local import bind

@@ -17,7 +17,7 @@ from anyio import CancelScope, CapacityLimiter
 from ...errors import InvalidArguments, LocalProtocolError, ToolError, ToolNotStarted, ToolOutcomeUnknown
 from ...limits import checked_bound
 from ...tools import AnyTools, Bound, Tool, Toolset
-from ..executor import Begin, Emit, Invocation
+from .. import Begin, Emit, Invocation
 from ..in_process import run_in_process
 
 GRACE_S = 5.0  # for cancelled calls to end

@@ -30,7 +30,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from pydantic_core import from_json, to_json
 
 from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
-from ...ground.text import type_name
+from ...ground import type_name
 from ...limits import checked_bound
 from ...tools import AnyTools, Tool
 from .. import Emit, Invocation
