@@ -12,10 +12,11 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-__all__ = ["PostgresServer", "Proxy", "RedisServer", "postgres_server", "redis_server"]
+__all__ = ["PostgresServer", "Proxy", "RedisServer", "pooled", "postgres_server", "redis_server"]
 
 
 class RedisServer:
@@ -116,6 +117,27 @@ def postgres_server() -> Iterator[PostgresServer]:
             yield server
         finally:
             server.stop()
+
+
+@contextmanager
+def pooled(server: PostgresServer) -> Iterator[int]:
+    """The port of a pgbouncer in front of a server, which lends a connection for each transaction."""
+    if (found := shutil.which("pgbouncer")) is None:
+        pytest.skip("THERE IS NO pgbouncer: nothing was tested behind one")
+    port, place = free_port(), f"host=127.0.0.1 port={server.port} user=tester dbname=postgres"
+    settings = {"listen_addr": "127.0.0.1", "listen_port": port, "auth_type": "any", "pool_mode": "transaction"}
+    settings |= {"default_pool_size": 3, "unix_socket_dir": ""}
+    lines = ["[databases]", f"postgres = {place}", "[pgbouncer]", *(f"{name} = {settings[name]}" for name in settings)]
+    path = Path(server.folder) / "pgbouncer.ini"
+    path.write_text("\n".join(lines))
+    process = subprocess.Popen([found, str(path)], user=server.user, stderr=subprocess.PIPE)
+    try:
+        assert process.stderr is not None
+        assert any(b"process up" in line for line in process.stderr), "it has ended"
+        yield port
+    finally:
+        process.kill()
+        process.communicate()
 
 
 class Proxy:

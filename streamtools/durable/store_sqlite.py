@@ -95,22 +95,7 @@ STATEMENTS = {
 
 
 class SqliteRecords(ThreadedRecords):
-    """`Records` in a file.
-
-    Args:
-        path: the file; it is made if there is none. It contains values in the clear, so it is narrowed to its owner if
-            others may read it.
-        busy_timeout: for how many seconds an operation waits while another process holds the file.
-        must_exist: never make a file, nor turn an empty one into records.
-        most: how many records of a kind, the first part of a key, are kept. Beyond that, the first that may drop does.
-
-    Raises:
-        ValueError: the path is empty, or names no file.
-        LocalProtocolError: the file is another application's, or of a newer version of this library.
-        TimeoutError: another process holds the file.
-        OSError: the file cannot be made; or it is another user's, a symbolic link, or no regular file.
-        sqlite3.Error: the file cannot be opened, or is no database.
-    """
+    """`Records` in a file, with arguments and errors of `SqliteStore`; `most` is as in `MemoryRecords`."""
 
     def __init__(
         self,

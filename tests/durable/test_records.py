@@ -17,7 +17,7 @@ import anyio.to_thread
 import pytest
 from anyio.lowlevel import checkpoint
 from profiles import FULL, every
-from servers import PostgresServer, Proxy, RedisServer, postgres_server, redis_server
+from servers import PostgresServer, Proxy, RedisServer, pooled, postgres_server, redis_server
 
 from streamtools.durable.memory import MemoryRecords
 from streamtools.durable.records import (
@@ -45,7 +45,7 @@ from streamtools.errors import LocalProtocolError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
-BACKENDS = ("memory", "sqlite", "redis", "postgres")
+BACKENDS = ("memory", "sqlite", "redis", "postgres", "pooled", "polled")  # the latter behind a pgbouncer
 SERVERS = ("redis", "postgres")
 PATIENCE_S = 20
 Make: TypeAlias = Callable[..., Any]
@@ -65,6 +65,12 @@ def postgres() -> Iterator[PostgresServer]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def pool(postgres: PostgresServer) -> Iterator[int]:
+    with pooled(postgres) as port:
+        yield port
+
+
 def schema_of(path: Path) -> str:
     return f"{path.parent.name} {path.name}"[-60:]
 
@@ -72,6 +78,9 @@ def schema_of(path: Path) -> str:
 @pytest.fixture
 def make(request: pytest.FixtureRequest, backend: str, tmp_path: Path) -> Iterator[Make]:
     made: list[Any] = []
+
+    def ports() -> tuple[int, int]:
+        return request.getfixturevalue("postgres").port, request.getfixturevalue("pool")
 
     def make(**options: Any) -> Any:
         if backend == "memory":
@@ -84,6 +93,12 @@ def make(request: pytest.FixtureRequest, backend: str, tmp_path: Path) -> Iterat
             port = options.pop("proxy", None) or request.getfixturevalue("postgres").port
             url = f"postgresql://tester@127.0.0.1:{port}/postgres?sslmode=disable"
             made.append(PostgresRecords(url, schema=schema_of(tmp_path), **{"timeout": PATIENCE_S, **options}))
+        elif backend in ("pooled", "polled"):
+            from streamtools.durable.store_postgres import PostgresRecords
+
+            direct, url = (f"postgresql://tester@127.0.0.1:{port}/postgres" for port in ports())
+            listen = direct if backend == "pooled" else False
+            made.append(PostgresRecords(url, schema=schema_of(tmp_path), timeout=PATIENCE_S, listen=listen, **options))
         else:
             from streamtools.durable.store_redis import RedisRecords
 
