@@ -12,8 +12,9 @@ run again; so the script of each claim looks for three signs:
   a server that takes over behind a proxy.
 - The hash named by the prefix alone holds the *epoch*, a random
   name that the first claim under the prefix makes. A server without it, or with another, does not have the calls.
-- The same hash counts claims. A server that counts fewer than at this store's last claim has gone back: it was restored
-  from a copy, or a replica that lacked the last writes took its place.
+- The same hash counts claims (and has no number where older versions of this library count, so that those refuse it).
+  A server that counts fewer than at this store's last claim has gone back: it was restored from a copy, or a replica
+  that lacked the last writes took its place.
 
 `RedisStore.confirm_server` adds the old epoch to the hash, and puts the count of claims forward to the server's clock,
 beyond all earlier counts: all stores of the epoch go on.
@@ -75,7 +76,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 # given.
 _SAFE = r"""
 local epoch, least, fresh, is_claim = unpack(ARGV, 1, 4)
-local current, claims = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'claims'))
+local current, claims = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'count'))
+local is_older = current and not claims
 claims = tonumber(claims or 0)
 if is_claim == '1' then
     local memory = redis.pcall('INFO', 'memory')
@@ -83,11 +85,12 @@ if is_claim == '1' then
         local bound, policy = memory:match('\nmaxmemory:(%d+)'), memory:match('\nmaxmemory_policy:([%w-]+)')
         if bound and bound ~= '0' and policy and policy ~= 'noeviction' then return {'drops', policy} end
     end
+    if is_older then return {'older'} end
     local is_known = epoch == current or redis.call('HEXISTS', KEYS[1], 'confirmed ' .. epoch) == 1
     if epoch ~= '' and (not is_known or claims < tonumber(least)) then return {'lacks', claims, current} end
     if not current then
         current = fresh
-        redis.call('HSET', KEYS[1], 'epoch', fresh)
+        redis.call('HSET', KEYS[1], 'epoch', fresh, 'count', 0, 'claims', 'are records')
     end
 end
 """
@@ -126,7 +129,7 @@ for at = 3, #KEYS do
         redis.call('HSET', key, 'rev', rev, 'value', value)
         if drop_in ~= '' then redis.call('PEXPIRE', key, drop_in) end
         if step == 'put under' then redis.call('ZADD', KEYS[2], 0, place) end
-        if expects == 'absent' then claims = redis.call('HINCRBY', KEYS[1], 'claims', 1) end
+        if expects == 'absent' then claims = redis.call('HINCRBY', KEYS[1], 'count', 1) end
     elseif step == 'again' then
         redis.call('HSET', key, 'rev', rev)
     elseif step == 'delete' then
@@ -144,7 +147,7 @@ return {'done', current, claims}
 )
 _CONFIRM = """
 local epoch, least, fresh = unpack(ARGV)
-local current, claims = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'claims'))
+local current, claims = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'count'))
 if not current then
     current = epoch ~= '' and epoch or fresh
     redis.call('HSET', KEYS[1], 'epoch', current)
@@ -153,7 +156,7 @@ elseif epoch ~= '' and epoch ~= current then
 end
 local time = redis.call('TIME')
 claims = math.max(tonumber(claims or 0), tonumber(least), time[1] * 1000000 + time[2])
-redis.call('HSET', KEYS[1], 'claims', string.format('%.0f', claims))
+redis.call('HSET', KEYS[1], 'count', string.format('%.0f', claims), 'claims', 'are records')
 return {current, claims}
 """  # A microsecond is less than a claim takes, so the clock is ahead of each count that any store remembers.
 _SHARE = 0.8  # of the time that is left, for acknowledgements: the rest is for giving the claim back
@@ -244,6 +247,11 @@ class RedisRecords(ThreadedRecords):
         if what == b"drops":
             text = f"expected a Redis server with maxmemory-policy noeviction, got {found[0].decode()}"
             raise LocalProtocolError(f"{text}: when its memory is full it forgets calls, which would run again")
+        if what == b"older":
+            text = (
+                "not run: the Redis server has calls that an older version of this library keeps, and they would run "
+            )
+            raise ToolNotStarted(f"{text}again: use another prefix, or let them end, and then call confirm_server()")
         if what == b"lacks":
             raise self._lost(*found)
         current = found[0] if what == b"done" else found[4]

@@ -10,6 +10,7 @@ what other connections commit. https://sqlite.org/pragma.html#pragma_data_versio
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import time
@@ -87,6 +88,8 @@ STATEMENTS = {
     " = (excluded.value, excluded.rev, excluded.stale_at, excluded.boot, excluded.drop_at)",
     "touch": "UPDATE records SET stale_at = ?, boot = ? WHERE key = ? AND rev = ?",
     "delete": "DELETE FROM records WHERE key >= ? AND key < ?",
+    "sweep": "DELETE FROM records WHERE number IN (SELECT number FROM records WHERE kind = ? AND drop_at <= ?"
+    f" AND NOT {_IS_HELD} LIMIT 100)",
     "count": "SELECT records FROM counted WHERE kind = ?",
     "drop": f"DELETE FROM records WHERE number = (SELECT number FROM records WHERE kind = ? AND drop_at IS NOT NULL"
     f" AND NOT {_IS_HELD} ORDER BY drop_at, number LIMIT 1)",
@@ -187,6 +190,8 @@ class SqliteRecords(ThreadedRecords):
                 if found[step.key] is None:
                     self._make_room(step.key[0], connection)
                 drop_at = None if step.drop_in is None else time.time() + step.drop_in
+                if drop_at is not None and drop_at < math.inf:
+                    connection.execute(STATEMENTS["sweep"], (step.key[0], time.time()))
                 row = (step.key[0], written_key(step.key), step.value, step.rev, *_stale_at(step.stale_in), drop_at)
                 connection.execute(STATEMENTS["put"], row)
             elif isinstance(step, Touch):

@@ -330,6 +330,19 @@ async def test_a_loss_before_the_first_claim_of_a_process_is_noticed_by_the_name
         assert client.hget("streamtools:", "epoch").decode() == made
 
 
+async def test_a_server_of_an_older_version_is_refused_until_a_person_confirms_it_and_refuses_it_then(
+    server: RedisServer, client: Any
+) -> None:
+    client.hset("streamtools:", mapping={"epoch": "orders", "claims": 7})
+    with RedisStore(server.url) as store:
+        with pytest.raises(ToolNotStarted, match="has calls that an older version of this library keeps"):
+            await store.claim("key", "print")
+        assert await store.confirm_server() == "orders"
+        assert await store.claim("key", "print") == Claimed()
+    with pytest.raises(redis.ResponseError, match="not an integer"):  # as that version counts
+        client.hincrby("streamtools:", "claims", 1)
+
+
 # -- replicas ------------------------------------------------------------------------------------------------------
 
 
