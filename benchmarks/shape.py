@@ -25,7 +25,7 @@ AROUND = {"durable", "policy", "privacy", "provenance", "text_calls", "interop",
 AROUND |= {"view", "record", "telemetry", "integrations", "testing", "cli"}
 """The rooms around the core."""
 NOT_YET_AROUND = re.compile(
-    r"dispatch/(executors/|edits)|pipelines/(blocking|hosted)"
+    r"waiting/edits|pipelines/(blocking|hosted)"
     r"|wires/(gemini_live|openai_realtime|gemini_interactions)/"
 )
 """Files of rooms of the core that belong around it."""

@@ -15,7 +15,7 @@ import griffe
 MODULES = (
     *("streamtools", "errors", "turn", "parts", "content", "tools", "exports", "dispatch"),
     *(
-        "dispatch.executors",
+        "executors",
         "seams",
         "history",
         "mcp",

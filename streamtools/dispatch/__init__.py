@@ -3,14 +3,13 @@
 states.TRANSITIONS      the states of a call: which input leads to which state, with which effects
 transitions.Calls       the calls of one turn: makes inputs of the table from events and people's acts
 transitions.Transitions carries the effects out: places, tasks, questions, observations
-waiting.Waiting         the calls that wait for an approval or an answer: the first response counts
 pool.Scheduler          decides which calls may run now; starts none
 pool.CallPool           the places of one pipeline's calls, or of several pipelines that share them
 budgets.Budgets         counts calls and tokens against the budgets of a run and of a pool
 middleware.run_inside   runs a call inside its middleware
 attempts.CallAttempts   runs one call: its attempts, and `begin`, the one step in which each begins
 in_process.run_in_process runs a call in this process, where no executor is given
-executor.Executor       the contract of the places where calls run; `executors/` has ours
+executor.Executor       the contract of the places where calls run; the room `executors` has ours
 at_gate.AtGate          leads a call that must not run twice through the gate of its run
 endings, results        the ending of a call, and its value as the model reads it
 """
@@ -20,9 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ground.on_demand import names
-from .approval import Approver, Verdict
 from .executor import Begin, Emit, Executor, Invocation, context_of
-from .options import DispatchOptions, StartPolicy
+from .options import Approver, DispatchOptions, StartPolicy, Verdict
 from .pool import CallPool
 from .transitions import Calls
 

@@ -39,7 +39,6 @@ from .in_process import judged, run_in_process, stepped
 from .log import log_blocked
 from .options import DispatchOptions
 from .pool import CallPool
-from .results import read_answer
 from .states import Call, Ending, Host, Input, begin_wait, late_warning, report_wait
 from .timers import Timer
 
@@ -317,7 +316,7 @@ class _Attempt:
 async def _answered(call: Call, begin: Callable[[], Awaitable[float]]) -> Any:
     assert call.pending is not None, "a call that is done outside is run when it was answered"
     await begin()
-    return read_answer(call.pending.record)
+    return call.pending.value
 
 
 def _asking(ask: Callable[[Call, Any], Awaitable[Any]], call: Call) -> Callable[[Any], Awaitable[Any]]:

@@ -18,7 +18,7 @@ import anyio
 from anyio import RunFinishedError, from_thread, to_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
-from ..errors import contained
+from ..errors import LocalProtocolError, contained
 from ..events import Event
 from ..stages.arguments import Deferred
 
@@ -177,6 +177,14 @@ def is_in_loop(token: EventLoopToken) -> bool:
         return current_token() == token
     except RuntimeError:
         return False
+
+
+def check_loop(runs_in: EventLoopToken | None, act: str) -> None:
+    if runs_in is None or not is_in_loop(runs_in):
+        raise LocalProtocolError(
+            f"{act} calls in the pipeline's event loop; from another thread "
+            f"anyio.from_thread.run_sync(events.{act}, call, token=...), with its anyio.lowlevel.current_token()"
+        )
 
 
 def from_any_thread(take: Callable[[Any], object], is_over: Callable[[], bool]) -> Callable[[Any], None]:

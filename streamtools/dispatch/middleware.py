@@ -21,9 +21,8 @@ from ..ground.text import type_name
 from ..seams import Deny
 from ..tools.options import Middleware, ToolCallRequest
 from ..tools.typed import as_json
-from .approval import denied
 from .attempts import CallAttempts
-from .endings import cancelled, failure
+from .endings import cancelled, denied, failure
 from .in_process import judged
 from .states import Call, Ending, begin_wait
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ..events import ApprovalRequested
 from ..seams import NO_SEAMS, Seams
 from ..tools.options import Middleware
-from .approval import Approver
 from .executor import Executor
 
 if TYPE_CHECKING:
     from ..parts import Usage
-    from ..seams import Pending
+    from ..seams import Decision, Deny, Pending
+
+Verdict: TypeAlias = "bool | Deny | Decision | None"
+"""True: the call may run. False or `Deny`: it may not. A `Decision` says so by name. None: somebody else decides."""
+
+Approver: TypeAlias = Callable[[ApprovalRequested], "Verdict | Awaitable[Verdict]"]
+"""Decides about one call: returns a verdict, or an awaitable of one. If the approver raises, the call is denied."""
 
 StartPolicy: TypeAlias = Literal["auto", "early", "turn_end", "manual", "pure", "off"]
 """When ready calls start. ``auto``: by the tool's effect. ``early``: all at their own end marker, so that a result may
@@ -27,7 +33,7 @@ OnToolError: TypeAlias = Literal["continue", "cancel", "raise"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownCalls:
     """What is known of a step's calls before its stream begins."""
 
     suspended: Mapping[str, Pending] = field(default_factory=dict)
@@ -57,4 +63,4 @@ class DispatchOptions:
     context: Any = None
     """Whatever the caller wants its tools to have; see `ToolContext.context`."""
     seams: Seams = NO_SEAMS
-    known: Known = Known()
+    known: KnownCalls = KnownCalls()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from types import GeneratorType
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -29,7 +28,6 @@ _SMALL_NODES = 2_000
 _PIECE_CHARS = 64 << 10
 _PIECE_BYTES = 48 << 10  # as base64 as many characters; a multiple of 3, so that none but the last is padded
 _MEASURED_CHARS = 4 << 20
-_MOST_ANSWER_BYTES = 32 << 20  # of JSON: more than any result may have that a model reads
 _MAX_DEPTH = 200  # as deep as pydantic writes
 _BLOCKS: Mapping[str, Any] = {"text": Text, "media": Media, "opaque": Opaque}
 _NAMES = {kind: name for name, kind in _BLOCKS.items()}
@@ -170,7 +168,7 @@ def _pieces(value: Any, depth: int) -> Iterator[bytes]:
         yield b'"'
     elif kind is dict:
         yield from _members(((_json({key: None})[1:-6], one) for key, one in value.items()), depth)
-    elif kind in (list, tuple, set, frozenset) or isinstance(value, GeneratorType):
+    elif kind in (list, tuple, set, frozenset) or isinstance(value, Iterator):
         before = b"["
         for one in value:
             yield before
@@ -250,8 +248,9 @@ class AsRead:
     content: str = field(repr=False)
 
 
-def encode_result(value: Any) -> bytes:
-    """Returns a tool's value as the bytes that a store keeps, and that come from another process.
+def encode_result(value: Any, max_bytes: int | None = None) -> bytes:
+    """Returns a tool's value as the bytes that a store keeps, and that come from another process; of one that is larger
+    than `max_bytes`, little more than these.
 
     Raises:
         ToolFailed: it cannot be written as JSON.
@@ -269,7 +268,7 @@ def encode_result(value: Any) -> bytes:
     else:
         fields_by_name = {"value": _sayable(value) if isinstance(value, str) else value}
     try:
-        return _json(fields_by_name)
+        return _json(fields_by_name) if max_bytes is None else _in_pieces(fields_by_name, max_bytes)
     except BaseException as error:  # the value's own code runs here: serialisers, properties, generators
         raise _unwritable(value.value if isinstance(value, AsRead) else value) from errors.contained(error)
 
@@ -293,30 +292,6 @@ def decode_result(data: bytes) -> Any:
     result = read["result"]
     blocks: list[Block] = [_BLOCKS[name](**given) for name, given in result.pop("blocks")]
     return ToolResult(blocks=blocks, **result)
-
-
-def written_answer(result: Any, *, is_error: bool) -> bytes:
-    """Returns the result of a call that was done outside as bytes, so that one from another process is treated alike.
-    Raises a `TypeError` if it is no JSON, a `ValueError` if it is too large."""
-    try:
-        if isinstance(result, AnsweredLater):
-            raise ToolFailed("it is no result")
-        written = encode_result(result)
-    except ToolFailed as error:
-        raise TypeError(f"answer: expected text, JSON or a ToolResult, got a {type(result).__name__}") from error
-    if len(written) > _MOST_ANSWER_BYTES:
-        most = _MOST_ANSWER_BYTES
-        raise ValueError(f"answer: expected a result of at most {most} bytes of JSON, got {len(written)}")
-    return b"1" + written if is_error else b"0" + written
-
-
-def read_answer(record: bytes) -> Any:
-    value = decode_result(record[1:])
-    if record[:1] == b"0":
-        return value
-    if isinstance(value, ToolResult):
-        return replace(value, is_error=True)
-    return ToolResult(blocks=[Text(value_content(value, _MOST_ANSWER_BYTES)[0])], is_error=True)
 
 
 def tool_error(tool: str, error: BaseException) -> ToolError:

@@ -38,7 +38,6 @@ from .pool import Job
 
 if TYPE_CHECKING:
     from ..seams import CallRule, Entered, Pending
-    from .pending import PendingCall  # most calls wait for nobody
 
 State: TypeAlias = Literal[
     "announced",  # its text streams
@@ -230,6 +229,16 @@ class Ending:
     cut: bool = False  # True if `content` is not the whole value
 
 
+class Waited(Protocol):
+    """One thing that a call waits for, or has waited for."""
+
+    pending: Pending
+    scope: CancelScope | None  # around the work of those who are asked
+
+    @property
+    def value(self) -> Any: ...  # the answer, once there is one
+
+
 class Changed(NamedTuple):
     """Arguments that a person or a call's middleware has put in the place of the model's."""
 
@@ -250,7 +259,7 @@ class Call:
     needs: int = 0  # how many people have to approve it, or more if its tool says so; 0: it needs no approval
     counted: bool = False  # it has its place in the budgets
     findings: tuple[Finding, ...] = ()  # what the rules have found of its arguments
-    pending: PendingCall | None = None  # the latest that it waits for, or has waited for
+    pending: Waited | None = None  # the latest that it waits for, or has waited for
     conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
     job: Job | None = None  # its place in the order, once it has one
     entered: Entered | None = None  # at the gate of its run, once it has begun

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import anyio
 from anyio import CancelScope
 
 from ..content import AnsweredLater
 from ..errors import (
-    AnswerError,
     AnswerPending,
     ApprovalPending,
     CallRepeated,
@@ -46,7 +45,7 @@ from ..limits import Limits
 from ..parts import OUTCOMES, ToolCall, Usage
 from ..tools import Tool, Toolset
 from ..tools.context import key_prefix
-from . import approval, endings
+from . import endings
 from .attempts import CallAttempts
 from .budgets import Budgets, tokens_of
 from .event_loop import ring
@@ -73,7 +72,6 @@ from .timers import Timer
 if TYPE_CHECKING:
     from .at_gate import AtGate
     from .rules import Judging, Rules
-    from .waiting import Waiting
 
 Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
@@ -85,6 +83,37 @@ Serves: TypeAlias = Callable[[Call], Awaitable[bool]]
 """Gives a call that has its place the ending of an earlier one, if there is one for it; returns whether it has."""
 
 LEFT = "the stream was left"
+
+
+class Waits(Protocol):
+    """The calls of one turn that wait for somebody, and those who say something about them."""
+
+    def wait(self, call: Call, given: Ending | None) -> None:
+        """Lets a call wait for its approval, if it needs one and has none, else for its answer: `given` is the ending
+        of a tool that is answered later."""
+        ...
+
+    def resolve(self, call: Call) -> None: ...
+
+    def left(self, call: Call, reason: str | None) -> Ending | None: ...
+
+    def take_up(self, call: Call) -> None: ...
+
+    def noted(self, seen: Observation) -> Observation: ...
+
+    async def ask(self, call: Call, question: Any) -> Any: ...
+
+    def decide(self, call_id: str, verdict: bool, fingerprint: str | None, **given: Any) -> bool: ...
+
+    def answer(self, call_id: str, record: bytes, fingerprint: str | None) -> bool: ...
+
+    def look_again(self, call_id: str, key: str | None = None) -> bool | None: ...
+
+    def asked_about(self, call_id: str) -> list[Call]: ...
+
+    def look_up_first(self, withheld: tuple[str, bool] | None, listeners: Listeners) -> Listeners: ...
+
+    async def refuse_unless_it_ran(self, call: Call, ending: Ending) -> None: ...
 
 
 class Transitions:
@@ -99,6 +128,7 @@ class Transitions:
         host: Host,
         start: Start,
         at: At,
+        waiting: Callable[[Transitions], Waits],
         serves: Serves | None = None,
     ) -> None:
         self.calls: dict[str, Call] = {}
@@ -115,10 +145,12 @@ class Transitions:
         self._start_task = start
         self._at = at
         self._serves = serves
-        self._attempts = CallAttempts(host, tools, limits, pool, options, self.move, self._due, self._ask)
-        self._waiting: Waiting | None = None  # once a call waits for somebody
+        self.attempts = CallAttempts(host, tools, limits, pool, options, self.move, self._due, self._ask)
+        self._new_waiting = waiting
+        self._waiting: Waits | None = None  # once a call waits for somebody
         self._unresponsive = set[Call]()  # those that went on past their grace
         self._idle: anyio.Event | None = None
+        self._given: anyio.Event | None = None
 
     def move(self, call: Call, happened: Input, given: Given = None) -> None:
         """Moves a call along the table, and carries the effects out. If an observer moves the call on meanwhile, the
@@ -171,6 +203,21 @@ class Transitions:
         idle, self._idle = self._idle, None
         if idle is not None:
             ring(idle)
+
+    async def wait_told(self) -> None:
+        """Waits until somebody runs, decides about or cancels a call."""
+        self._given = anyio.Event()
+        await self._given.wait()
+
+    def tell(self) -> None:
+        if self._given is not None:
+            ring(self._given)
+
+    def known(self, call_id: str, what: str) -> Call:
+        call = self.calls.get(call_id)
+        if call is None:
+            raise LocalProtocolError(f"no such call in this turn; pass {what}, or its call_id")
+        return call
 
     def close(self) -> None:
         """Gives up every place that is left. Call it when no task is left: an asyncio task that is cancelled before its
@@ -241,9 +288,9 @@ class Transitions:
             elif self.options.middleware or call.ready[0].middleware is not None:
                 from .middleware import run_inside  # few calls have any
 
-                await run_inside(self._attempts, call)
+                await run_inside(self.attempts, call)
             else:
-                await self._attempts.run(call)
+                await self.attempts.run(call)
         except Exception as error:  # neither a tool's nor an executor's: those were judged
             failed = ToolFailed if call.entered is None else ToolOutcomeUnknown  # which the gate was told
             call.ending = call.ending or endings.failure(failed(encode_error(call.ready[0].name, error)["text"]), error)
@@ -316,16 +363,13 @@ class Transitions:
     # -- effects: what a call waits for --
 
     @property
-    def waiting(self) -> Waiting:
-        if self._waiting is None:
-            from .waiting import Waiting  # most calls wait for nobody
-
-            self._waiting = Waiting(self, self._attempts.tools, self._attempts.ended)
+    def waiting(self) -> Waits:
+        self._waiting = self._waiting or self._new_waiting(self)
         return self._waiting
 
     @property
     def at_gate(self) -> AtGate:
-        return self._attempts.at_gate
+        return self.attempts.at_gate
 
     async def _ask(self, call: Call, question: Any) -> Any:
         return await self.waiting.ask(call, question)
@@ -343,23 +387,21 @@ class Transitions:
         self._observe(call, given)
 
     def _end_skipped(self, call: Call) -> None:
-        if call.before is not None and self.stopped == LEFT and endings.ended_well(self.end):
-            self._observe(call, endings.undecided())  # left before anybody could be asked again
-            return
         by_hand = self._by_hand and self.stopped in (None, LEFT)
-        self._observe(call, endings.skipped(self.end, self.stopped, by_hand=by_hand))
+        skipped = endings.skipped(self.end, self.stopped, by_hand=by_hand)
+        self._observe(call, self._left_again(call) or skipped)  # before anybody could be asked again
+
+    def _left_again(self, call: Call) -> Ending | None:
+        """Returns the ending of a call that goes on waiting for what it was suspended for, since the block was left."""
+        is_left = call.before is not None and self.stopped == LEFT and endings.ended_well(self.end)
+        return self.waiting.left(call, None) if is_left else None
 
     def _end_waiting(self, call: Call, given: Given) -> None:
-        is_kept = self.stopped == LEFT and endings.ended_well(self.end)
-        reason = given if isinstance(given, str) else self.stopped
-        if call.is_outside:
-            self._observe(call, endings.unanswered(reason, is_kept=is_kept))
-        elif is_kept:
-            self._observe(call, endings.undecided())
-        elif self.stopped is None and (self.end is None or self.end.ended_well):  # it alone was cancelled
-            self._observe(call, endings.unstarted(reason))
-        else:
+        ending = self.waiting.left(call, given if isinstance(given, str) else None)
+        if ending is None:
             self._end_skipped(call)
+        else:
+            self._observe(call, ending)
 
     def _end_unstarted(self, call: Call, given: Given) -> None:
         self._observe(call, endings.unstarted(given if isinstance(given, str) else None))
@@ -371,10 +413,7 @@ class Transitions:
         self._observe(call, endings.discarded())
 
     def _end_left_over(self, call: Call) -> None:
-        if call.before is not None and self.stopped == LEFT and endings.ended_well(self.end):
-            self._observe(call, endings.undecided())  # left while the store was asked about it
-            return
-        self._observe(call, endings.left_over(call))
+        self._observe(call, self._left_again(call) or endings.left_over(call))  # while the store was asked about it
 
     def _observe(self, call: Call, ending: Ending) -> None:
         error, content = ending.error, ending.content or OUTCOMES[ending.outcome].to_model
@@ -389,7 +428,7 @@ class Transitions:
         if self.rules is not None:
             seen = self.rules.filtered(seen)
         if call.edited is not None:
-            seen = self.waiting.edits.noted(seen)
+            seen = self.waiting.noted(seen)
         self.budgets.ended(call, ending.outcome)
         call.seen = seen
         # The place goes before the event: emitting runs observers, and a call that they see observed must hold none.
@@ -452,10 +491,18 @@ class Calls:
         # Those that wait until they, or calls before them, are judged; in order.
         self._judging: dict[Call, tuple[Judging | None, Callable[[Call, Judging | None], None]]] = {}
         self._key_prefix: str | None = None  # of the calls' idempotency keys
-        self._given: anyio.Event | None = None
         self._cut: str | None = None  # why the response was cut
         self.looks_up = False  # the gate is asked about the calls before they do anything
         self.withheld: tuple[str, bool] | None = None  # why those that have not begun are not run then; see `looking`
+
+    @property
+    def waiting(self) -> Waits:
+        """The calls that wait for somebody, also for those who decide about them or answer them."""
+        return self._transitions.waiting
+
+    async def wait_told(self) -> None:
+        """Waits until somebody runs, decides about or cancels a call."""
+        await self._transitions.wait_told()
 
     def listeners(self) -> Listeners:
         """Returns the method that takes an event which has been emitted, by the event's type."""
@@ -468,16 +515,14 @@ class Calls:
         }
         if not self.looks_up:
             return listeners
-        from .looking import look_up_first  # few runs have a journal
-
-        return look_up_first(self._transitions, self._tools, self.withheld, listeners)
+        return self.waiting.look_up_first(self.withheld, listeners)
 
     def stop(self, reason: str = LEFT) -> None:
         """Starts nothing more, and cancels every call; each call that runs is observed as it stops."""
         transitions = self._transitions
         transitions.stopped = transitions.stopped or reason
         transitions.move_all("stopped", transitions.calls.values(), None if reason == LEFT else reason)
-        self._tell()
+        self._transitions.tell()
 
     def cut(self, reason: str, *, cancels: bool = False) -> None:
         """Starts nothing more: calls that have not begun are skipped, the others go on, or are cancelled if `cancels`,
@@ -488,7 +533,7 @@ class Calls:
         if cancels:
             may_end = [call for call in calls if call.state in OPEN and call.tool and call.tool.effect != "once"]
             self._transitions.move_all("cancelled", may_end, reason)
-        self._tell()
+        self._transitions.tell()
 
     @property
     def is_asking(self) -> bool:
@@ -507,10 +552,10 @@ class Calls:
         Raises:
             LocalProtocolError: there is no such call.
         """
-        call = self._known(call_id, "one of its calls")
+        call = self._transitions.known(call_id, "one of its calls")
         before = call.state
         self._transitions.move_all("cancelled", [call], reason)
-        self._tell()
+        self._transitions.tell()
         return call.state != before
 
     @property
@@ -534,7 +579,7 @@ class Calls:
         for call in calls:
             keep(call, transitions.wait_task)
         transitions.move_all("discarded", calls)
-        self._tell()
+        self._transitions.tell()
         return {call.call_id: call.seen for call in calls if call.seen is not None}
 
     @property
@@ -625,7 +670,7 @@ class Calls:
             self._transitions.move(call, "discarded")
             if call.tasks and call.scope is not None:
                 call.scope.cancel()
-            self._tell()
+            self._transitions.tell()
         if call is None or call.state != "announced":
             return
         call.call, call.tool = ended, self._tools.called(ended)
@@ -749,9 +794,9 @@ class Calls:
                 # What was decided holds, also if the tool of today needs no approval.
                 gate = True if call.needs else tool.needs_approval
                 if call.was_handed_out:
-                    self._edit_again(call)
+                    self.waiting.take_up(call)
                 else:
-                    is_gated = gate if isinstance(gate, bool) else approval.is_gated(call)
+                    is_gated = gate if isinstance(gate, bool) else endings.is_gated(call)
                     call.needs = call.needs or int(is_gated)
             except ToolFailed as error:
                 refused = Ending("failed", error)
@@ -773,18 +818,11 @@ class Calls:
         if call.before is None or self._options.seams.gate is None:
             self._transitions.move(call, "refused", ending)
         else:  # the rules of today do not change what happened: a call that has run has the ending that it had
-            from .looking import refuse_unless_it_ran  # few calls are resumed
-
-            refusing = partial(refuse_unless_it_ran, self._transitions, call, call.before.fingerprint, ending)
-            self._transitions.work(call, refusing)
+            self._transitions.work(call, partial(self.waiting.refuse_unless_it_ran, call, ending))
 
     def _go(self, call: Call) -> None:
         waits = call.needs or call.ready[0].deferred or call.was_handed_out
         self._transitions.move(call, "wait" if waits else "queue")
-
-    def _edit_again(self, call: Call) -> None:
-        if call.before is not None and call.before.edited is not None:
-            self._transitions.waiting.edits.bind_again(call, call.before.edited)
 
     # -- approval --
 
@@ -811,36 +849,6 @@ class Calls:
         """True once a call was announced."""
         return bool(self._transitions.calls)
 
-    def decide(self, call_id: str, verdict: bool, fingerprint: str | None, **given: Any) -> bool:
-        """Takes a decision about a call, as `Waiting.decide` does."""
-        call = self._known(call_id, "an ApprovalRequested")
-        decided = self._transitions.waiting.decide(call, verdict, fingerprint, **given)
-        if decided:
-            self._tell()
-        return decided
-
-    def asked_about(self, call_id: str) -> list[Call]:
-        """Returns the call of this id, if it waits for an approval or an answer, also while its response goes on."""
-        call = self._transitions.calls.get(call_id)
-        return [] if call is None or call.state != "waiting" else [call]
-
-    def answer(self, call_id: str, record: bytes, fingerprint: str | None) -> bool:
-        """Takes the answer to a call, as `Waiting.answer` does."""
-        call = self._transitions.calls.get(call_id)
-        if call is None:
-            raise AnswerError(call_id, "unknown_call", "is none of this step")
-        given = self._transitions.waiting.answer(call, record, fingerprint)
-        self._tell()
-        return given
-
-    def look_again(self, call_id: str, key: str | None = None) -> bool | None:
-        """Looks for a decision or an answer that was put on record elsewhere, as `Waiting.look_again` does."""
-        call = self._transitions.calls.get(call_id)
-        looks = None if call is None else self._transitions.waiting.look_again(call, key)
-        if looks:
-            self._tell()
-        return looks
-
     # -- by hand --
 
     @property
@@ -853,15 +861,6 @@ class Calls:
             for call in self._transitions.calls.values()
         )
 
-    async def wait_decided(self) -> None:
-        """Waits until somebody runs, decides about or cancels a call."""
-        self._given = anyio.Event()
-        await self._given.wait()
-
-    def _tell(self) -> None:
-        if self._given is not None:
-            ring(self._given)
-
     def ask(self, call_id: str) -> bool:
         """Lets a held call run; returns False if that changes nothing, since the call is observed or runs already.
 
@@ -871,14 +870,14 @@ class Calls:
         if not self._by_hand:
             now = "are left alone" if self._options.policy in LEAVES_CALLS else "start by themselves"
             raise LocalProtocolError(f"calls {now}; to run them by hand, pass start='manual' and tools=")
-        call = self._known(call_id, "the call of a ToolCallValidated")
+        call = self._transitions.known(call_id, "the call of a ToolCallValidated")
         if call.state in ("announced", "ended") and self._transitions.stopped is None:
             raise LocalProtocolError("the call is not ready; run it after its ToolCallValidated")
         if call.state != "held" or call in self._judging:
             return False
         if not self._is_over_budget(call):
             self._when_judged(call, self._run_held)
-        self._tell()
+        self._transitions.tell()
         return True
 
     def _run_held(self, call: Call, judged: Judging | None) -> None:
@@ -888,12 +887,6 @@ class Calls:
     async def observed(self, call_id: str) -> Observation:
         """Waits for a call's observation, and returns it."""
         return await self._transitions.wait_observed(self._transitions.calls[call_id])
-
-    def _known(self, call_id: str, what: str) -> Call:
-        call = self._transitions.calls.get(call_id)
-        if call is None:
-            raise LocalProtocolError(f"no such call in this turn; pass {what}, or its call_id")
-        return call
 
 
 def _is_bound(call: Call) -> bool:

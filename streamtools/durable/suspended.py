@@ -23,8 +23,6 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, Valida
 
 from ..content import Caller
 from ..dispatch.budgets import Spent
-from ..dispatch.endings import already_answered, unanswered, undecided
-from ..dispatch.results import written_answer
 from ..dispatch.states import Call
 from ..errors import AlreadyDecided, AnswerError, DecisionError, LocalProtocolError, SuspendedError
 from ..events import Observation
@@ -32,6 +30,7 @@ from ..ground import one_line, shown_by
 from ..parts import CallKind, Finding
 from ..seams import Decision, Pending, ShownCall, WrittenAnswer
 from ..tools.options import MOST_APPROVERS
+from ..waiting.answers import already_answered, unanswered, undecided, written_answer
 from .desk import StoreDesk, decides, look_up, put_on_record
 from .store import DecidingStore, IdempotencyStore
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ..dispatch import Decision, DispatchOptions
-from ..dispatch.options import Known
+from ..dispatch.options import KnownCalls
 from ..durable.desk import decides
 from ..durable.store import IdempotencyStore
 from ..durable.suspended import Suspended, SuspendedCall, no_decisions
@@ -134,7 +134,7 @@ def resumed_step(
         checked,
         run,
         CallsDecoder(calls, checked.tools, checked.stages, limits, wire=suspended.wire),
-        replace(checked.dispatch, known=Known(suspended={call.call_id: call.pending for call in suspended.calls})),
+        replace(checked.dispatch, known=KnownCalls(suspended={call.call_id: call.pending for call in suspended.calls})),
         start,
         suspended=suspended,
         before=partial(_put_on_record, suspended, decisions, answers, store) if decisions or answers else None,
@@ -214,7 +214,7 @@ def run_calls(
         checked,
         run,
         CallsDecoder(given, checked.tools, checked.stages, checked.limits),
-        replace(checked.dispatch, known=Known(identity=identity, any_value=True)),
+        replace(checked.dispatch, known=KnownCalls(identity=identity, any_value=True)),
         StepStart(run.run_id, asks_model=False),
     )
 

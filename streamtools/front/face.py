@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from ..dispatch.approval import check_loop
-from ..dispatch.event_loop import is_cancellation, is_in_generator, is_running
-from ..dispatch.results import written_answer
+from ..dispatch.event_loop import check_loop, is_cancellation, is_in_generator, is_running
 from ..dispatch.states import Mention
 from ..errors import LocalProtocolError
 from ..events import AnswerRequested, ApprovalRequested, Event, Observation, ToolCallValidated
@@ -220,13 +218,15 @@ class Pipeline:
             ValueError: the result is larger than 32 MB.
             LocalProtocolError: this is another thread.
         """
+        from ..waiting.answers import written_answer  # few calls are done outside
+
         self._runner.check_begun()
         self._check_step(call)
         if fingerprint is None:
             fingerprint = getattr(call, "fingerprint", None)
         call_id = call if isinstance(call, str) else call.call_id
         record = written_answer(result, is_error=is_error)
-        return self._runner.noted(self._runner.attempt.calls.answer(call_id, record, fingerprint))
+        return self._runner.noted(self._runner.attempt.calls.waiting.answer(call_id, record, fingerprint))
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
         """Stops one call, whatever its state, as a person's stop button does; the others go on. Returns False if that
@@ -257,7 +257,7 @@ class Pipeline:
         if fingerprint is None:
             fingerprint = getattr(call, "fingerprint", None)  # a `ToolCall` has none
         call_id = call if isinstance(call, str) else call.call_id
-        decided = self._runner.attempt.calls.decide(call_id, verdict, fingerprint, by=by, **given)
+        decided = self._runner.attempt.calls.waiting.decide(call_id, verdict, fingerprint, by=by, **given)
         return self._runner.noted(decided)
 
     def _check_step(self, call: Asked | AnswerRequested) -> None:

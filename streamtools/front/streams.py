@@ -11,7 +11,7 @@ from ..decode.body import as_items
 from ..decode.decoder import StreamDecoder, unsettled
 from ..dispatch import Approver, CallPool, StartPolicy
 from ..dispatch.executor import Executor
-from ..dispatch.options import Known, OnToolError
+from ..dispatch.options import KnownCalls, OnToolError
 from ..events import StepStart
 from ..limits import Limits
 from ..observers import Observer, StreamFacts
@@ -193,7 +193,7 @@ def step_of(
 
         asking = Retry(attempts=1)
     if continues is not None:
-        options = replace(options, known=Known(usage=continues.usage))
+        options = replace(options, known=KnownCalls(usage=continues.usage))
 
     def read(stream: Any) -> Reading:
         """Returns all that reads a stream: once, or once for each attempt."""

@@ -28,7 +28,6 @@ from anyio.from_thread import BlockingPortalProvider
 from anyio.lowlevel import EventLoopToken, current_token
 
 from ..dispatch import Approver, CallPool, IdempotencyStore
-from ..dispatch.edits import note_of_edits
 from ..dispatch.endings import DONE_BEFORE
 from ..dispatch.event_loop import call_soon
 from ..errors import LocalProtocolError, ToolNotStarted
@@ -41,6 +40,7 @@ from ..limits import Limits
 from ..observers import Observer
 from ..pipelines import Trajectory
 from ..tools import Effect, Tool, Toolset
+from ..waiting.edits import note_of_edits
 from .identity import AnswerName
 
 MakeObservers: TypeAlias = Callable[[], Iterable[Observer]]

@@ -31,8 +31,8 @@ from langgraph.errors import GraphInterrupt
 from langgraph.types import Interrupt
 
 from ..dispatch import Approver, Decision, Verdict
-from ..dispatch.approval import verdict_of
 from ..events import ApprovalRequested
+from ..waiting.approval import verdict_of
 from .identity import AnswerName
 
 __all__ = ["InterruptApproval", "Siblings"]

@@ -20,12 +20,12 @@ from pydantic_ai.exceptions import ApprovalRequired
 from pydantic_ai.tools import ToolApproved, ToolDenied
 
 from ..dispatch import Approver, DecidingStore, Decision, Verdict
-from ..dispatch.approval import verdict_of
 from ..durable.desk import look_up, put_on_record
 from ..errors import AlreadyDecided
 from ..events import ApprovalRequested
 from ..seams import Pending
 from ..tools.context import key_prefix
+from ..waiting.approval import verdict_of
 from .identity import AnswerName
 
 __all__ = ["DeferredApproval", "settled"]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..dispatch import CallPool, Calls, DispatchOptions
 from ..dispatch.event_loop import refuse_deferred
 from ..dispatch.log import log_uncounted
-from ..dispatch.transitions import At, Start, Transitions
+from ..dispatch.transitions import At, Start, Transitions, Waits
 from ..errors import DeadlineExceeded, TruncatedStream
 from ..events import Event, StreamEnd, StreamWarning
 from ..ground.text import type_name
@@ -141,6 +141,12 @@ class Attempt:
             self.step.emit(StreamEnd(error=error))
 
 
+def _waiting(turn: Transitions) -> Waits:
+    from ..waiting.calls import Waiting  # most calls wait for nobody
+
+    return Waiting(turn)
+
+
 def attempt_of(
     reading: Reading, shared: StepOptions, step: Step, outbox: Outbox, start: Start, at: At, tries: Judge | None
 ) -> Attempt:
@@ -148,5 +154,5 @@ def attempt_of(
     tools, limits = shared.tools, shared.limits
     pump = Pump(source, decoder, step, outbox, shared.transforms, limits, facts, begin, tries)
     serves = None if tries is None else tries.serves
-    transitions = Transitions(shared.pool, tools, limits, options, step, start, at, serves)
+    transitions = Transitions(shared.pool, tools, limits, options, step, start, at, _waiting, serves)
     return Attempt(step, decoder, pump, Calls(transitions, tools, 1 if tries is None else tries.number))

@@ -139,7 +139,7 @@ class Runner:
     def look_again(self, call_id: str, key: str | None = None) -> bool | None:
         """Looks for a decision or an answer that was put on record elsewhere, about the call of this key if one is
         given; returns False if it comes too late, and None if that is not known yet."""
-        looks = self.attempt.calls.look_again(call_id, key) if self.state == "open" else None
+        looks = self.attempt.calls.waiting.look_again(call_id, key) if self.state == "open" else None
         self.noted(bool(looks and key))
         return looks
 
@@ -315,7 +315,7 @@ class Runner:
         await calls.wait_idle()
         while calls.to_tell and attempt.failure is None:
             self.outbox.rest()
-            await calls.wait_decided()
+            await calls.wait_told()
             await calls.wait_idle()
 
     async def _calls_end_watched(self, attempt: Attempt, later: AsyncIterator[Mapping[str, Any]]) -> None:

@@ -29,7 +29,7 @@ from .picture import (
     waits_before,
     words_of,
 )
-from .summary import MOST_OPENING, CallLabels, question_in, sum_up, text_of
+from .summary import MOST_OPENING, CallLabels, question_in, sum_up, texts_in
 
 MOST_CHARS = 100_000  # characters of one result or error: a page shows it in one piece
 PROVIDERS, LEFT = "server", "left_alone"
@@ -298,7 +298,8 @@ class Drawing:
     def _message_added(self, event: of.MessageAdded) -> Lane:
         step = self._step(event.step)
         step.warnings.append((self._now, "message_added", f"the user spoke, {_WHEN[event.when]}"))
-        step.user_messages += [text for one in event.messages if (text := self._cut(text_of(one)))]
+        texts = texts_in({"messages": event.messages})
+        step.user_messages += [text for one in texts if (text := self._cut(one))]
         return step
 
     def _close_all(self, number: int) -> None:

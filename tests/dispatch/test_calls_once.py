@@ -36,7 +36,6 @@ from streamtools import (
 )
 from streamtools.content import Media, Opaque, ToolResult
 from streamtools.dispatch import Begin, CallPool, Claimed, Emit, MemoryStore, Recorded
-from streamtools.dispatch.executors import Invocation, LocalExecutor
 from streamtools.errors import (
     BeginRefused,
     CallStillRunning,
@@ -47,6 +46,7 @@ from streamtools.errors import (
     ToolTimeout,
 )
 from streamtools.events import StreamWarning, ToolProgress, ToolStarted
+from streamtools.executors import Invocation, LocalExecutor
 from streamtools.parts import WAITS
 from streamtools.seams import call_fingerprint
 

@@ -21,8 +21,8 @@ from streams import chat, stream
 
 from streamtools import Observation, Trajectory, pipeline
 from streamtools.dispatch import SqliteStore
-from streamtools.dispatch.executors import ProcessExecutor
 from streamtools.events import ToolProgress
+from streamtools.executors import ProcessExecutor
 
 pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
@@ -58,7 +58,7 @@ from streams import chat, stream
 from streamtools import Observation, Suspended, Trajectory, pipeline, resume
 from streamtools.events import ToolProgress
 from stores import store_at
-from streamtools.dispatch.executors import ProcessExecutor
+from streamtools.executors import ProcessExecutor
 
 name, path, calls, where = sys.argv[1:]
 

@@ -16,8 +16,8 @@ from single_calls import run_alone
 
 from streamtools import Limits, Observation, Tool, tool
 from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.executors import LocalExecutor, ProcessExecutor
 from streamtools.errors import InvalidResult
+from streamtools.executors import LocalExecutor, ProcessExecutor
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 

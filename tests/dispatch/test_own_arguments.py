@@ -20,8 +20,8 @@ from typing_extensions import TypedDict
 
 from streamtools import ApprovalRequested, ToolContext, pipeline, run_calls, tool
 from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.executors import LocalExecutor
 from streamtools.events import AnswerRequested, Observation, ToolCallEnd, ToolCallValidated
+from streamtools.executors import LocalExecutor
 from streamtools.observers import Observer
 from streamtools.tools import Tool
 

@@ -16,8 +16,8 @@ from servers import Proxy, RedisServer, redis_server
 from stores import Runs
 
 from streamtools.dispatch import Claimed, EndUnknown, Recorded, StillRunning
-from streamtools.dispatch.executors import run_once
 from streamtools.errors import LocalProtocolError, ToolNotStarted
+from streamtools.executors import run_once
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from ...parts import Finish
-from .. import Derived, KnownFields, UsageMap
+from .. import KnownFields
 from ..gemini import WIRE as GEMINI
 from ..gemini.decoder import as_wire
-from ..gemini.facts import output_with_thoughts
+from ..gemini.facts import usage_map
 from ..marks import LIVE
 
 _FUNCTION = "gemini.live.function_declaration"
@@ -35,15 +35,7 @@ TOOLS = (
 )
 
 # ``UsageMetadata`` of google-genai 3.4.0, which differs from that of generateContent in the count of the answer.
-USAGE = UsageMap({
-    "input_tokens": ("promptTokenCount",),
-    "output_tokens": Derived((
-        "responseTokenCount", "thoughtsTokenCount", "promptTokenCount", "toolUsePromptTokenCount", "totalTokenCount",
-    ), output_with_thoughts),
-    "cached_input_tokens": ("cachedContentTokenCount",),
-    "tool_use_input_tokens": ("toolUsePromptTokenCount",),
-    "reasoning_tokens": ("thoughtsTokenCount",),
-})  # fmt: skip
+USAGE = usage_map("responseTokenCount")
 
 _FILTERED = (
     "RESPONSE_REJECTED", "PROHIBITED_INPUT_CONTENT", "IMAGE_PROHIBITED_INPUT_CONTENT",

@@ -1,49 +1,21 @@
-"""Handles approvals: which calls need one, how an approver is asked, and what an answer means.
-
-Approvals fail closed: a predicate that raises fails its call, an approver that raises denies it.
-"""
+"""Asks an approver, and reads its verdict. An approver that raises denies its call."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from anyio.lowlevel import EventLoopToken
-
-from ..errors import CallDenied, LocalProtocolError, ToolFailed, contained
+from ..dispatch.event_loop import let_out
+from ..dispatch.options import Approver, Verdict
+from ..dispatch.states import Call
+from ..errors import LocalProtocolError
 from ..events import ApprovalRequested
 from ..ground.own import own
 from ..ground.text import type_name
-from .event_loop import is_in_loop, let_out
-from .states import Call, Ending
 
 if TYPE_CHECKING:
-    from ..seams import Decision, Deny, Pending
-
-
-Verdict: TypeAlias = "bool | Deny | Decision | None"
-"""True: the call may run. False or `Deny`: it may not. A `Decision` says so by name. None: somebody else decides."""
-
-Approver: TypeAlias = Callable[[ApprovalRequested], "Verdict | Awaitable[Verdict]"]
-"""Decides about one call: returns a verdict, or an awaitable of one. If the approver raises, the call is denied."""
-
-
-def is_gated(call: Call) -> bool:
-    """Raises `ToolFailed` if the tool's own predicate raised, or did not return a bool."""
-    tool, bound = call.ready
-    gate = tool.needs_approval
-    if isinstance(gate, bool):
-        return gate
-    try:
-        answer = gate(own(bound.by_name))
-    except BaseException as error:
-        raise ToolFailed(f"not run: the needs_approval of {tool.name} raised {type_name(error)}") from contained(error)
-    if not isinstance(answer, bool):
-        kind = type(answer).__name__
-        raise ToolFailed(f"not run: the needs_approval of {tool.name} returned {kind}, not True or False")
-    return answer
+    from ..seams import Decision, Pending
 
 
 def request(call: Call, pending: Pending) -> ApprovalRequested:
@@ -100,18 +72,3 @@ def failed(event: ApprovalRequested, error: BaseException) -> tuple[Decision, Ba
 
 def _named(decision: Decision, event: ApprovalRequested) -> Decision:
     return replace(decision, by="approve") if event.approvals > 1 and decision.by is None else decision
-
-
-def check_loop(runs_in: EventLoopToken | None, act: str) -> None:
-    if runs_in is None or not is_in_loop(runs_in):
-        raise LocalProtocolError(
-            f"{act} calls in the pipeline's event loop; from another thread "
-            f"anyio.from_thread.run_sync(events.{act}, call, token=...), with its anyio.lowlevel.current_token()"
-        )
-
-
-def denied(reason: str | None, cause: BaseException | None = None) -> Ending:
-    why = f": {reason}" if reason else ""
-    error = CallDenied(f"not run: the call was not approved{why}")
-    error.__cause__ = cause
-    return Ending("denied", error)

@@ -16,8 +16,8 @@ before it the call is not started (`ToolNotStarted`), after it the call has an e
 
 from __future__ import annotations
 
-from ...durable.claims import CallValue, run_once
-from .. import Executor, Invocation
+from ..dispatch import Executor, Invocation
+from ..durable.claims import CallValue, run_once
 from .local import LocalExecutor
 from .process import ProcessExecutor
 

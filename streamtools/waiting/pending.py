@@ -9,6 +9,7 @@ import anyio
 from anyio import CancelScope
 
 from ..seams import Decision, Pending, Response, WrittenAnswer
+from .answers import read_answer
 
 
 @dataclass(slots=True, eq=False)
@@ -31,9 +32,10 @@ class PendingCall:
         return self.pending.is_settled([*self.found, *self.giving])
 
     @property
-    def record(self) -> bytes:
+    def value(self) -> Any:
+        """The answer, once there is one."""
         assert isinstance(self.found[0], WrittenAnswer), "it was answered"
-        return self.found[0].record
+        return read_answer(self.found[0].record)
 
     def has_place(self, response: Response) -> bool:
         named = [one.by for one in (*self.found, *self.giving) if isinstance(one, Decision)]

@@ -13,20 +13,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..content import Text
+from ..dispatch import endings
+from ..dispatch.in_process import ThreadCall, take_thread
 from ..errors import InvalidArguments, ToolError
 from ..limits import Limits
 from ..stages import arguments_of
 from ..stages.arguments import words_of_problem
 from ..tools import Bound, TakesLong, Tool, Toolset
-from . import endings
-from .in_process import ThreadCall, take_thread
 
 _MOST_NOTED_CHARS = 2_000
 
 if TYPE_CHECKING:
+    from ..dispatch.rules import Judging, Rules
+    from ..dispatch.states import Call
     from ..events import Observation
-    from .rules import Judging, Rules
-    from .states import Call
 
 
 @dataclass(slots=True, eq=False)
