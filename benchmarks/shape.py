@@ -25,7 +25,7 @@ AROUND = {"durable", "policy", "privacy", "provenance", "text_calls", "interop",
 AROUND |= {"view", "record", "telemetry", "integrations", "testing", "cli"}
 """The rooms around the core."""
 NOT_YET_AROUND = re.compile(
-    r"waiting/edits|pipelines/(blocking|hosted)"
+    r"waiting/edits"
     r"|wires/(gemini_live|openai_realtime|gemini_interactions)/"
 )
 """Files of rooms of the core that belong around it."""
@@ -47,7 +47,7 @@ CLASSES = {
     "parameters of Pipeline.__init__": ("front/face.py", "Pipeline"),
     "fields of Call": ("dispatch/states.py", "Call"),
     "fields of DispatchOptions": ("dispatch/options.py", "DispatchOptions"),
-    "fields of AgentLoop": ("pipelines/agent_loop.py", "AgentLoop"),
+    "fields of AgentLoop": ("pipelines/agent_loop.py", "Loop"),
 }
 """The classes that hold what the busy rooms know, and their files."""
 

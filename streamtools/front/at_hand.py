@@ -21,7 +21,7 @@ from ..pipelines.runner import Runner
 from ..pipelines.trajectory import Trajectory
 from ..sources import open_source
 from ..tools import AnyTools, Toolset
-from .capabilities import guard_of
+from .capabilities import run_of
 from .checked import CheckedOptions, StepKeywords, checked_options
 from .face import Pipeline
 from .given_calls import AnyCall, CallsDecoder, GivenCall, as_given, one_item
@@ -81,7 +81,7 @@ def resume(
     check_suspended(suspended, store)
     decisions, answers = check_response(suspended, store, decisions, answers)
     checked = _checked(tools, trajectory, options, store=store)
-    run = Trajectory.of(trajectory, observers, guard_of(checked.dispatch.seams, options.get("privacy")))
+    run = run_of(trajectory, observers, checked.dispatch.seams, options.get("privacy"))
     return resumed_step(checked, run, suspended, decisions, answers)
 
 
@@ -209,7 +209,7 @@ def run_calls(
     if trajectory is None:  # nothing says that the calls are of one run
         limits = replace(limits, max_repeated_calls=None)
     checked = replace(checked, shared=replace(checked.shared, limits=limits))
-    run = Trajectory.of(trajectory, observers, guard_of(checked.dispatch.seams, options.get("privacy")))
+    run = run_of(trajectory, observers, checked.dispatch.seams, options.get("privacy"))
     return _step(
         checked,
         run,
@@ -250,7 +250,7 @@ def _step(
     shared = StepOptions(tools=checked.tools, limits=checked.limits, pool=checked.shared.pool)
     reading = Reading(open_source(one_item(), checked.limits), decoder, options)
     block = Pipeline(Runner(run, start, reading, shared, before=before))
-    block._resumed = suspended
+    block._runner.resumed = suspended
     return block
 
 

@@ -12,7 +12,7 @@ from ..dispatch import DispatchOptions
 from ..events import Event, Observation, StreamEnd
 from ..ground.own import MESSAGES, own
 from ..pipelines.agent_loop import CallModel
-from ..pipelines.runner import runner_of
+from ..pipelines.runner import Runner, runner_of
 from ..pipelines.trajectory import Trajectory
 from ..seams import Seams
 from ..sources import ModelRequest
@@ -21,7 +21,7 @@ from .face import Pipeline
 from .streams import step_of
 
 if TYPE_CHECKING:
-    from ..seams import StepPlan
+    from ..seams import OnRecord, StepPlan
 
 
 class MadeSteps:
@@ -35,7 +35,7 @@ class MadeSteps:
         self._run = trajectory
 
     def block_in_threads(self) -> None:
-        from ..pipelines.blocking import AttemptsInThreads, in_threads  # most programs have an event loop
+        from .blocking import AttemptsInThreads, in_threads  # most programs have an event loop
 
         self._asks = tuple(map(in_threads, self._asks))
         if self._checked.attempts is not None:
@@ -54,7 +54,7 @@ class MadeSteps:
             if plan.stream is None or plan.asks_model:
                 return self._asking(plan.stream, asked, request)
             block = step_of(self._once, self._run, plan.stream, request=request)
-        runner_of(block).put_on_record(plan.record, replayed=plan.ends is not None)
+        _put_on_record(runner_of(block), plan.record, replayed=plan.ends is not None)
         return block
 
     def _resumed(self, stream: Any) -> Pipeline | None:
@@ -82,6 +82,16 @@ class MadeSteps:
         kept = Seams(rules=seams.rules, filters=seams.filters)  # rules keep the texts of the run, filters long results
         shared = replace(checked.shared, transforms=(*checked.shared.transforms, _then(ends)))
         return replace(checked, dispatch=DispatchOptions(policy="off", seams=kept), shared=shared)
+
+
+def _put_on_record(runner: Runner, record: OnRecord | None, *, replayed: bool) -> None:
+    """Makes this a step whose response is on record, and the ends of its calls if it is `replayed`."""
+    calls = runner.attempt.calls
+    runner.start = replace(runner.start, asks_model=False, continued=not replayed, replayed=replayed)
+    if record is not None:
+        runner.start = replace(runner.start, resumes=record.traceparent, proposed_by=record.proposed_by)
+        runner.attempt.pump.is_broken, calls.attempt = record.is_broken, record.attempt
+    calls.looks_up = not replayed
 
 
 def _ask(call_model: CallModel, asked: tuple[list[Any], Any]) -> Any:

@@ -49,10 +49,6 @@ class Deadlines:
             passed = partial(self._passed, DeadlineExceeded(name, seconds, missed))
             kept[name] = self.at(anyio.current_time() + seconds - (time.monotonic() - began), passed)
 
-    def leaves(self, seconds: float, run_began_at: float) -> bool:
-        ends = ((self.limits.step_timeout, self.began_at), (self.limits.run_timeout, run_began_at))
-        return all(most is None or began + most > time.monotonic() + seconds for most, began in ends)
-
     def source_is_over(self) -> None:
         for timer in self.of_source.values():
             timer.stop()

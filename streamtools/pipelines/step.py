@@ -34,7 +34,7 @@ from ..observers import Observer
 from ..parts import StepOutcome, Usage
 from ..turn import TAKEN_BY, Turn, TurnBuilder
 from ..wires import Wire
-from .queues import DELTAS, Branch, BranchQueue, Outbox, WhenFull
+from .queues import DELTAS, ConsumerQueue, Outbox
 from .trajectory import Causality, Trajectory, sees_originals, told
 
 if TYPE_CHECKING:
@@ -88,15 +88,13 @@ class Step:
         for kind, callback in callbacks.items():
             self._listeners[kind] = (*self._listeners.get(kind, ()), callback)
 
-    def branch(self, size: int | None, when_full: WhenFull) -> Branch:
+    def join(self, reader: ConsumerQueue) -> None:
         outbox = self._outbox
-        queue = BranchQueue(outbox.size if size is None else size, when_full, outbox.hold, self._leave)
         if self.ended:
-            queue.close()
+            reader.close()
         else:
-            outbox.branches = (*outbox.branches, queue)
+            outbox.branches = (*outbox.branches, reader)
             self.reroute()
-        return Branch(queue)
 
     def begin(self, start: StepStart) -> None:
         """Begins the step: gives it its number, and emits its `StepStart`. One that is ``replayed`` has no observers,
@@ -312,8 +310,8 @@ class Step:
         else:
             self._routes, self._other_routes, self._plain = dict(self._listeners), (), _PLAIN
 
-    def _leave(self, queue: BranchQueue) -> None:
-        self._outbox.branches = tuple(known for known in self._outbox.branches if known is not queue)
+    def part(self, reader: ConsumerQueue) -> None:
+        self._outbox.branches = tuple(known for known in self._outbox.branches if known is not reader)
         self.reroute()
 
     def _fails(self, observer: Observer, error: BaseException) -> None:

@@ -196,19 +196,6 @@ class Trajectory:
                 _logger.warning("an observer was dropped: %s raised %s", type_name(observer), kind)
         return said
 
-    @classmethod
-    def of(
-        cls, trajectory: Trajectory | None, observers: Iterable[Observer] | None, privacy: Guard | None = None
-    ) -> Trajectory:
-        """Returns the run that was given, or a new one with these observers. `pipeline` calls this."""
-        if trajectory is None:
-            return cls(observers=observers, privacy=privacy)
-        if privacy is not None:
-            raise ValueError("give the policy to the Trajectory, which all its steps share, not to one pipeline")
-        if observers is not None:
-            raise ValueError("give the observers to the Trajectory, which all its steps share, not to one pipeline")
-        return trajectory
-
     def new_salt(self) -> str:
         """Returns a text that no other pipeline gets, for call ids that have to be made up. `pipeline` calls this."""
         self.salts += 1

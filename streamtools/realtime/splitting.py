@@ -20,8 +20,7 @@ from ..framing import Frame
 from ..limits import Limits
 from ..sources.kinds import Item, as_event, as_item, connection_of
 from ..sources.source import open_source
-from ..wires import Lanes, OpenResponse, detect, find, provider_error
-from ..wires.reading import malformed
+from ..wires import Lanes, OpenResponse, detect, find, malformed, provider_error
 
 _MAX_ASIDES = 64  # events kept although they belong to no open response
 

@@ -27,7 +27,7 @@ else:
 
 def _langchain() -> Any:
     # Loaded by the first such chunk: most streams are of others.
-    return import_module("..integrations.langchain_chunks", __name__).LangChainChunks()
+    return import_module("..integrations.langchain_chunks", __name__).LangChainChunks().payload
 
 
 chunk_readers["langchain"] = _langchain

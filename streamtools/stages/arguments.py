@@ -136,9 +136,8 @@ class Finalize:
 def _words_of_cut(call: ToolCall) -> str:
     """Returns why a call did not end: if its text could not have become JSON, or is whole, a model that reads of a cut
     alone would write the same again, only shorter."""
-    seen = PartialJSON()
-    seen.feed(call.arguments_text if call.kind == "function" else "")
-    return _MESSAGES[{"broken": "broken_and_cut", "complete": "no_end"}.get(seen.state(), "incomplete_json")]
+    state = _state(call.arguments_text if call.kind == "function" else "")
+    return _MESSAGES[{"broken": "broken_and_cut", "complete": "no_end"}.get(state, "incomplete_json")]
 
 
 def _refused(event: ToolCallEnd, problem: str, limits: Limits) -> ToolCallEnd:
@@ -244,17 +243,19 @@ def _has_infinity(value: dict[str, Any], text: str) -> bool:
 
 
 def _what_is_wrong(text: str) -> str:
-    seen = PartialJSON()
-    seen.feed(text)
-    if seen.state() != "broken":
+    if _state(text) != "broken":
         return "incomplete_json"
     try:
         _, end = DECODER.raw_decode(text.lstrip())
     except (ValueError, RecursionError):
         return "malformed_json"
-    rest = PartialJSON()
-    rest.feed(text.lstrip()[end:])
-    return "concatenated_json" if rest.state() in ("complete", "partial") else "malformed_json"
+    return "concatenated_json" if _state(text.lstrip()[end:]) in ("complete", "partial") else "malformed_json"
+
+
+def _state(text: str) -> str:
+    seen = PartialJSON()
+    seen.read(text)
+    return seen.state()
 
 
 def value_of(text: str) -> Any:

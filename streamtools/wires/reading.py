@@ -47,6 +47,7 @@ def provider_error(payload: Mapping[str, Any]) -> ProviderError | None:
 
 
 def named_error(payload: Mapping[str, Any]) -> ProviderError:
+    """Returns the error that a payload has under ``error``, or is itself."""
     return _inner_error(payload) or _error(payload)
 
 
@@ -92,6 +93,7 @@ def json_text(value: object) -> str | None:
 
 
 def malformed(what: str) -> RemoteProtocolError:
+    """Returns the error of a stream whose payloads are not what their wire says."""
     return RemoteProtocolError(what, kind="malformed_chunk")
 
 
@@ -161,7 +163,6 @@ class KnownFields:
 
 
 ERROR = KnownFields("code", "message", "type")
-
 ERROR_PAYLOAD = KnownFields("code", "message", "type", "event_type", "object", error=ERROR)
 
 

@@ -39,9 +39,9 @@ from streamtools.events import (
     ToolStarted,
 )
 from streamtools.front import agent_loop
+from streamtools.front.run_face import AgentLoop
 from streamtools.history import lint
 from streamtools.modes import ValidatedAdapter
-from streamtools.pipelines.agent_loop import AgentLoop
 from streamtools.provenance import untrusted
 
 BACKENDS = ("asyncio", "trio") if FULL else ("asyncio",)

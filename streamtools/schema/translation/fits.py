@@ -128,7 +128,7 @@ MAX_STEPS = 200
 """Pairs of schemas that are compared before two count as not apart, since schemas may refer to themselves."""
 
 
-class Comparison:
+class Separation:
     """Says whether certainly no value fits two schemas, by types, keys and constants."""
 
     def __init__(self, definitions: Definitions) -> None:

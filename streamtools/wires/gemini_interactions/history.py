@@ -11,9 +11,20 @@ from typing import Any, Literal, TypeGuard
 
 from ...content import Block, Media, Opaque, Text
 from ...parts import Part, ToolCall
-from .. import Answer, AnswerBuilder, CallResult, Entry, Prompt, Returned, list_of, objects_in, rest_of, text_of
+from .. import (
+    Answer,
+    AnswerBuilder,
+    CallResult,
+    Entry,
+    Prompt,
+    Returned,
+    json_text,
+    list_of,
+    objects_in,
+    rest_of,
+    text_of,
+)
 from ..gemini.facts import NAMES_IN_HISTORY
-from ..reading import json_text
 from ..transcript import Flaws, entries_in_runs, items_of, output_of, result_as_read, written
 from .facts import CONTENTS, MEDIA, RULES, RUNNING, call_kind, contents_of, name_of
 
