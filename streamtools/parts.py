@@ -566,6 +566,13 @@ ARGUMENTS: Any = vars(ToolCall)["arguments"]
 ToolCall.arguments = on_read(ARGUMENTS)  # type: ignore[misc]
 
 
+def arguments_in(call: ToolCall) -> dict[str, Any] | None:
+    """Returns a call's arguments themselves, for those who change nothing: `ToolCall.arguments` copies them."""
+    held = ARGUMENTS.__get__(call)
+    arguments: dict[str, Any] | None = getattr(held, "__self__", held)  # of what makes the copies
+    return arguments
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """One piece of the response, in the order in which the pieces began: what a history is rendered from."""

@@ -34,13 +34,13 @@ from ..observers.contracts import ambient
 from ..parts import OUTCOMES, FailedAttempt
 from ..tools import Tool, Toolset
 from .endings import ValueEndings, cancelled, failure
+from .event_loop import Timer
 from .executor import Emit, Executor, Invocation
 from .in_process import judged, run_in_process, stepped
 from .log import log_blocked
 from .options import DispatchOptions
 from .pool import CallPool
 from .states import Call, Ending, Host, Input, begin_wait, late_warning, report_wait
-from .timers import Timer
 
 if TYPE_CHECKING:
     from ..seams import GateView
@@ -149,24 +149,28 @@ class _Attempt:
     tool: Tool[..., Any]
     view: GateView | None  # for the gate, if its run has one that is asked about it
     executor: Executor | None = field(init=False)
-    invocation: Invocation = field(init=False)
+    invocation: Invocation | None = None  # where something of it is needed: a plain coroutine takes its arguments alone
     begun: bool = False  # True once the tool's code may have run
     refused: Ending | None = None
     managers: AbstractContextManager[object] | None = None
     scope: CancelScope | None = None
     task: int | None = None  # the id of the task that an attempt elsewhere is run by
     timer: Timer | None = None  # cancels it when its time is up
+    number: int = field(init=False)  # of the call's attempts that begin, from 1
     dropped: int = 0  # reports, since the consumer was too far behind
 
     def __post_init__(self) -> None:
         host, options, tool, call = self.attempts.host, self.attempts.options, self.tool, self.call
+        self.number = call.attempts + 1
         self.executor = None if call.is_outside else options.executors.get(tool.name)
+        if self.executor is None and tool.is_async and not tool.wants_context:
+            return
         self.invocation = Invocation(
             tool=tool.name,
             arguments=self.attempts.arguments(call) if self.executor is not None else {},
             key=call.key,
             effect=tool.effect,
-            attempt=call.attempts + 1,
+            attempt=self.number,
             call_id=call.call.call_id,
             run_id=host.run_id,
             step=host.number,
@@ -188,7 +192,8 @@ class _Attempt:
         finally:
             if self.managers is not None:
                 self.managers.__exit__(None, None, None)
-            call.left_running |= self.invocation.left_running
+            if self.invocation is not None:
+                call.left_running |= self.invocation.left_running
             if self.dropped and call.state != "observed":
                 text = f"{self.dropped} reports, since the consumer was behind (max_waiting_progress)"
                 self.attempts.host.emit(StreamWarning("progress_dropped", f"{call.label}: {text}"))
@@ -244,6 +249,7 @@ class _Attempt:
         if self.executor is None:
             self.managers = held
             return
+        assert self.invocation is not None, "an executor is given one"
         for around in ambient:
             self.invocation.carrier.update(around.carrier())
         if anyio.get_current_task().id == self.task:
@@ -258,7 +264,7 @@ class _Attempt:
         if seconds == math.inf:
             return seconds
         assert self.scope is not None, "it runs"
-        self.call.stops_at = anyio.current_time() + seconds
+        self.call.stops_at = self.attempts.host.now() + seconds
         self.timer = self.attempts.due(self.call.stops_at + (0.0 if self.executor is None else LAG_S), self.scope)
         return math.inf if self.executor is None else seconds
 
@@ -271,7 +277,7 @@ class _Attempt:
     def _report(self, value: Any) -> None:
         """Takes the tool's reports, in the event loop, and never waits: those that nobody has room for are counted."""
         call, host = self.call, self.attempts.host
-        if call.state == "observed" or call.attempts != self.invocation.attempt:
+        if call.state == "observed" or call.attempts != self.number:
             return
         if host.behind >= self.attempts.limits.max_waiting_progress:
             self.dropped += 1
@@ -280,7 +286,7 @@ class _Attempt:
 
     def _body(self) -> Coroutine[Any, Any, Any]:
         executor, attempts = self.executor, self.attempts
-        if executor is not None:
+        if executor is not None and self.invocation is not None:
             begin_wait(self.call, "executor")
             return _run_on(executor, self.invocation, self.begin, self._report)
         if self.call.is_outside:

@@ -1,4 +1,5 @@
-"""Gives calls their places: decides which may run now, by limits, conflicts, barriers and fairness, and starts them.
+"""Gives calls their places: decides which may run now, by limits, conflicts, barriers and fairness, and starts them;
+keeps the budgets.
 
 A `CallPool` holds the places of one pipeline's calls, or of several pipelines that share them. Its `Scheduler` decides,
 without a clock, a task or a lock. Rules, each by itself enough to make a job wait:
@@ -33,14 +34,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from operator import attrgetter
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from anyio import CapacityLimiter
 from anyio.lowlevel import EventLoopToken, current_token
 
+from ..errors import BudgetExceeded
 from ..limits import Limits, checked_bound
-from ..parts import WaitReason
-from .budgets import PoolBudget, Spent
+from ..parts import COUNTS, Outcome, Usage, WaitReason
 from .event_loop import is_called_in_a_task, is_in_loop, is_running
 
 
@@ -388,6 +389,8 @@ class Scheduler:
 
     def _start(self) -> list[Job]:
         started: list[Job] = []
+        if not self._groups and not self._barriers:
+            return started  # nobody waits
         while self.running < self.max_running and self._alone is None and (job := self._next()) is not None:
             self._take(job)
             if (owner := self._owners.get(job.owner)) is not None:
@@ -438,3 +441,117 @@ class Scheduler:
                 self._older.setdefault(group, []).extend((job.number, job) for job in line.jobs)
         for jobs in self._older.values():
             heapq.heapify(jobs)
+
+
+# -- budgets --
+#
+# Calls and tokens are counted against the budgets of a run, and of the runs that share a pool. A call takes its place
+# in each budget before anybody is asked about it, and gives it back if it has not begun.
+
+_whole_counts = attrgetter(*(name for name, facts in COUNTS.items() if facts.part_of is None))
+
+
+@dataclass(slots=True, eq=False)
+class Spent:
+    calls: int = 0  # calls that have begun, wait for their begin, or wait for an approval
+    tokens: int = 0
+    """Tokens of the responses that have ended: input and output, with those from the provider's cache, those of
+    reasoning, and those of the provider's own tools."""
+
+
+def tokens_of(usage: Usage | None) -> int | None:
+    counts = () if usage is None else [count for count in _whole_counts(usage) if count is not None]
+    return sum(counts) if counts else None
+
+
+class PoolBudget:
+    """Keeps the budget of the runs that share a pool, by a lock: any thread may use it. None is any amount of calls or
+    tokens."""
+
+    __slots__ = ("_lock", "calls", "spent", "tokens")
+
+    def __init__(self, calls: int | None, tokens: int | None, lock: threading.RLock) -> None:
+        self.calls = calls
+        self.tokens = tokens
+        self.spent = Spent()
+        self._lock = lock
+
+    def take_call(self) -> BudgetExceeded | None:
+        with self._lock:
+            if self.calls is not None and self.spent.calls >= self.calls:
+                return BudgetExceeded("call_budget", self.calls, "pool")
+            self.spent.calls += 1
+        return None
+
+    def give_back_call(self) -> None:
+        with self._lock:
+            self.spent.calls -= 1
+
+    def add_tokens(self, tokens: int) -> None:
+        with self._lock:
+            self.spent.tokens += tokens
+
+    def tokens_exceeded(self) -> BudgetExceeded | None:
+        if self.tokens is None or self.spent.tokens < self.tokens:
+            return None
+        return BudgetExceeded("token_budget", self.tokens, "pool")
+
+
+class Counted(Protocol):
+    counted: bool
+    attempts: int
+
+
+class Budgets:
+    """Keeps the budgets of one pipeline: that of its run, by its limits, and that of its pool if it shares one."""
+
+    __slots__ = ("_limits", "_pool", "_run", "bound_tokens")
+
+    def __init__(self, limits: Limits, run: Spent, pool: PoolBudget | None) -> None:
+        self._limits = limits
+        self._run = run
+        self._pool = pool
+        self.bound_tokens = limits.token_budget is not None or (pool is not None and pool.tokens is not None)
+
+    def admit(self, call: Counted) -> BudgetExceeded | None:
+        exceeded = self.tokens_exceeded()
+        if exceeded is not None or call.counted:
+            return exceeded
+        most = self._limits.call_budget
+        if most is not None and self._run.calls >= most:
+            return BudgetExceeded("call_budget", most, "run")
+        if self._pool is not None and (exceeded := self._pool.take_call()) is not None:
+            return exceeded
+        self._run.calls += 1
+        call.counted = True
+        return None
+
+    def ended(self, call: Counted, outcome: Outcome) -> None:
+        if call.counted and not call.attempts and outcome != "unknown":
+            call.counted = False
+            self._run.calls -= 1
+            if self._pool is not None:
+                self._pool.give_back_call()
+
+    def add(self, usage: Usage | None, before: Usage | None = None) -> None:
+        """Counts the tokens of a response that has ended; `before`: those of them that were counted when it was cut."""
+        if usage is not None and (tokens := tokens_of(usage)):
+            if before is not None:
+                tokens = max(0, tokens - (tokens_of(before) or 0))
+            self._run.tokens += tokens
+            if self._pool is not None:
+                self._pool.add_tokens(tokens)
+
+    def leaves_tokens(self, usage: Usage | None) -> bool:
+        tokens, most, pool = tokens_of(usage) or 0, self._limits.token_budget, self._pool
+        if most is not None and self._run.tokens + tokens >= most:
+            return False
+        return pool is None or pool.tokens is None or pool.spent.tokens + tokens < pool.tokens
+
+    def tokens_exceeded(self) -> BudgetExceeded | None:
+        if not self.bound_tokens:
+            return None
+        most = self._limits.token_budget
+        if most is not None and self._run.tokens >= most:
+            return BudgetExceeded("token_budget", most, "run")
+        return None if self._pool is None else self._pool.tokens_exceeded()

@@ -32,9 +32,8 @@ from ..ground.own import FIXED, own
 from ..ground.text import one_line
 from ..parts import WAITS, FailedAttempt, Finding, Outcome, ToolCall, Wait, WaitReason
 from ..tools import LARGE_CHARS, Bound, Tool
-from .budgets import Spent
 from .event_loop import call_soon
-from .pool import Job
+from .pool import Job, Spent
 
 if TYPE_CHECKING:
     from ..seams import CallRule, Entered, Pending
@@ -198,6 +197,7 @@ class Host(Protocol):
     ended: bool  # True once nothing more may be emitted
     counts: RunCounts
     new_scope: Callable[[], CancelScope]  # of the event loop's own type: finding the loop costs as much as a scope
+    now: Callable[[], float]  # its time
 
     @property
     def conversation_id(self) -> str | None: ...

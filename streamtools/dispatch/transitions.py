@@ -42,16 +42,15 @@ from ..events import (
     ToolStarted,
 )
 from ..limits import Limits
-from ..parts import OUTCOMES, ToolCall, Usage
+from ..parts import OUTCOMES, ToolCall, Usage, arguments_in
 from ..tools import Tool, Toolset
 from ..tools.context import key_prefix
 from . import endings
 from .attempts import CallAttempts
-from .budgets import Budgets, tokens_of
-from .event_loop import ring
+from .event_loop import Timer, ring
 from .log import log_failure
 from .options import LEAVES_CALLS, DispatchOptions
-from .pool import CallPool, Job
+from .pool import Budgets, CallPool, Job, tokens_of
 from .results import encode_error, error_content
 from .states import (
     OPEN,
@@ -67,7 +66,6 @@ from .states import (
     end_wait,
     note_move,
 )
-from .timers import Timer
 
 if TYPE_CHECKING:
     from .at_gate import AtGate
@@ -259,7 +257,7 @@ class Transitions:
             begin_wait(call, self._pool.holds_up(call.job))
 
     def _leave(self, call: Call) -> None:
-        if call.job is not None:
+        if call.job is not None and call.job.state != "over":
             self._pool.finish(call.job)
 
     # -- effects: tasks --
@@ -810,7 +808,7 @@ class Calls:
         most, made = self._limits.max_repeated_calls, call.call
         if most is None or call.before is not None:
             return None  # a resumed call was counted before
-        if self._host.counts.call(made.name, made.arguments, made.arguments_text) <= most:
+        if self._host.counts.call(made.name, arguments_in(made), made.arguments_text) <= most:
             return None
         return Ending("denied", CallRepeated(made.name, most))
 

@@ -31,9 +31,8 @@ from pydantic_core import from_json, to_json
 
 from ..content import ToolResult
 from ..dispatch import Emit, Executor, Invocation
-from ..dispatch.event_loop import spawn
+from ..dispatch.event_loop import Timer, Timers, spawn
 from ..dispatch.results import decode_error, decode_result, encode_error, encode_result
-from ..dispatch.timers import Timer, Timers
 from ..errors import (
     BeginRefused,
     CallStillRunning,

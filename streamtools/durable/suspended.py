@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, ValidationInfo
 
 from ..content import Caller
-from ..dispatch.budgets import Spent
+from ..dispatch.pool import Spent
 from ..dispatch.states import Call
 from ..errors import AlreadyDecided, AnswerError, DecisionError, LocalProtocolError, SuspendedError
 from ..events import Observation

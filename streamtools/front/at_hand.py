@@ -22,10 +22,9 @@ from ..pipelines.trajectory import Trajectory
 from ..sources import open_source
 from ..tools import AnyTools, Toolset
 from .capabilities import run_of
-from .checked import CheckedOptions, StepKeywords, checked_options
+from .checked import CheckedOptions, StepKeywords, checked_options, with_rules
 from .face import Pipeline
 from .given_calls import AnyCall, CallsDecoder, GivenCall, as_given, one_item
-from .rules import with_rules
 
 if TYPE_CHECKING:
     from ..durable.suspended import CallAnswer

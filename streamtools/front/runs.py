@@ -11,7 +11,7 @@ from ..dispatch.options import LEAVES_CALLS
 from ..events import Observation
 from ..ground.text import type_name
 from ..limits import Limits, checked_bound
-from ..pipelines.agent_loop import CallModel, Loop, ModelSteps
+from ..pipelines.agent_loop import CallModel, Loop
 from ..pipelines.messages import Conversation, RunHistory
 from ..pipelines.trajectory import Trajectory
 from ..stages import DEFAULT
@@ -21,10 +21,9 @@ from ..tools.toolset import checked_list
 from ..turn import Turn
 from ..wires import Wire, find
 from .capabilities import attempts_of, gate_of, guard_of, seams_of
-from .checked import CheckedOptions, PipelineKeywords, checked_options
-from .rules import know
+from .checked import CheckedOptions, PipelineKeywords, checked_options, know
 from .run_face import AgentLoop
-from .steps import MadeSteps
+from .steps import MadeSteps, ModelSteps
 
 if TYPE_CHECKING:
     from ..dispatch import Decision, SqliteStore, Suspended

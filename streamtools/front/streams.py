@@ -27,9 +27,8 @@ from ..tools.options import AnyPolicy
 from ..turn import Turn
 from ..wires import Wire
 from .capabilities import run_of
-from .checked import CheckedOptions, OnQuotedCall, OnSourceError, checked_options
+from .checked import CheckedOptions, OnQuotedCall, OnSourceError, checked_options, with_rules
 from .face import Pipeline
-from .rules import with_rules
 
 if TYPE_CHECKING:
     from ..durable.store import IdempotencyStore
@@ -185,7 +184,9 @@ def step_of(
     continues: Turn | None = None,
 ) -> Pipeline:
     toolset, limits = checked.tools, checked.limits
-    options = replace(checked.dispatch, seams=with_rules(checked, run, request=request))
+    options, seams = checked.dispatch, with_rules(checked, run, request=request)
+    if seams is not options.seams:  # few steps have rules
+        options = replace(options, seams=seams)
     asking = checked.attempts
     if asking is None and fallback:
         from ..durable.retry import Retry  # most streams are asked for once

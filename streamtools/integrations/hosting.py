@@ -33,9 +33,8 @@ from ..dispatch.event_loop import call_soon
 from ..errors import LocalProtocolError, ToolNotStarted
 from ..events import Observation, StreamEnd
 from ..front import StepKeywords, run_calls
-from ..front.checked import check_operations
+from ..front.checked import check_operations, has_policy
 from ..front.given_calls import AnyCall
-from ..front.rules import has_policy
 from ..limits import Limits
 from ..observers import Observer
 from ..pipelines import Trajectory

@@ -15,16 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from anyio import CancelScope, create_task_group
 from anyio.abc import TaskGroup
 
-from ..dispatch.budgets import Budgets
-from ..dispatch.endings import is_exhausted, recount
+from ..dispatch.endings import recount
 from ..dispatch.event_loop import is_cancellation, is_in_generator, spawn
-from ..dispatch.pool import CallPool
 from ..dispatch.states import Mention
 from ..errors import LocalProtocolError
 from ..events import Event, Observation, ToolCallValidated
 from ..ground.own import MESSAGES, own
 from ..ground.text import type_name
-from ..limits import Limits
 from ..parts import FINISHES, RUN_OUTCOMES, RunOutcome, ToolCall
 from ..turn import Turn
 from .messages import INTERRUPTED, STOPPED, RunHistory
@@ -319,47 +316,6 @@ class Loop:
         self._left_suspended = events.suspended
         self.turns = (*self.turns, events.turn)
         self.history.end_step(events.turn)
-
-
-class ModelSteps:
-    """The last source of a run's steps: asks the model, as long as it may be asked."""
-
-    def __init__(self, run: Trajectory, limits: Limits, pool: CallPool | None, max_steps: int) -> None:
-        self._run = run
-        self._limits = limits
-        self._pool = pool
-        self._left = max_steps
-        # What the model has read of the latest turn's calls:
-        self._is_over_budget = False  # it is to call nothing more
-        self._is_exhausted = False  # none of them is wanted again
-
-    async def begin(self, run: RunView) -> None:
-        """Does nothing: its limits are the run's."""
-
-    def peek(self) -> bool:
-        return False
-
-    async def next(self, request: StepRequest) -> StepPlan | RunOutcome | None:
-        from ..seams import StepPlan  # as above
-
-        budgets = Budgets(self._limits, self._run.spent, None if self._pool is None else self._pool.budget)
-        return StepPlan() if budgets.tokens_exceeded() is None else "budget"
-
-    async def ended(self, turn: Turn) -> RunOutcome | None:
-        """Ends the run if the model goes on calling what it has read is not wanted, or was asked often enough."""
-        was_over, was_exhausted = self._is_over_budget, self._is_exhausted
-        ended = [is_exhausted(seen, self._run.counts, self._limits) for seen in turn.observations]
-        self._is_over_budget = any(seen.outcome == "over_budget" for seen in turn.observations)
-        self._is_exhausted = bool(ended) and all(ended)
-        self._left -= 1
-        if was_over and self._is_over_budget:
-            return "budget"
-        if was_exhausted and self._is_exhausted:
-            return "retries_exhausted"
-        return None if self._left > 0 else "max_steps"
-
-    async def leave(self, outcome: RunOutcome) -> None:
-        """Does nothing: there is nothing to give back."""
 
 
 def _outcome(found: RunOutcome) -> RunOutcome:

@@ -213,7 +213,7 @@ class Pump:
                 error = raised
             self._pausing = True  # nothing more is expected of the source
             closing.shield = True  # also when cancelled, within the grace
-            closing.deadline = anyio.current_time() + self.limits.cancel_grace
+            closing.deadline = self._step.now() + self.limits.cancel_grace
             await self._close_source(error, closing)
         await checkpoint()  # the grace may have swallowed a cancellation from outside
         if isinstance(error, Exception):  # a transform or a stage raised

@@ -57,8 +57,7 @@ class Outbox:
         self.closed = False
         self.resting = False
         """True while nothing comes unless somebody runs a call: a wait for an event then returns without one."""
-        self.new_event: Callable[[], anyio.Event] = anyio.Event
-        """Makes an event: the event loop's own type once that is known, since finding the loop costs more."""
+        self.new_event: Callable[[], anyio.Event] = anyio.Event  # of the event loop's own type, as `Host.new_scope`
         self.awaited: anyio.Event | None = None  # set by the consumer while it waits for an event
         self.room_awaited: anyio.Event | None = None  # set by the pump while it waits for room
         self.skipped_to_end: anyio.Event | None = None  # set by a consumer that wants no event, only the end
@@ -133,8 +132,7 @@ class Outbox:
 
     def await_one(self) -> None:
         """Has the consumer woken by the next event."""
-        self.awaited = made = self.new_event()
-        self.new_event = type(made)
+        self.awaited = self.new_event()
 
     async def skip(self) -> None:
         """Drops events until no more will come, or none by itself; the last ones still wait then. The consumer is woken

@@ -15,11 +15,19 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import anyio
 from anyio import CancelScope, create_task_group
 from anyio.abc import TaskGroup
-from anyio.lowlevel import EventLoopToken, current_token
+from anyio.lowlevel import EventLoopToken
 
 from ..dispatch import Calls
-from ..dispatch.event_loop import is_cancellation, is_cancelled, is_raised_by_loop, is_running, ring, settle_at_exit
-from ..dispatch.timers import Timer, Timers
+from ..dispatch.event_loop import (
+    Timer,
+    Timers,
+    is_cancellation,
+    is_cancelled,
+    is_raised_by_loop,
+    is_running,
+    ring,
+    settle_at_exit,
+)
 from ..dispatch.transitions import Transitions, Waits
 from ..errors import DeadlineExceeded, LocalProtocolError
 from ..events import Event, StepStart, StreamWarning
@@ -159,9 +167,9 @@ class Runner:
                 self.state = "left"
                 raise
         self.state = "open"
-        self._scope, self._context = CancelScope(), copy_context()
-        self.step.new_scope = type(self._scope)
-        self.token = current_token()
+        self._timers = timers = Timers.current()
+        self.token, self._scope, self._context = timers.token, timers.new_scope(), copy_context()
+        self.step.new_scope, self.step.now, self.outbox.new_event = timers.new_scope, timers.now, timers.new_event
         self._listen()
         self.step.begin(self.start)
         for event in self._said:
@@ -171,9 +179,8 @@ class Runner:
         try:
             settle_at_exit(self)
             self._group.start_soon(self._run)
-            self._timers = Timers.current()
-            self._timers.join(self, self._group)
-            self.deadlines.set(self._at, self.trajectory.began_at)
+            timers.join(self, self._group)
+            self.deadlines.set(self._at, timers.now, self.trajectory.began_at)
             if self.tries is not None:
                 self.tries.begin()
         except BaseException as error:  # an interrupt: nobody else ends what was not entered
@@ -195,33 +202,34 @@ class Runner:
     async def _leave(self, *, cancelled: bool) -> None:
         group = self._group
         assert group is not None, "set when it was entered"
+        is_over = False  # all tasks are at their end
         broken = group.cancel_scope.cancel_called  # a task died of an unforeseen error
         # Each step stands in the `finally` of the one before it: a second Ctrl-C may interrupt any line.
         try:
-            self._part()
+            is_over = self._part() and self._is_over and self.tries is None and not self.attempt.calls.busy
         finally:
             try:
-                group.cancel_scope.cancel()  # before the outbox is closed: a task that waits for room must not go on
+                if not is_over:  # before the outbox is closed: a task that waits for room must not go on
+                    group.cancel_scope.cancel()
                 self.outbox.discard()
             finally:
                 try:
-                    await self._join(group, broken=broken)
+                    await self._join(group, broken=broken, is_over=is_over)
                 finally:
                     left = self.attempt.outcome if self.outbox.resting else "abandoned"
                     self.attempt.settle_surely("cancelled" if cancelled else left)
 
-    def _part(self) -> None:
+    def _part(self) -> bool:
         self.attempt.calls.stop()
         self.deadlines.stop()
-        if self._timers is not None:
-            self._timers.leave(self)
+        return self._timers is None or self._timers.leave(self)
 
-    async def _join(self, group: TaskGroup, *, broken: bool) -> None:
+    async def _join(self, group: TaskGroup, *, broken: bool, is_over: bool) -> None:
         """Waits for the tasks. The body's own exception is not passed to their group, which would wrap it; the
         exception comes out of the block unchanged."""
         calls = self.attempt.calls
         try:
-            await join(group, calls.look, calls.tell_stragglers if calls.busy else None)
+            await join(group, calls.look, calls.tell_stragglers if calls.busy else None, cancels=not is_over)
         except BaseExceptionGroup as raised:
             fatal = raised if broken else raised.split(Exception)[1]
             if fatal is not None:

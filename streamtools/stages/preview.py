@@ -367,12 +367,12 @@ class Moments(Preview):
         max_depth: how many containers may be open at once; see `PartialJSON`.
     """
 
-    __slots__ = ("_behind", "_growing", "_max_depth", "_moment", "_moment_at", "_pieces", "_read", "_taken", "length")
+    __slots__ = ("_behind", "_growing", "_max_depth", "_moment", "_moment_at", "_read", "_taken", "length", "pieces")
 
     def __init__(self, max_depth: int = DEFAULT_MAX_DEPTH) -> None:
         self.length = 0  # characters fed so far
         self._max_depth = max_depth
-        self._pieces: list[str] = []
+        self.pieces: list[str] = []  # all that was fed
         self._taken = self._read = 0  # the pieces that were read, and their characters
         self._growing: PartialJSON | None = None  # made for the first who looks: most texts are not shown
         self._moment, self._moment_at = NO_MOMENT, 0  # the last one, and the characters up to it
@@ -380,12 +380,12 @@ class Moments(Preview):
 
     def feed(self, text: str) -> None:
         if text:
-            self._pieces.append(text)
+            self.pieces.append(text)
             self.length += len(text)
 
     def state(self) -> Literal["empty", "partial", "complete", "broken"]:
         growing = self._growing or self._begin()
-        if self._taken < len(self._pieces):
+        if self._taken < len(self.pieces):
             growing.read(self._next(self.length))
         return growing.state()
 
@@ -395,7 +395,7 @@ class Moments(Preview):
             return self._moment
         if end < self._read:
             return self._earlier(end)
-        growing, pieces, taken = self._growing or self._begin(), self._pieces, self._taken
+        growing, pieces, taken = self._growing or self._begin(), self.pieces, self._taken
         if end > self._read and taken < len(pieces):
             text = pieces[taken]
             self._taken = taken + 1
@@ -413,7 +413,7 @@ class Moments(Preview):
         return growing
 
     def _next(self, end: int) -> str:
-        start, pieces = self._taken, self._pieces
+        start, pieces = self._taken, self.pieces
         while self._read < end and self._taken < len(pieces):
             self._read += len(pieces[self._taken])
             self._taken += 1
@@ -422,5 +422,5 @@ class Moments(Preview):
     def _earlier(self, end: int) -> Moment:
         if self._behind is None or self._behind._read > end:
             self._behind = Moments(self._max_depth)
-            self._behind._pieces, self._behind.length = self._pieces, self.length
+            self._behind.pieces, self._behind.length = self.pieces, self.length
         return self._behind.at(end)

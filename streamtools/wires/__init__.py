@@ -19,7 +19,9 @@ from .decoder import WireDecoder
 from .marks import MARKS
 from .plain import PlainDelta
 from .reading import (
+    Derived,
     KnownFields,
+    UsageMap,
     json_text,
     list_of,
     malformed,
@@ -58,7 +60,6 @@ if TYPE_CHECKING:
         id_as_read,
         text_of,
     )
-    from .usage import Derived, UsageMap
 else:
     __getattr__ = names_on_demand(
         __name__,
@@ -69,7 +70,6 @@ else:
             "growing": "GrowingDecoder",
             "history_rules": "HistoryRules",
             "transcript": "Answer AnswerBuilder CallNames CallResult Entry Prompt Reply Returned id_as_read text_of",
-            "usage": "Derived UsageMap",
         },
     )
 

@@ -22,7 +22,7 @@ from trio.testing import MockClock
 
 from streamtools import tool
 from streamtools.dispatch import Claim, Claimed, EndUnknown, MemoryStore, Recorded, StillRunning
-from streamtools.dispatch.timers import Timers
+from streamtools.dispatch.event_loop import Timers
 from streamtools.durable.claims import CallClaim, UnsavedEnd, UnsavedEnds
 from streamtools.durable.holders import this_process
 from streamtools.errors import CallStillRunning, LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolSuspended

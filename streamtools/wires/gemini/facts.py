@@ -14,8 +14,7 @@ from ...schema.names import NameRule
 from ..formats import JSON, CallFormat, EntryFormat, ResultFormat, StrictForm, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules, Violation, joined
 from ..marks import GEMINI
-from ..reading import KnownFields, object_of, objects_in
-from ..usage import Derived, UsageMap
+from ..reading import Derived, KnownFields, UsageMap, object_of, objects_in
 
 CALLS = (
     CallFormat(

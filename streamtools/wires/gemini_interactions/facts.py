@@ -20,8 +20,7 @@ from .. import (
     read_text,
 )
 from ..gemini import WIRE as GEMINI
-from ..reading import ERROR_PAYLOAD
-from ..usage import total
+from ..reading import ERROR_PAYLOAD, total
 
 CALLS = (CallFormat(name="gemini.interactions.function", type="function_call", id="id", never=frozenset({"call_id"})),)
 
