@@ -233,7 +233,7 @@ class News:
             missed = since < self.number - len(self._heard)
             if missed or any(number > since and _concerns(keys, prefix) for number, keys in self._heard):
                 return self.number
-            self.waiting[this] = prefix, partial(call_soon, current_token(), changed.set)
+            self.waiting[this] = prefix, waker(changed)
         try:
             begun()
             with anyio.move_on_after(seconds):
@@ -246,6 +246,11 @@ class News:
 
 def _concerns(keys: Sequence[Key], prefix: Key) -> bool:
     return not keys or any(is_under(key, prefix) or is_under(prefix, key) for key in keys)
+
+
+def waker(event: anyio.Event) -> Callable[[], None]:
+    """Returns what sets an event of this event loop from any thread."""
+    return partial(call_soon, current_token(), event.set)
 
 
 def changed_keys(steps: Iterable[Step]) -> list[Key]:

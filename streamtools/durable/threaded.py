@@ -26,9 +26,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import anyio
-from anyio.lowlevel import current_token
 
-from ..dispatch.event_loop import call_soon
 from ..errors import LocalProtocolError
 from .records import (
     Conflict,
@@ -47,6 +45,7 @@ from .records import (
     is_under,
     read_key,
     steps_of,
+    waker,
 )
 
 T = TypeVar("T")
@@ -189,7 +188,7 @@ class ThreadedRecords(ABC):
     ) -> Callable[[], Coroutine[Any, Any, T]]:
         """Hands an operation to the thread at once; returns what waits for its answer."""
         ended = anyio.Event()
-        job = StoreJob(work, self._patience, undo, partial(call_soon, current_token(), ended.set))
+        job = StoreJob(work, self._patience, undo, waker(ended))
         self._submit(job)
 
         async def answer() -> T:
