@@ -25,7 +25,7 @@ AROUND = {"durable", "policy", "privacy", "provenance", "text_calls", "interop",
 AROUND |= {"view", "record", "telemetry", "integrations", "testing", "cli"}
 """The rooms around the core."""
 NOT_YET_AROUND = re.compile(
-    r"dispatch/(executors/|edits)|pipelines/(blocking|hosted)|sources/langchain"
+    r"waiting/edits"
     r"|wires/(gemini_live|openai_realtime|gemini_interactions)/"
 )
 """Files of rooms of the core that belong around it."""
@@ -47,7 +47,7 @@ CLASSES = {
     "parameters of Pipeline.__init__": ("front/face.py", "Pipeline"),
     "fields of Call": ("dispatch/states.py", "Call"),
     "fields of DispatchOptions": ("dispatch/options.py", "DispatchOptions"),
-    "fields of AgentLoop": ("pipelines/agent_loop.py", "AgentLoop"),
+    "fields of AgentLoop": ("pipelines/agent_loop.py", "Loop"),
 }
 """The classes that hold what the busy rooms know, and their files."""
 
@@ -55,7 +55,7 @@ CLASSES = {
 class File:
     def __init__(self, name: str, text: str) -> None:
         self.name, self.lines, self.nodes = name, text.count("\n"), list(ast.walk(ast.parse(text)))
-        self.is_front = name.endswith("__init__.py") or name.startswith("front/")
+        self.is_front = name.endswith(("__init__.py", "__main__.py")) or name.startswith("front/")
         self.is_around = name.split("/")[0] in AROUND or bool(NOT_YET_AROUND.match(name))
         self.is_core = not (self.is_around or self.is_front)
         listed = re.search(r"^__all__ = \[(.*?)\]", text, re.DOTALL | re.MULTILINE)

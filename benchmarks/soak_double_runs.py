@@ -23,8 +23,9 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 
-from streamtools.dispatch.executors import Executor, Invocation, MemoryStore, ProcessExecutor, run_once
+from streamtools.dispatch import MemoryStore
 from streamtools.errors import ToolError, ToolNotStarted
+from streamtools.executors import Executor, Invocation, ProcessExecutor, run_once
 
 BUSY_S = (0.0, 0.001, 0.005)
 SPREAD_S = 0.004  # a call of a worker that is there takes one or two milliseconds
@@ -66,7 +67,7 @@ class CuttingStore(MemoryStore):
 
 def processes() -> Executor:
     """Returns an executor with workers."""
-    return ProcessExecutor(["streamtools.testing.executors:mark_sync"], max_workers=3)
+    return ProcessExecutor(["streamtools.testing.executors:mark"], max_workers=3)
 
 
 async def soak(calls: int, *, busy_s: float, seed: int, tally: Tally, make: Callable[[], Executor] = processes) -> None:

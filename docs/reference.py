@@ -15,7 +15,7 @@ import griffe
 MODULES = (
     *("streamtools", "errors", "turn", "parts", "content", "tools", "exports", "dispatch"),
     *(
-        "dispatch.executors",
+        "executors",
         "seams",
         "history",
         "mcp",
@@ -106,7 +106,7 @@ class _Page:
         yield ""
 
     def _class(self, name: str, cls: Any) -> Iterator[str]:
-        bases = ", ".join(str(base) for base in cls.bases if str(base) not in {"Protocol", "Generic[T]", "PassesOn"})
+        bases = ", ".join(str(base) for base in cls.bases if str(base) not in {"Protocol", "Generic[T]", "CallsFace"})
         yield from _code(f"class {name}({bases})" if bases else f"class {name}")
         yield from self._prose(cls)
         rows = [

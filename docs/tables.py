@@ -1,11 +1,11 @@
 """Writes the tables of the pages that are made of the code's own data: ``python docs/tables.py``.
 
 A table stands between its marker and ``<!-- end -->``. ``<!-- tolerances: NAME -->``, where NAME is a wire, ``bodies``
-or ``calls``, has the rows of `streamtools.wires.Tolerance`; ``<!-- exports: NAME -->`` is `exports.table`
-(``targets``), `keyword_table` (``keywords``) or `output_table` (``outputs``); ``<!-- dialects: all -->`` has the
-dialects of calls in text; ``<!-- words: NAME -->`` has the rows of a vocabulary: ``counts``, ``waits``, ``runs`` or
-``warnings``, ``outcomes``, ``limits``, ``events``, ``extras`` or ``commands``; the last four have their words from
-docstrings, pyproject.toml and the command's own help.
+or ``calls``, has the rows of `streamtools.wires.Tolerance`; ``<!-- exports: NAME -->`` compares the wires by
+``targets``, ``keywords`` or ``outputs``; ``<!-- dialects: all -->`` has the dialects of calls in text;
+``<!-- words: NAME -->`` has the rows of a vocabulary: ``counts``, ``waits``, ``runs`` or ``warnings``, ``outcomes``,
+``limits``, ``events``, ``extras`` or ``commands``; the last four have their words from docstrings, pyproject.toml and
+the command's own help.
 So the pages cannot say anything else than the code.
 """
 
@@ -19,14 +19,16 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import get_args
+from typing import TypeAlias, get_args
 
-from streamtools import Limits, cli, events, exports
+from streamtools import Limits, cli, events
 from streamtools.parts import COUNTS, OUTCOMES, RUN_OUTCOMES, WAITS
+from streamtools.schema.dialects import COLUMNS, KEYWORDS, Action
 from streamtools.stages import DIALECTS
 from streamtools.text_calls.dialects import FAMILIES
+from streamtools.tools.entries import tool_formats
 from streamtools.warning_codes import WARNINGS
-from streamtools.wires import Tolerance
+from streamtools.wires import Tolerance, known
 from streamtools.wires.marks import MARKS
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
@@ -38,7 +40,6 @@ WIRE_PAGES = {name: _DOCS / "providers" / f"{name.replace('.', '_')}.md" for nam
 PAGES = sorted(page for page in _DOCS.rglob("*.md") if "\n<!-- end -->" in page.read_text(encoding="utf-8"))
 """The pages that have such a table."""
 _TABLE = re.compile(r"(<!-- (tolerances|exports|dialects|words): (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_EXPORTS = {"targets": exports.table, "keywords": exports.keyword_table, "outputs": exports.output_table}
 
 
 def with_tables(page: str) -> str:
@@ -55,7 +56,7 @@ def _made(kind: str, name: str) -> str:
         return _commands()
     if kind == "words":
         return _plain(*_WORDS[name])
-    return table(_rows(name)) if kind == "tolerances" else _EXPORTS[name]().rstrip("\n") + "\n"
+    return table(_rows(name)) if kind == "tolerances" else _plain(*_EXPORTS[name]())
 
 
 def table(rows: Iterable[Tolerance]) -> str:
@@ -174,6 +175,53 @@ _WORDS: dict[str, tuple[tuple[str, ...], Iterable[tuple[str, ...]]]] = {
         [(f"`{code}`", one.severity, one.words) for code, one in WARNINGS.items()],
     ),
 }
+
+
+_Table: TypeAlias = tuple[tuple[str, ...], Iterable[tuple[str, ...]]]
+
+_WORDS_OF_ACTIONS = {
+    Action.KEEP: "kept",
+    Action.DROP: "dropped",
+    Action.NOTE: "in the description",
+    Action.REWRITE: "rewritten",
+    Action.INLINE: "inlined",
+    Action.REFUSE: "refused",
+}
+
+
+def _targets() -> _Table:
+    """Where each wire has the schema and strictness, and which names it accepts."""
+    rows = [
+        (
+            f"`{format.name}`",
+            f"`{'.'.join(format.schema_at)}`",
+            "no" if format.strict is None else format.strict.location,
+            "any" if format.names is None else f"`{_cell(format.names.pattern)}`",
+            "no" if format.function.output_at is None else f"`{format.function.output_at}`",
+            "custom" if format.freeform is not None else "a function with `input`",
+        )
+        for format in tool_formats()
+    ]
+    return ("Wire", "Schema in", "Strict", "Tool names", "Result schema", "Freeform tools"), rows
+
+
+def _outputs() -> _Table:
+    """The fields that ask for an answer by a schema; whether the model may be shown one without being held to it."""
+    asked = [(wire.name, wire.structured) for wire in known() if wire.structured is not None]
+    rows = [(f"`{name}`", form.strict.location, "no" if form.loose is None else "yes") for name, form in asked]
+    return ("Wire", "Asked for by", "`strict=False`"), rows
+
+
+def _keywords() -> _Table:
+    """The action for each keyword of JSON Schema in each dialect."""
+    rows = [
+        (keyword if keyword.startswith("(") else f"`{keyword}`", *(_WORDS_OF_ACTIONS[row[one]] for one in COLUMNS))
+        for keyword, row in KEYWORDS.items()
+    ]
+    return ("Keyword", *(f"`{column}`" for column in COLUMNS)), rows
+
+
+_EXPORTS = {"targets": _targets, "keywords": _keywords, "outputs": _outputs}
 
 
 def _plain(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

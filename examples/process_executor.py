@@ -10,7 +10,7 @@ from shop import render, ship  # not in this file: a worker cannot import a scri
 
 from streamtools import Trajectory, pipeline
 from streamtools.dispatch import SqliteStore
-from streamtools.dispatch.executors import ProcessExecutor
+from streamtools.executors import ProcessExecutor
 
 CALLS = [("render", {"page": 1}), ("render", {"page": 2}), ("ship", {"order": 7}), ("ship", {"order": 13})]
 DELTAS = [

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from .front import Trajectory
     from .front.at_hand import resume, run_calls
     from .front.face import Pipeline
+    from .front.run_face import AgentLoop
     from .front.runs import agent_loop
     from .front.streams import pipeline
     from .limits import Limits
     from .parts import ToolCall, Usage
-    from .pipelines.agent_loop import AgentLoop
     from .seams import Decision, Deny
     from .tools.context import ToolContext
     from .tools.definition import Tool
@@ -49,7 +49,7 @@ else:
             "front.runs": "agent_loop",
             "front.face": "Pipeline",
             "seams": "Decision Deny",
-            "pipelines.agent_loop": "AgentLoop",
+            "front.run_face": "AgentLoop",
             "front": "Trajectory",
             "durable.retry": "Retry",
             "durable.suspended": "CallAnswer Suspended",

@@ -55,14 +55,14 @@ class AnsweredLater:
         async def render(scene: str, ctx: ToolContext) -> str | AnsweredLater:
             \"""Render a scene.\"""
             await farm.submit(scene, key=ctx.idempotency_key)
-            return AnsweredLater(rests=True)
+            return AnsweredLater()
 
-    From then on the call waits as one of a tool with ``external=True``, and its function is not run again, with a store
+    From then on the call waits as one of a tool with ``deferred=True``, and its function is not run again, with a store
     not after a crash either.
     """
 
-    rests: bool = False
-    """The run does not wait for the answer: it rests when nothing else goes on."""
+    wait: bool = False
+    """The run waits for the answer, as for one of a tool with ``deferred="wait"``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
 from .content import Caller, ToolResult
@@ -421,7 +422,7 @@ class ApprovalRequested(CausedEvent):
     """As `ToolCall.caller`."""
     findings: tuple[Finding, ...] = field(default=(), kw_only=True)
     """Where the values of the arguments come from, if the call has a `policy`: each as a sentence by ``str()``."""
-    requires: int = field(default=1, kw_only=True)
+    approvals: int = field(default=1, kw_only=True)
     """How many people have to approve it, each by name if there are several."""
 
 
@@ -553,8 +554,8 @@ class Observation(CausedEvent):
             values = _OBSERVED | given
             if values.keys() != _OBSERVATION_FIELDS:
                 raise TypeError(f"expected call_id, tool_name, outcome and other fields alone, got {', '.join(given)}")
-            for name, value in values.items():
-                _set(self, name, value)
+            for _ in map(_set, repeat(self), values, values.values()):  # a loop in C
+                pass
 
     def __setattr__(self, name: str, value: object) -> None:
         if hasattr(self, name):  # each field is set once, by pickle; __init__ and the pipeline go past this guard

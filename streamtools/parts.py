@@ -400,8 +400,6 @@ class CountFacts:
     """Its words on the page."""
     span: str
     """Its attribute of spans, by the default profile of names."""
-    profiles: Mapping[str, str] = field(default_factory=dict)
-    """Its attribute by other profiles, where it is another one."""
     metric: str | None = None
     """Its `gen_ai.token.type` in the metric of tokens; None if that has no such type."""
     part_of: str | None = None
@@ -429,9 +427,6 @@ class Usage:
     cache_write_input_tokens: int | None = _count(
         "of these written to the cache",
         "gen_ai.usage.cache_creation.input_tokens",
-        # https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/client-inference.md: its
-        # metrics and its attributes say `cache_write` where v1.41 had `cache_creation`.
-        profiles={"genai-0.1": "gen_ai.usage.cache_write.input_tokens"},
         part_of="input_tokens",
     )
     """Those of `input_tokens` that were written to the cache."""
@@ -444,8 +439,6 @@ class Usage:
     audio_input_tokens: int | None = _count(
         "of these in sound",
         "streamtools.usage.audio.input_tokens",
-        # https://github.com/open-telemetry/semantic-conventions-genai/blob/main/CHANGELOG.md: counts by modality.
-        profiles={"genai-0.1": "gen_ai.usage.audio.input_tokens"},
         part_of="input_tokens",
     )
     """Those of `input_tokens` that were sound."""
@@ -460,7 +453,6 @@ class Usage:
     audio_output_tokens: int | None = _count(
         "of these in sound",
         "streamtools.usage.audio.output_tokens",
-        profiles={"genai-0.1": "gen_ai.usage.audio.output_tokens"},
         part_of="output_tokens",
     )
     """Those of `output_tokens` that were sound."""
@@ -572,6 +564,13 @@ _FIELDS_OF_A_CALL = tuple(one.name for one in fields(ToolCall) if one.name != "a
 ARGUMENTS: Any = vars(ToolCall)["arguments"]
 """The slot of a call's arguments, or of what makes a copy of them, once they are validated."""
 ToolCall.arguments = on_read(ARGUMENTS)  # type: ignore[misc]
+
+
+def arguments_in(call: ToolCall) -> dict[str, Any] | None:
+    """Returns a call's arguments themselves, for those who change nothing: `ToolCall.arguments` copies them."""
+    held = ARGUMENTS.__get__(call)
+    arguments: dict[str, Any] | None = getattr(held, "__self__", held)  # of what makes the copies
+    return arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,7 +86,7 @@ def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
-@tool(name=CLIENT_TOOL, external=True, rests=True)
+@tool(name=CLIENT_TOOL, deferred=True)
 def choose(question: str, due: date = date(2026, 1, 1)) -> str:
     """Ask the user."""
     raise AssertionError("nothing here runs it")
@@ -101,7 +101,7 @@ async def ask(ctx: ToolContext) -> str:
 @tool
 async def render() -> str | AnsweredLater:
     """Render elsewhere."""
-    return AnsweredLater(rests=True)
+    return AnsweredLater()
 
 
 _TOOLS = [look, fail, count, pay, choose, ask, render]

@@ -79,11 +79,6 @@ def _tags(name: str, given: Mapping[str, Any], prefix: str = "", invoke: str = "
     return f'<{prefix}{invoke} name="{name}">\n{inner}</{prefix}{invoke}>'
 
 
-def _step3(name: str, given: Mapping[str, Any]) -> str:
-    call = f"<｜tool_call_begin｜>function<｜tool_sep｜>{_tags(name, given, 'steptml:')}<｜tool_call_end｜>"
-    return f"<｜tool_calls_begin｜>{call}<｜tool_calls_end｜>"
-
-
 def _muse(name: str, given: Mapping[str, Any]) -> str:
     calls = f"<atem:function_calls>{_tags(name, given, 'atem:')}</atem:function_calls>"
     return f"<|start|>assistant to={name}<|message|>{calls}<|eom|>"
@@ -149,13 +144,8 @@ SPELLED: dict[str, Spell] = {
     "k2_horizon": _k2_horizon,
     "minicpm": lambda name, given: _tags(name, given, invoke="function", tag="param"),
     "dots": lambda name, given: f"<dots_function_call>\n{_tags(name, given)}\n</dots_function_call>",
-    "step3": _step3,
     "gigachat": lambda name, given: f"<|function_call|>{_object(name, given)}",
     "apertus": lambda name, given: f'<|tools_prefix|>[{{"{name}": {_json(given)}}}]<|tools_suffix|>',
-    "internlm": lambda name, given: f"<|action_start|><|plugin|>\n{_object(name, given, 'parameters')}<|action_end|>",
-    "phi4_mini": lambda name, given: f"functools[{_object(name, given)}]",
-    "xlam": lambda name, given: f"[TOOL_CALLS][{_object(name, given)}]",
-    "granite": lambda name, given: f"<|tool_call|> [{_object(name, given)}]",
     "longcat": lambda name, given: f"<longcat_tool_call>\n{_object(name, given)}\n</longcat_tool_call>",
     "olmo3": lambda name, given: f"<function_calls>{_python(name, given)}</function_calls>",
 }

@@ -33,7 +33,7 @@ LAYERS = (
     ("seams",),
     ("decode", "interop", "text_calls", "modes"),  # sans-IO down to here
     ("sources", "realtime"),
-    ("dispatch", "durable", "telemetry", "mcp", "pipelines", "policy", "provenance"),
+    ("dispatch", "durable", "executors", "telemetry", "mcp", "pipelines", "policy", "provenance", "waiting"),
     ("front",),
     ("record",),
     ("web",),
@@ -203,9 +203,8 @@ def only_these_import_one_event_loop(module: Module) -> Iterator[str]:
 OPENS_GROUPS = {
     "streamtools.pipelines.runner": "the tasks of a stream",
     "streamtools.pipelines.agent_loop": "the steps of a run, in its block; nothing yields inside",
-    "streamtools.dispatch.executors.process": "a worker's end is awaited beside its pipe",
+    "streamtools.executors.process": "a worker's end is awaited beside its pipe",
     "streamtools.testing.executors": "checks that run calls side by side",
-    "streamtools.view.page": "a response of its own, that ends when its reader goes",
     "streamtools.web.app": "writes while it waits for the client to go, in a response of its own",
     "streamtools.web.runs": "writes a run's log while it goes on, in a task of its own",
     "streamtools.integrations.asgi": "stands where an application's own code would: inside a pipeline's block",

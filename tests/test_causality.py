@@ -23,7 +23,7 @@ from streamtools.events import (
     ToolStarted,
     UnknownPayload,
 )
-from streamtools.pipelines.trajectory import Causality
+from streamtools.pipelines.step import Causality
 
 
 def call(call_id: str) -> ToolCall:

@@ -174,29 +174,15 @@ def test_decode_tells_of_a_response_that_broke_off(tmp_path: Path, capsys: pytes
     assert turn["calls"][0]["arguments"] is None
 
 
-def test_decode_tells_many_files_in_a_line_each_and_goes_on_after_a_bad_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "captures"
-    folder.mkdir()
+def test_decode_shows_several_files_under_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = capture(MESSAGES, 1).read_bytes()
-    (folder / "a.sse").write_bytes(whole)
-    (folder / "b.sse").write_bytes(whole[:-200])
-    (folder / "c.html").write_bytes(b"<html>" + b"x" * 1000)
-    (folder / "d\x1b[2J.sse").write_bytes(whole)
-    assert main(["decode", "captures", "missing.sse"]) == 1
-    out, err = capsys.readouterr()
-    lines = out.splitlines()
-    assert [line.split()[0] for line in lines] == ["ok", "cut", "error", "ok", "error"]
-    assert lines[0].split()[1:3] == [MESSAGES, "tool_calls"]
-    assert "get_weather x3" in lines[0]
-    assert lines[1].endswith("stream ended before its terminal marker")
-    assert "the body is an HTML page" in lines[2]
-    assert len(lines[2]) < 320
-    assert "\x1b" not in out
-    assert lines[4].endswith("cannot read missing.sse: No such file or directory")
-    assert err == "5 files: 2 ok, 1 cut, 2 error\n"
-    assert main(["decode", str(folder / "a.sse"), str(folder / "d\x1b[2J.sse")]) == 0
+    Path("a.sse").write_bytes(whole)
+    Path("d\x1b[2J.sse").write_bytes(whole[:-200])
+    assert main(["decode", "a.sse", "d\x1b[2J.sse"]) == 1
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if ".sse:" in line] == ["a.sse:", "d\\x1b[2J.sse:"]
+    assert main(["decode", "a.sse", "d\x1b[2J.sse", "--json"]) == 1
+    assert [json.loads(line)["complete"] for line in capsys.readouterr().out.splitlines()] == [True, False]
 
 
 def test_decode_keeps_the_lines_of_a_text_and_shows_those_of_arguments_as_escapes(

@@ -1,4 +1,4 @@
-"""``streamtools runs``: a person sees which runs go on, ended or died, and sends what the dead could not."""
+"""``streamtools runs``: a person sees which runs go on, ended or died."""
 
 from __future__ import annotations
 
@@ -16,11 +16,7 @@ from streams import chat
 from streamtools import agent_loop, tool
 from streamtools.cli import main
 from streamtools.dispatch import Journal
-from streamtools.durable.journal import StoredRun
-from streamtools.durable.store_sqlite import StoredCall
 from streamtools.events import ToolStarted
-from streamtools.telemetry import configure
-from streamtools.telemetry.dead_runs import draw
 
 FILE = "runs.db"
 
@@ -88,33 +84,6 @@ def test_runs_are_listed_reported_and_forgotten(
     for mistake, words in (
         (["--otpl", "http://x", FILE], "unrecognized arguments: --otpl (try streamtools runs report --help)"),
         ([FILE, "more"], "unrecognized arguments: more (try streamtools runs report --help)"),
-        ([FILE, "--otlp", "x:4318"], "expected an address that begins with http:// or https://, got 'x:4318'"),
     ):
         assert main(["runs", "report", *mistake]) == 2
         assert words in capsys.readouterr().err
-    assert main(["runs", "report", FILE, "--otlp", "http://127.0.0.1:9"]) == 0, "nothing is to be sent"
-
-
-def test_a_dead_run_is_drawn_in_its_own_trace_with_the_calls_that_it_had_begun() -> None:
-    trace_id, span_id = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-    call = StoredCall("order-8:0:1:c", "f", "unknown", 1_700_000_005.0, "host", 1)
-    run = StoredRun("order-8", "shop", 1, 1_700_000_000.0, None, None, f"00-{trace_id}-{span_id}-01", False)
-    waiting = StoredRun("order-9", None, 1, 1_700_000_000.0, 1_700_000_001.0, "suspended", None, False)
-    with configure("memory", set_global=False) as telemetry:
-        draw([(run, [call]), (waiting, [])], telemetry.provider)
-        begun, drawn, other = telemetry.spans()
-    assert [span.name for span in (begun, drawn, other)] == [
-        "streamtools.begin.call",
-        "invoke_agent shop",
-        "invoke_agent",
-    ]
-    assert drawn.context is not None
-    assert format(drawn.context.trace_id, "032x") == trace_id
-    assert begun.parent == drawn.context
-    assert drawn.attributes is not None
-    assert drawn.attributes["streamtools.run.id"] == "order-8"
-    assert (drawn.status.status_code.name, drawn.status.description) == ("ERROR", "its process died")
-    assert (other.status.status_code.name, other.parent) == ("UNSET", None)
-    assert drawn.start_time is not None
-    assert drawn.end_time is not None
-    assert drawn.end_time - drawn.start_time == 5_000_000_000

@@ -10,7 +10,6 @@ import pytest
 from profiles import every
 
 from streamtools.cli import main
-from streamtools.exports import targets
 
 TOOLS = '''
 from streamtools import Tool, tool
@@ -43,12 +42,6 @@ def untyped(a):
     """No hints."""
 
 
-def wide(a: int, b: int) -> int:
-    """Hand-written, and not up to date."""
-    return a + b
-
-
-stale = Tool.from_schema(wide, {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 '''
 
 
@@ -98,23 +91,6 @@ def test_diff_with_check_exits_with_1_on_a_difference(capsys: pytest.CaptureFixt
     (found,) = json.loads(capsys.readouterr().out)
     assert {"path": "/parameters/required", "kind": "added", "before": None, "after": "b"} in found["changes"]
     assert main([*arguments, "--check"]) == 1
-
-
-def test_check_tells_whether_each_target_can_carry_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schema", "check", "shop_tools:add"]) == 0
-    name, *lines = capsys.readouterr().out.splitlines()
-    assert name == "add"
-    rows = [line.split(maxsplit=1) for line in lines]
-    assert [target for target, told in rows if told.startswith("yes")] == [
-        name
-        for target in targets()
-        for name in ([target, f"{target}.strict"] if target in targets(strict=True) else [target])
-    ]
-
-
-def test_check_fails_for_a_schema_that_no_longer_fits_its_function(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schema", "check", "shop_tools:stale", "--targets", "openai"]) == 1
-    assert any(line.split()[0] == "schema" and "b" in line for line in capsys.readouterr().out.splitlines()[1:])
 
 
 @every(

@@ -16,8 +16,7 @@ import pytest
 from profiles import every
 
 from streamtools.cli import main
-from streamtools.dispatch.executors import Claimed, EndUnknown, Recorded, SqliteStore
-from streamtools.dispatch.store import StillRunning
+from streamtools.dispatch import Claimed, EndUnknown, Recorded, SqliteStore, StillRunning
 from streamtools.durable.claims import recorded_value
 
 FILE, ODD = "calls.sqlite3", "order:\x1b[2J\n:東京"

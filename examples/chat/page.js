@@ -71,7 +71,7 @@ const ON = {
   },
   approval_requested(event) {
     const call = callOf(event);
-    Object.assign(call, { state: "ask", approval: event.approval_id, requires: event.requires });
+    Object.assign(call, { state: "ask", approval: event.approval_id, approvals: event.approvals });
     if (!isLong(call.arguments)) call.arguments = shown(event.arguments); // defaults included
     mark(event, "asked");
   },
@@ -591,7 +591,7 @@ function choiceNode(call) {
   for (const [kind, word] of [["approve", "Approve"], ["deny", "Deny"]]) {
     node.append(button(kind, word, `${word} ${call.name}`, (event) => { leave(event); decide(call, kind === "approve"); }));
   }
-  if (!(call.requires > 1)) { // the others would not have seen it
+  if (!(call.approvals > 1)) { // the others would not have seen it
     node.append(button("quiet edit", "Edit", `Edit the arguments of ${call.name}`, () => {
       call.draft = isLong(call.arguments) ? call.arguments : JSON.stringify(JSON.parse(call.arguments), null, 2);
       paint();

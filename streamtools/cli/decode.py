@@ -5,47 +5,40 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeAlias
+from typing import Any, BinaryIO
 
 from .. import parse
-from ..errors import StreamToolsError, TruncatedStream
-from ..ground import cut, printable, type_name
+from ..errors import StreamToolsError
+from ..ground import printable
 from ..parts import ToolCall, Usage
 from ..record import Recording
 from ..record.recording import is_recording
 from ..stages import AUTO, DEFAULT, DIALECTS, StageList, text_calls
 from ..turn import Turn
 from ..wires import meant, names
-from .common import FAILED, add_command, listed, pad
+from .common import FAILED, add_command, listed
 
 LABEL = 11  # cells before the text
 CALL = ("call_id", "name", "kind", "status", "problem", "arguments", "arguments_text", "normalizations", "dispatchable")
-ERROR_CHARS = 160  # of an error that shares its line
 CHUNK_BYTES = 64 << 10  # a body is read in pieces of this size, so that only the turn is held whole
 
 DESCRIPTION = """\
 Reads captured response bodies, as curl -N prints them, and shows their
-contents. Of one file: text, calls and whether they are whole, how the turn
-ended, usage, and each deviation that was tolerated. Of several, or of a
-directory: a line each. A recording is read, too, each of its steps as one
-response. Nothing is run. The exit status is 1 if a response was cut, or is an
-error, or a file cannot be read."""
+contents: text, calls and whether they are whole, how the turn ended, usage,
+and each deviation that was tolerated. A recording is read, too, each of its
+steps as one response. Nothing is run. The exit status is 1 if a response was
+cut, or is an error, or a file cannot be read."""
 
 EXAMPLES = """\
 examples:
   streamtools decode capture.sse
   streamtools decode capture.sse --json | jq .calls
   streamtools decode capture.sse --calls-in-text hermes
-  streamtools decode captures/ | grep -v ^ok
   streamtools decode captures/*.sse --json | jq -c '[.file, .finish]'
   curl -N ... | streamtools decode -
 """
-
-State: TypeAlias = Literal["ok", "cut", "error"]  # how a response ended: by itself, before its end, or with an error
 
 
 def add(commands: Any) -> None:
@@ -58,12 +51,7 @@ def add(commands: Any) -> None:
         epilog=listed("wires", names()) + listed("dialects of calls in text", DIALECTS) + EXAMPLES,
     )
     add = parser.add_argument
-    add(
-        "files",
-        metavar="FILE",
-        nargs="+",
-        help="a captured body, a recording, or a directory of them; - for standard input",
-    )
+    add("files", metavar="FILE", nargs="+", help="a captured body or a recording; - for standard input")
     add("--wire", type=_wire_named, metavar="WIRE", help="what the bodies speak (default: found from them)")
     add(
         "--calls-in-text",
@@ -82,42 +70,34 @@ def _wire_named(text: str) -> str:
 
 def _decode(options: argparse.Namespace) -> int:
     dialect = options.calls_in_text
-    reader = _Reader(
-        options.wire, DEFAULT if dialect is None else DEFAULT.insert_before("accumulate", text_calls(dialect))
-    )
-    if len(options.files) > 1 or (options.files[0] != "-" and Path(options.files[0]).is_dir()):
-        return _decode_many(options.files, reader, as_json=options.json)
-    states: set[State] = set()
-    for number, turn in enumerate(reader.turns(options.files[0])):
-        # Without a wire this is not a model's stream: a page of a proxy, say. There is nothing to show but the mistake.
-        if turn.wire is None:
-            turn.raise_for_error()
-        if options.json:
-            print(json.dumps(_as_json(turn), indent=2))
-        else:
-            sys.stdout.writelines([*["\n"][:number], *(f"{line}\n" for line in _as_text(turn))])
-        states.add(_state(turn))
-    return 0 if states == {"ok"} else FAILED
+    stages = DEFAULT if dialect is None else DEFAULT.insert_before("accumulate", text_calls(dialect))
+    is_ok, several = True, len(options.files) > 1
+    for path in options.files:
+        for number, turn in enumerate(_turns(path, options.wire, stages)):
+            # Without a wire this is not a model's stream: a page of a proxy, say. There is nothing to show but the
+            # mistake.
+            if turn.wire is None:
+                turn.raise_for_error()
+            if options.json:
+                shown = {"file": path, **_as_json(turn)} if several else _as_json(turn)
+                print(json.dumps(shown, indent=None if several else 2))
+            else:
+                head = [f"{printable(path)}:\n"] if several else ["\n"][:number]
+                sys.stdout.writelines([*head, *(f"{line}\n" for line in _as_text(turn))])
+            is_ok &= turn.error is None
+    return 0 if is_ok else FAILED
 
 
-class _Reader:
-    def __init__(self, wire: str | None, stages: StageList) -> None:
-        self._wire = wire
-        self._stages = stages
-
-    def turns(self, path: str) -> Iterator[Turn]:
-        if path == "-":
-            yield self._parsed(_chunks(sys.stdin.buffer))
+def _turns(path: str, wire: str | None, stages: StageList) -> Iterator[Turn]:
+    if path == "-":
+        yield parse(_chunks(sys.stdin.buffer), wire=wire, stages=stages)
+        return
+    with _opened(path) as file:
+        if not is_recording(file):
+            yield parse(_chunks(file), wire=wire, stages=stages)
             return
-        with _opened(path) as file:
-            if not is_recording(file):
-                yield self._parsed(_chunks(file))
-                return
-        for recording in Recording.read_all(path):
-            yield from recording.turns
-
-    def _parsed(self, chunks: Iterator[bytes]) -> Turn:
-        return parse(chunks, wire=self._wire, stages=self._stages)
+    for recording in Recording.read_all(path):
+        yield from recording.turns
 
 
 def _opened(path: str) -> BinaryIO:
@@ -130,64 +110,6 @@ def _opened(path: str) -> BinaryIO:
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
     while chunk := file.read(CHUNK_BYTES):
         yield chunk
-
-
-def _state(turn: Turn) -> State:
-    if turn.error is None:
-        return "ok"
-    return "cut" if isinstance(turn.error, TruncatedStream) else "error"
-
-
-# -- many files --
-
-
-def _decode_many(given: Sequence[str], reader: _Reader, *, as_json: bool) -> int:
-    # Sums and progress go to standard error, so that a program or `grep` reads lines of responses alone.
-    files = list(_files(given))
-    counts: Counter[State] = Counter()
-    for number, path in enumerate(files):
-        _progress(number, len(files))
-        try:
-            for turn in reader.turns(path):
-                counts[_state(turn)] += 1
-                print(json.dumps({"file": path, **_as_json(turn)}) if as_json else _as_line(path, turn))
-        except StreamToolsError as error:
-            counts["error"] += 1
-            failure = {"file": path, "error": {"kind": type_name(error), "message": str(error)}}
-            print(json.dumps(failure) if as_json else _line("error", "", "", "", str(error)))
-    _progress(len(files), len(files))
-    sums = ", ".join(f"{counts[state]} {state}" for state in ("ok", "cut", "error") if counts[state])
-    print(f"{len(files)} files: {sums or 'nothing in them'}", file=sys.stderr)
-    return 0 if set(counts) == {"ok"} else FAILED
-
-
-def _files(given: Iterable[str]) -> Iterator[str]:
-    for name in given:
-        path = Path(name)
-        if name != "-" and path.is_dir():
-            yield from (str(one) for one in sorted(path.rglob("*")) if one.is_file())
-        else:
-            yield name
-
-
-def _progress(done: int, files: int) -> None:
-    if sys.stderr.isatty() and (done % 20 == 0 or done == files):
-        shown = "" if done == files else f"{done} of {files} files"
-        print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True)
-
-
-def _as_line(path: str, turn: Turn) -> str:
-    counts = Counter(call.name or "(no name)" for call in turn.calls)
-    calls = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counts.items())
-    detail = path if turn.error is None else f"{path}: {cut(str(turn.error), ERROR_CHARS)}"
-    return _line(_state(turn), turn.wire or "", turn.finish or "", calls, detail)
-
-
-def _line(state: State, wire: str, finish: str, calls: str, detail: str) -> str:
-    # The state first, for `grep -v ^ok`; the path last, since it has no bound.
-    columns = ((state, 5), (wire or "-", 25), (finish or "-", 14), (cut(calls, 40) or "-", 24))
-    line = "  ".join([*(pad(text, width) for text, width in columns), detail])
-    return printable(line).replace("\n", "\\n")
 
 
 # -- one response --

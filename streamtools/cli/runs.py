@@ -13,7 +13,7 @@ from ..dispatch import Journal
 from ..durable.journal import StoredRun
 from ..durable.store_sqlite import StoredCall
 from ..errors import StreamToolsError
-from ..ground import missing, printable
+from ..ground import printable
 from .common import file_actions, print_table, with_store
 
 T = TypeVar("T")
@@ -29,8 +29,7 @@ the line of your program that began it goes on with it."""
 
 REPORT = """\
 Prints the runs that died or wait for a person, each with its calls whose end
-is not known, and what to do about them. With --otlp, sends each run as a span
-to OpenTelemetry, as a dead process could not."""
+is not known, and what to do about them."""
 
 FORGET = """\
 Removes a run that nobody runs, and its responses. The store keeps its calls: a
@@ -40,7 +39,6 @@ EXAMPLES = """\
 examples:
   streamtools runs list runs.db
   streamtools runs report runs.db
-  streamtools runs report runs.db --otlp http://127.0.0.1:4318
   streamtools runs forget runs.db order-7
 """
 
@@ -49,16 +47,9 @@ def add(commands: Any) -> None:
     help = "runs with a journal: which go on, ended or died"
     action = file_actions(commands, "runs", help, DESCRIPTION, EXAMPLES, file="the file of a journal")
     action("list", _list, "all runs, a line each", LIST)
-    report = action("report", _report, "the dead runs, and what they had begun", REPORT)
-    report.add_argument("--otlp", metavar="URL", type=_address, help="send them as spans to this OTLP endpoint (HTTP)")
+    action("report", _report, "the dead runs, and what they had begun", REPORT)
     forget = action("forget", _forget, "remove a run", FORGET)
     forget.add_argument("run_id", metavar="RUN", help="the run's id, as listed")
-
-
-def _address(text: str) -> str:
-    if not text.startswith(("http://", "https://")):
-        raise argparse.ArgumentTypeError(f"expected an address that begins with http:// or https://, got {text!r}")
-    return text
 
 
 def state_of(run: StoredRun) -> str:
@@ -78,7 +69,7 @@ def _list(options: argparse.Namespace) -> None:
     print_table([[" ".join(printable(cell).split("\n")) for cell in row] for row in rows])
 
 
-def _report(options: argparse.Namespace) -> int:
+def _report(options: argparse.Namespace) -> None:
     async def read(journal: Journal) -> tuple[list[StoredRun], list[StoredCall]]:
         return await journal.runs(), await journal.store.calls()
 
@@ -97,24 +88,6 @@ def _report(options: argparse.Namespace) -> int:
         print(f"  streamtools store release {shlex.quote(str(options.file))} KEY")
     if found:
         print("a run goes on by the line of your program that began it, once its calls are settled or approved")
-    if options.otlp is not None and found:
-        _send(found, options.otlp)
-    return 0
-
-
-def _send(found: list[tuple[StoredRun, list[StoredCall]]], endpoint: str) -> None:
-    try:
-        from ..telemetry.dead_runs import draw
-        from ..telemetry.setup import configure
-
-        telemetry = configure("otlp", endpoint=endpoint, set_global=False)
-    except ImportError as error:
-        raise StreamToolsError(missing("--otlp: the OTLP exporter", "otlp")) from error
-    with telemetry:
-        draw(found, telemetry.provider)
-        if not telemetry.flush():
-            raise StreamToolsError(f"the spans could not be sent to {endpoint}")
-    print(f"sent: {len(found)} runs")
 
 
 def _calls_of(run: StoredRun, calls: list[StoredCall]) -> list[StoredCall]:

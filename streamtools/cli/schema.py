@@ -11,7 +11,7 @@ from functools import reduce
 from types import ModuleType
 from typing import Any
 
-from ..errors import ExportError, StreamToolsError, ToolDefinitionError
+from ..errors import StreamToolsError, ToolDefinitionError
 from ..exports import Exported, diff, export, parts, targets
 from ..ground import printable, type_name
 from ..tools import Tool, tool
@@ -19,12 +19,9 @@ from ..tools.entries import STRICT, short_names
 from ..wires import meant
 from .common import FAILED, UsageError, add_command, listed
 
-LABEL = 32  # cells of a target's name: the longest is bedrock.converse_stream.strict
-
 DESCRIPTION = """\
-Shows a tool as each provider sees it, what differs between two of them, or
-whether all of them can carry it. The module is imported, so its code runs;
-nothing is called and nothing is sent."""
+Shows a tool as each provider sees it, or what differs between two of them. The
+module is imported, so its code runs; nothing is called and nothing is sent."""
 
 SHOW = """\
 Prints the entry for the request's list of tools, for each target, and what of
@@ -34,12 +31,6 @@ DIFF = """\
 Prints what differs between the first target and each of the others: name,
 description, the schema of the arguments and of the result, place by place.
 + only in the other, - only in the first, ~ in both but not the same."""
-
-CHECK = """\
-Shows for each tool and target whether it can be carried, plainly and strictly,
-what is lost on the way, and whether a schema that was written by hand still
-fits its function. The exit status is 1 if a target cannot carry a tool, or a
-schema does not fit."""
 
 MORE = """\
 A target with .strict behind its name is the form that the provider holds the
@@ -52,7 +43,6 @@ examples:
   streamtools schema show myapp.tools:add --targets openai,mcp
   streamtools schema diff myapp.tools:add --targets openai,openai.strict
   streamtools schema diff myapp.tools:add --targets openai,mcp --check
-  streamtools schema check myapp.tools
 """
 
 
@@ -65,22 +55,12 @@ def add(commands: Any) -> None:
     actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
     show = add_command(actions, "show", _show, help="the payload of each target", description=SHOW, epilog=epilog)
     compare = add_command(actions, "diff", _diff, help="what differs between targets", description=DIFF, epilog=epilog)
-    check = add_command(
-        actions, "check", _check, help="whether each target can carry it", description=CHECK, epilog=epilog
-    )
-    for parser in (show, compare, check):
-        parser.add_argument("tool", metavar="MODULE:FUNCTION", help="a tool, or a function to make one of")
-    for parser, default in ((show, "openai"), (compare, None), (check, ",".join(targets()))):
-        parser.add_argument(
-            "--targets",
-            type=_targets,
-            default=default,
-            required=default is None,
-            metavar="A,B,...",
-            help="for whom" + (" (default: all)" if parser is check else f" (default: {default})" if default else ""),
-        )
     for parser in (show, compare):
+        parser.add_argument("tool", metavar="MODULE:FUNCTION", help="a tool, or a function to make one of")
         parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    about: dict[str, Any] = {"type": _targets, "metavar": "A,B,..."}
+    show.add_argument("--targets", default="openai", help="for whom (default: openai)", **about)
+    compare.add_argument("--targets", required=True, help="for whom", **about)
     compare.add_argument("--check", action="store_true", help="exit with 1 if there is a difference")
 
 
@@ -156,35 +136,6 @@ def _as_text(found: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield from (f"  {printable(str(change))}" for change in one["changes"])
         if not one["changes"]:
             yield "  no difference"
-
-
-# -- check --
-
-
-def _check(options: argparse.Namespace) -> int:
-    status = 0
-    for checked in load_tools(options.tool):
-        print(checked.name)
-        for problem in checked.check():
-            status = FAILED
-            print(f"  {'schema':<{LABEL}}{printable(problem)}")
-        for target in options.targets:
-            carried, words = _carried(checked, target)
-            # That a tool has no strict form is not a mistake, unless that form was asked for by name.
-            status = status if carried else FAILED
-            print(f"  {target:<{LABEL}}{printable(words)}")
-            if carried and not target.endswith(STRICT) and target in targets(strict=True):
-                print(f"  {target + STRICT:<{LABEL}}{printable(_carried(checked, target + STRICT)[1])}")
-    return status
-
-
-def _carried(tool: Tool, target: str) -> tuple[bool, str]:
-    try:
-        exported = export(tool, target)
-    except ExportError as error:
-        return False, f"no: {error}"
-    lost = f", {len(exported.losses)} not said" if exported.losses else ""
-    return True, f"yes{', with an inverse' if exported.rewritten else ''}{lost}"
 
 
 def load_tools(reference: str) -> list[Tool]:

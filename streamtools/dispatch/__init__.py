@@ -3,16 +3,14 @@
 states.TRANSITIONS      the states of a call: which input leads to which state, with which effects
 transitions.Calls       the calls of one turn: makes inputs of the table from events and people's acts
 transitions.Transitions carries the effects out: places, tasks, questions, observations
-waiting.Waiting         the calls that wait for an approval or an answer: the first response counts
 pool.Scheduler          decides which calls may run now; starts none
 pool.CallPool           the places of one pipeline's calls, or of several pipelines that share them
 budgets.Budgets         counts calls and tokens against the budgets of a run and of a pool
 middleware.run_inside   runs a call inside its middleware
 attempts.CallAttempts   runs one call: its attempts, and `begin`, the one step in which each begins
 in_process.run_in_process runs a call in this process, where no executor is given
-executor.Executor       the contract of the places where calls run; `executors/` has ours
+executor.Executor       the contract of the places where calls run; the room `executors` has ours
 at_gate.AtGate          leads a call that must not run twice through the gate of its run
-store.IdempotencyStore  the contract of the stores that keep calls from running twice; `durable` has ours
 endings, results        the ending of a call, and its value as the model reads it
 """
 
@@ -21,27 +19,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ground.on_demand import names
-from .approval import Approver, Verdict
 from .executor import Begin, Emit, Executor, Invocation, context_of
-from .options import DispatchOptions, StartPolicy
+from .options import Approver, DispatchOptions, StartPolicy, Verdict
 from .pool import CallPool
 from .transitions import Calls
 
 if TYPE_CHECKING:
     from ..durable.journal import Journal
     from ..durable.memory import MemoryStore
+    from ..durable.store import (
+        Claim,
+        Claimed,
+        DecidingStore,
+        EndUnknown,
+        IdempotencyStore,
+        LeasingStore,
+        Recorded,
+        StillRunning,
+    )
     from ..durable.store_redis import RedisStore
     from ..durable.store_sqlite import SqliteStore
     from ..durable.suspended import CallAnswer, Suspended, SuspendedCall
     from ..seams import Decision, Deny
-    from .store import DecidingStore, IdempotencyStore
 else:
     __getattr__ = names(
         __name__,
         {
             ".seams": "Decision Deny",
             ".durable.journal": "Journal",
-            "store": "DecidingStore IdempotencyStore",
+            ".durable.store": "Claim Claimed DecidingStore EndUnknown IdempotencyStore LeasingStore Recorded "
+            "StillRunning",
             ".durable.memory": "MemoryStore",
             ".durable.store_redis": "RedisStore",
             ".durable.store_sqlite": "SqliteStore",
@@ -58,17 +65,23 @@ __all__ = [
     "CallAnswer",
     "Approver",
     "Calls",
+    "Claim",
+    "Claimed",
     "DecidingStore",
     "Decision",
     "Deny",
     "DispatchOptions",
+    "EndUnknown",
     "StartPolicy",
     "CallPool",
     "IdempotencyStore",
     "Journal",
+    "LeasingStore",
     "MemoryStore",
+    "Recorded",
     "RedisStore",
     "SqliteStore",
+    "StillRunning",
     "Suspended",
     "SuspendedCall",
     "Verdict",

@@ -48,13 +48,14 @@ class AtGate:
     def view(self, call: Call, known_as: str = "") -> GateView:
         """`known_as`: the fingerprint of arguments that are not valid any more."""
         tool, is_valid = call.tool, call.tool is not None and call.bound is not None
+        has_key = tool is not None and tool.idempotency_key is not None
         seconds = self.limits.tool_timeout if tool is None or tool.timeout is None else tool.timeout
         return GateView(
             key=call.key,
             call_id=call.call_id,
             tool_name=tool.name if tool is not None and is_valid else call.call.name,
             arguments=self.arguments(call) if is_valid else {},
-            operation=partial(_operation_of, *call.ready) if is_valid and call.ready[0].operation is not None else None,
+            operation=partial(_operation_of, *call.ready) if is_valid and has_key else None,
             scope="run" if tool is None else tool.scope,
             effect="once" if tool is None else tool.effect,
             is_approved=call.needs > 0,
@@ -164,11 +165,11 @@ def _check_entered(found: Any) -> None:
 
 def _operation_of(tool: Tool[..., Any], bound: Bound) -> Any:
     """Raises what the tool's own function raises, or an error for an argument that is missing."""
-    given = tool.operation
+    given = tool.idempotency_key
     if callable(given):
         done = given(own(bound.by_name))
         if done is None:
-            raise ValueError("the operation is None, which would be the same one for all calls")
+            raise ValueError("the idempotency key is None, which would be the same one for all calls")
         return done
     return [tool.argument(bound, name) for name in ((given,) if isinstance(given, str) else given or ())]
 

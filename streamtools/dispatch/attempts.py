@@ -26,7 +26,7 @@ from ..errors import (
     ToolOutcomeUnknown,
     ToolTimeout,
 )
-from ..events import StreamWarning
+from ..events import StreamWarning, ToolProgress
 from ..ground.own import own
 from ..ground.text import class_name, type_name
 from ..limits import Limits
@@ -34,13 +34,13 @@ from ..observers.contracts import ambient
 from ..parts import OUTCOMES, FailedAttempt
 from ..tools import Tool, Toolset
 from .endings import ValueEndings, cancelled, failure
+from .event_loop import Timer
 from .executor import Emit, Executor, Invocation
 from .in_process import judged, run_in_process, stepped
 from .log import log_blocked
 from .options import DispatchOptions
 from .pool import CallPool
-from .results import read_answer
-from .states import Call, Ending, Host, Input, begin_wait, late_warning, report_wait, reports_of
+from .states import Call, Ending, Host, Input, begin_wait, late_warning, report_wait
 
 if TYPE_CHECKING:
     from ..seams import GateView
@@ -62,7 +62,7 @@ class CallAttempts:
     pool: CallPool
     options: DispatchOptions
     happened: Happened
-    due: Callable[[Call, CancelScope, float], None]  # has an attempt's scope cancelled so many seconds after `Call.due`
+    due: Callable[[float, CancelScope], Timer]  # has an attempt's scope cancelled at a time of the loop
     ask: Callable[[Call, Any], Awaitable[Any]]
 
     async def run(self, call: Call) -> None:
@@ -91,11 +91,14 @@ class CallAttempts:
             tries += 1
             attempt, began = _Attempt(self, call, tool, view), time.monotonic()
             ending: Ending | None = None
-            with self._scope(call) as scope:
-                ending = await attempt.run(scope)
-            call.due = math.inf
-            if call.timer is not None:
-                call.timer.stop()
+            try:
+                with self._scope(call) as scope:
+                    ending = await attempt.run(scope)
+            finally:
+                if attempt.timer is not None:
+                    attempt.timer.stop()
+            if call.state not in ("stopping", "observed"):
+                call.stops_at = math.inf
             ending = attempt.cut() if ending is None else ending
             begun = ending if attempt.begun else begun
             if not ending.again or tries > tool.retries or call.state in ("stopping", "observed"):
@@ -122,13 +125,13 @@ class CallAttempts:
 
         gate = self.options.seams.gate
         assert gate is not None, "else nothing knows"
-        return AtGate(gate, self.host, self.limits, self.options.any_value, self._known_arguments)
+        return AtGate(gate, self.host, self.limits, self.options.known.any_value, self._known_arguments)
 
     def _values(self, call: Call) -> ValueEndings:
-        return ValueEndings(call, call.tool, self.limits, self.options.any_value)
+        return ValueEndings(call, call.tool, self.limits, self.options.known.any_value)
 
     def arguments(self, call: Call) -> dict[str, Any]:
-        return self._shown_arguments(call) if call.refined is None else dict(own(call.refined))
+        return self._shown_arguments(call) if call.changed is None else dict(own(call.changed.plain))
 
     def _known_arguments(self, call: Call) -> dict[str, Any]:
         """Returns the arguments by which the gate knows a call: those that were shown, also if they were edited."""
@@ -146,22 +149,28 @@ class _Attempt:
     tool: Tool[..., Any]
     view: GateView | None  # for the gate, if its run has one that is asked about it
     executor: Executor | None = field(init=False)
-    invocation: Invocation = field(init=False)
+    invocation: Invocation | None = None  # where something of it is needed: a plain coroutine takes its arguments alone
     begun: bool = False  # True once the tool's code may have run
     refused: Ending | None = None
     managers: AbstractContextManager[object] | None = None
     scope: CancelScope | None = None
     task: int | None = None  # the id of the task that an attempt elsewhere is run by
+    timer: Timer | None = None  # cancels it when its time is up
+    number: int = field(init=False)  # of the call's attempts that begin, from 1
+    dropped: int = 0  # reports, since the consumer was too far behind
 
     def __post_init__(self) -> None:
         host, options, tool, call = self.attempts.host, self.attempts.options, self.tool, self.call
+        self.number = call.attempts + 1
         self.executor = None if call.is_outside else options.executors.get(tool.name)
+        if self.executor is None and tool.is_async and not tool.wants_context:
+            return
         self.invocation = Invocation(
             tool=tool.name,
             arguments=self.attempts.arguments(call) if self.executor is not None else {},
             key=call.key,
             effect=tool.effect,
-            attempt=call.attempts + 1,
+            attempt=self.number,
             call_id=call.call.call_id,
             run_id=host.run_id,
             step=host.number,
@@ -173,10 +182,9 @@ class _Attempt:
 
     async def run(self, scope: CancelScope) -> Ending:
         self.scope, self.task = scope, anyio.get_current_task().id if self.executor is not None else None
-        limits, call = self.attempts.limits, self.call
-        report = reports_of(call, self.tool.name, self.attempts.host, limits.max_waiting_progress)
+        call = self.call
         try:
-            value = await stepped(self._body(report), scope, limits.cancel_grace, self._blocked)
+            value = await stepped(self._body(), scope, self.attempts.limits.cancel_grace, self._blocked)
         except BaseException as error:
             is_the_executors = isinstance(error, ToolNotStarted) and not error.by_tool
             found = judged(self.tool.name, error)
@@ -184,7 +192,11 @@ class _Attempt:
         finally:
             if self.managers is not None:
                 self.managers.__exit__(None, None, None)
-            call.left_running |= self.invocation.left_running
+            if self.invocation is not None:
+                call.left_running |= self.invocation.left_running
+            if self.dropped and call.state != "observed":
+                text = f"{self.dropped} reports, since the consumer was behind (max_waiting_progress)"
+                self.attempts.host.emit(StreamWarning("progress_dropped", f"{call.label}: {text}"))
         if self.refused is not None:
             return self.refused
         if not self.begun:
@@ -237,6 +249,7 @@ class _Attempt:
         if self.executor is None:
             self.managers = held
             return
+        assert self.invocation is not None, "an executor is given one"
         for around in ambient:
             self.invocation.carrier.update(around.carrier())
         if anyio.get_current_task().id == self.task:
@@ -251,8 +264,8 @@ class _Attempt:
         if seconds == math.inf:
             return seconds
         assert self.scope is not None, "it runs"
-        self.call.due = anyio.current_time() + seconds
-        self.attempts.due(self.call, self.scope, 0.0 if self.executor is None else LAG_S)
+        self.call.stops_at = self.attempts.host.now() + seconds
+        self.timer = self.attempts.due(self.call.stops_at + (0.0 if self.executor is None else LAG_S), self.scope)
         return math.inf if self.executor is None else seconds
 
     def _seconds(self) -> float:
@@ -261,16 +274,26 @@ class _Attempt:
 
     # -- where it runs --
 
-    def _body(self, report: Emit) -> Coroutine[Any, Any, Any]:
+    def _report(self, value: Any) -> None:
+        """Takes the tool's reports, in the event loop, and never waits: those that nobody has room for are counted."""
+        call, host = self.call, self.attempts.host
+        if call.state == "observed" or call.attempts != self.number:
+            return
+        if host.behind >= self.attempts.limits.max_waiting_progress:
+            self.dropped += 1
+        else:
+            host.emit(ToolProgress(call.call.call_id, self.tool.name, value))
+
+    def _body(self) -> Coroutine[Any, Any, Any]:
         executor, attempts = self.executor, self.attempts
-        if executor is not None:
+        if executor is not None and self.invocation is not None:
             begin_wait(self.call, "executor")
-            return _run_on(executor, self.invocation, self.begin, report)
+            return _run_on(executor, self.invocation, self.begin, self._report)
         if self.call.is_outside:
             return _answered(self.call, self.begin)
         late = None if self.tool.is_async else late_warning(self.call, attempts.host)
         most = attempts.limits.max_abandoned_threads
-        return run_in_process(*self.call.take(), self.invocation, self.begin, report, attempts.pool, most, late)
+        return run_in_process(*self.call.take(), self.invocation, self.begin, self._report, attempts.pool, most, late)
 
     def _blocked(self, seconds: float) -> None:
         if self.executor is not None or not self.tool.is_async:  # none of the tool's code runs in this loop
@@ -299,7 +322,7 @@ class _Attempt:
 async def _answered(call: Call, begin: Callable[[], Awaitable[float]]) -> Any:
     assert call.pending is not None, "a call that is done outside is run when it was answered"
     await begin()
-    return read_answer(call.pending.record)
+    return call.pending.value
 
 
 def _asking(ask: Callable[[Call, Any], Awaitable[Any]], call: Call) -> Callable[[Any], Awaitable[Any]]:

@@ -5,9 +5,8 @@ A value is checked and written for the model here, also one that a store has on 
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -18,10 +17,9 @@ from pydantic_core import from_json
 
 from ..content import AnsweredLater, Text, ToolResult
 from ..errors import (
-    AnswerError,
     AnswerPending,
-    ApprovalPending,
     CallCancelled,
+    CallDenied,
     CallRepeated,
     CallSkipped,
     CallTruncated,
@@ -37,6 +35,7 @@ from ..errors import (
     contained,
 )
 from ..events import Observation, StreamEnd
+from ..ground.own import own
 from ..ground.text import type_name
 from ..limits import Limits
 from ..parts import OUTCOMES, ToolCall
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
 _NOT_AGAIN = "\nIt may have taken effect. Do not call it again for the same thing: find out first, or say so."
 DONE_BEFORE = "This had been done already, by an earlier call, and was not done again. The result of that call:"
 _TRIED_BEFORE = "This had been tried already, by an earlier call, and was not tried again. That call ended so:"
-_MOST_NOTED_CHARS = 2_000
 _COMPARED = 500  # names compared to find the closest, which takes some milliseconds
 
 
@@ -78,23 +76,6 @@ def perhaps_run(reason: str) -> Ending:
     return Ending("cancelled", CallCancelled(f"the call is not run again: {reason}; it may have had its effect before"))
 
 
-def undecided() -> Ending:
-    return Ending("skipped", ApprovalPending())
-
-
-def unanswered(reason: str | None, *, is_kept: bool) -> Ending:
-    """`is_kept`: somebody may answer later."""
-    if is_kept:
-        return Ending("suspended", AnswerPending())
-    why = f" ({reason})" if reason else ""
-    text = f"the call was handed out, and its answer is not waited for any more{why}; it may have had its effect"
-    return Ending("cancelled", CallCancelled(text))
-
-
-def already_answered(call_id: str) -> AnswerError:
-    return AnswerError(call_id, "already_answered", "had another answer before, which holds")
-
-
 def answered_later(value: AnsweredLater) -> Ending:
     return Ending("suspended", AnswerPending(), value=value)
 
@@ -112,6 +93,13 @@ def cancelled(call: Call, reason: str | None = None) -> Ending:
 
 def discarded() -> Ending:
     return Ending("discarded", CallSkipped("the call is void: another answer took the place of its own"))
+
+
+def denied(reason: str | None, cause: BaseException | None = None) -> Ending:
+    why = f": {reason}" if reason else ""
+    error = CallDenied(f"not run: the call was not approved{why}")
+    error.__cause__ = cause
+    return Ending("denied", error)
 
 
 def left_over(call: Call) -> Ending:
@@ -132,6 +120,23 @@ def keyed(call: Call) -> Ending | None:
     except BaseException as error:
         return no_key(call.ready[0].name, error)
     return None
+
+
+def is_gated(call: Call) -> bool:
+    """Returns whether a call needs an approval; raises `ToolFailed` if its tool's predicate raised, or did not return a
+    bool."""
+    tool, bound = call.ready
+    gate = tool.needs_approval
+    if isinstance(gate, bool):
+        return gate
+    try:
+        answer = gate(own(bound.by_name))
+    except BaseException as error:
+        raise ToolFailed(f"not run: the needs_approval of {tool.name} raised {type_name(error)}") from contained(error)
+    if not isinstance(answer, bool):
+        kind = type(answer).__name__
+        raise ToolFailed(f"not run: the needs_approval of {tool.name} returned {kind}, not True or False")
+    return answer
 
 
 def unknown_tool(name: str, names: Iterable[str], awaits: str | None = None) -> UnknownTool:
@@ -201,22 +206,6 @@ def repeated(ending: Ending) -> Ending:
     if result is not None:
         result = replace(result, blocks=(Text(note), *result.blocks), native={})
     return replace(ending, content=f"{note}\n{content}", result=result)
-
-
-def is_repetition(seen: Observation) -> bool:
-    return seen.recorded and seen.model_content.startswith(DONE_BEFORE)
-
-
-def note_of_edits(arguments: Mapping[str, Any]) -> str:
-    text = json.dumps(dict(arguments), ensure_ascii=False)
-    if len(text) > _MOST_NOTED_CHARS:
-        text = f"{text[:_MOST_NOTED_CHARS]}… ({len(text)} characters in all)"
-    return f"Note: a person approved this call with other arguments than yours: {text}"
-
-
-def notes_of(seen: Observation) -> list[str]:
-    notes = [DONE_BEFORE] if is_repetition(seen) else []
-    return notes if seen.edited is None else [note_of_edits(seen.edited), *notes]
 
 
 def as_read(ending: Ending) -> Any:

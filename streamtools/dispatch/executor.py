@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 
 from ..parts import WaitReason
-from ..tools import Bound, Effect, ToolContext
+from ..tools import Effect, ToolContext
 from ..tools.context import ELSEWHERE
 
 Begin: TypeAlias = Callable[[], Awaitable[float]]
@@ -54,8 +54,6 @@ class Invocation:
     """True if the pipeline was given a context, whether or not it came along."""
     context: Any = field(default=None, repr=False, compare=False)
     """The pipeline's context. It does not travel."""
-    bound: Bound | None = field(default=None, repr=False, compare=False)
-    """The arguments as the tool's function takes them, if they were validated in this process. It does not travel."""
     waits_for: Callable[[WaitReason], object] = field(default=_unheard, repr=False, compare=False)
     """Notes what the call waits for from now on, until the next reason or ``begin()``. An executor calls it in the
     event loop, before ``begin()``, whenever the reason changes: ``call.waits_for("worker_start")``. It never blocks,

@@ -57,7 +57,7 @@ class HasThreads(Protocol):
 async def run_in_process(
     tool: Tool[..., Any],
     bound: Bound,
-    call: Invocation,
+    call: Invocation | None,
     begin: Begin,
     emit: Emit,
     places: HasThreads,
@@ -65,10 +65,12 @@ async def run_in_process(
     late: Callable[[], None] | None = None,
 ) -> Any:
     """Runs one call in this process, as `Executor.run` does. A sync tool is refused while `max_abandoned` given-up
-    threads are busy; `late` is called in the thread when one that was given up ends."""
+    threads are busy; `late` is called in the thread when one that was given up ends. Only an async tool that wants no
+    context may have no `call`."""
     if tool.is_async:
         seconds, body = await begin(), _Body(tool, bound, call, emit)
         return await (body.value() if seconds == math.inf else _within(seconds, body.value()))
+    assert call is not None, "a sync tool has one"
     if places.threads.available_tokens <= 0:
         call.waits_for("thread")
     async with places.threads:
@@ -90,7 +92,7 @@ async def run_in_process(
 class _Body:
     tool: Tool[..., Any]
     bound: Bound
-    call: Invocation
+    call: Invocation | None
     emit: Emit
     thread: ThreadCall | None = None
     worker: WorkerThread | None = None
@@ -98,7 +100,7 @@ class _Body:
 
     async def value(self) -> Any:
         try:
-            with carried(self.call.carrier) if self.call.carrier else _NOTHING:
+            with carried(self.call.carrier) if self.call is not None and self.call.carrier else _NOTHING:
                 return await awaited(self.tool.name, await self._called(), self._report)
         except BaseException as error:
             found = judged(self.tool.name, error)
@@ -114,7 +116,7 @@ class _Body:
     async def _called(self) -> Any:
         """Calls the function and returns its value, which may be a coroutine, also that of a plain wrapper."""
         args, kwargs = self.bound.args, self.bound.kwargs
-        if self.tool.wants_context:  # most do not, and a context costs 4 µs
+        if self.tool.wants_context and self.call is not None:  # most do not, and a context costs 4 µs
             report = from_any_thread(self._report, self._is_over)
             args, kwargs = self.tool.complete(self.bound, context_of(self.call, report, self._is_over))
         if self.thread is None or self.worker is None:

@@ -7,7 +7,6 @@ sees a recorded value like any other. All of it stands in one cancel scope, whic
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -16,18 +15,14 @@ from typing import Any
 from anyio import CancelScope
 from pydantic_core import from_json
 
-from ..errors import (
-    LocalProtocolError,
-    ToolFailed,
-)
+from ..errors import LocalProtocolError, ToolFailed
 from ..ground.own import own
 from ..ground.text import type_name
 from ..seams import Deny
 from ..tools.options import Middleware, ToolCallRequest
 from ..tools.typed import as_json
-from .approval import denied
 from .attempts import CallAttempts
-from .endings import cancelled, failure
+from .endings import cancelled, denied, failure
 from .in_process import judged
 from .states import Call, Ending, begin_wait
 
@@ -52,13 +47,8 @@ class _Wrapped:
         call, ending = self.call, None
         call.is_wrapped = True
         begin_wait(call, "middleware")
-        try:
-            with CancelScope() as call.scope:
-                ending = await self._ending()
-        finally:
-            call.due = math.inf
-            if call.timer is not None:
-                call.timer.stop()
+        with CancelScope() as call.scope:
+            ending = await self._ending()
         # A tool that has run to its end has done so, even if the middleware behind it was cancelled.
         call.ending = ending or self.ran or cancelled(call)
 
@@ -133,15 +123,14 @@ class _Wrapped:
         do not fit the tool, a `LocalProtocolError` if they were not approved, or would conflict with other calls than
         those that wait."""
         call = self.call
-        tool, before = call.ready
+        tool, before = call.ready[0], (call.ready, call.changed)
         if call.needs:
             raise LocalProtocolError(f"{call.label}: it was approved with the arguments that it has; deny it instead")
         plain: dict[str, Any] = from_json(as_json(tool.name, arguments))
-        call.bind(tool.validate(plain))
+        call.change(tool.validate(plain), plain)
         if call.conflict_key() != call.conflict:
-            call.bind(before)
+            call.ready, call.changed = before
             raise LocalProtocolError(f"{call.label}: its other arguments have another conflict_key")
-        call.refined = plain
         return replace(request, arguments=MappingProxyType(plain))
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ..events import ApprovalRequested
 from ..seams import NO_SEAMS, Seams
 from ..tools.options import Middleware
-from .approval import Approver
 from .executor import Executor
 
 if TYPE_CHECKING:
     from ..parts import Usage
-    from ..seams import Pending
+    from ..seams import Decision, Deny, Pending
+
+Verdict: TypeAlias = "bool | Deny | Decision | None"
+"""True: the call may run. False or `Deny`: it may not. A `Decision` says so by name. None: somebody else decides."""
+
+Approver: TypeAlias = Callable[[ApprovalRequested], "Verdict | Awaitable[Verdict]"]
+"""Decides about one call: returns a verdict, or an awaitable of one. If the approver raises, the call is denied."""
 
 StartPolicy: TypeAlias = Literal["auto", "early", "turn_end", "manual", "pure", "off"]
 """When ready calls start. ``auto``: by the tool's effect. ``early``: all at their own end marker, so that a result may
@@ -27,6 +33,21 @@ OnToolError: TypeAlias = Literal["continue", "cancel", "raise"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KnownCalls:
+    """What is known of a step's calls before its stream begins."""
+
+    suspended: Mapping[str, Pending] = field(default_factory=dict)
+    """What the calls were suspended for, by their ids. If there are any, all calls here were suspended:
+    they need an approval, whatever their tools say, and were counted before."""
+    identity: str | None = None
+    """Stands for the run, its step and its response in the calls' idempotency keys."""
+    usage: Usage | None = None
+    """The token counts of the turn that is continued: those of the whole turn include them."""
+    any_value: bool = False
+    """Values need not be JSON: they are written for the model when somebody reads that text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchOptions:
     """The options for when calls start, who has to approve them, where they run, and what is kept of them."""
 
@@ -37,20 +58,9 @@ class DispatchOptions:
     """``cancel``: when one call fails, its siblings are cancelled."""
     executors: Mapping[str, Executor] = field(default_factory=dict)
     """Where the calls of a tool run, by its name; the others run here."""
-    identity: str | None = None
-    """Stands for the run, its step and its response in the calls' idempotency keys."""
-    resumed: Mapping[str, Pending] = field(default_factory=dict)
-    """What the calls were suspended for, by their ids. If there are any, all calls here were suspended:
-    they need an approval, whatever their tools say, and were counted before."""
-
     middleware: tuple[Middleware, ...] = ()
     """Middleware around every call, the first outermost."""
     context: Any = None
     """Whatever the caller wants its tools to have; see `ToolContext.context`."""
-    any_value: bool = False
-    """Values need not be JSON: they are written for the model when somebody reads that text."""
-
     seams: Seams = NO_SEAMS
-
-    counted_before: Usage | None = None
-    """The token counts of the turn that is continued: those of the whole turn include them."""
+    known: KnownCalls = KnownCalls()

@@ -1,4 +1,5 @@
-"""Gives calls their places: decides which may run now, by limits, conflicts, barriers and fairness, and starts them.
+"""Gives calls their places: decides which may run now, by limits, conflicts, barriers and fairness, and starts them;
+keeps the budgets.
 
 A `CallPool` holds the places of one pipeline's calls, or of several pipelines that share them. Its `Scheduler` decides,
 without a clock, a task or a lock. Rules, each by itself enough to make a job wait:
@@ -14,10 +15,9 @@ without a clock, a task or a lock. Rules, each by itself enough to make a job wa
 Theory of operation. A job *enters* its key's line when it is released and no older conflicting job of its owner is
 still outside. It is *admitted* when those before it in that line are over; released and admitted, it is *ready*. Ready
 jobs stand in lines, one for each owner and group; a group is a tool that has a limit, or all tools that have none. Each
-group keeps its lines in a heap by the turn of their owner. An owner that arrives, or has been served, gets the last
-turn; this makes entries of the heap stale, and they are corrected when they come to its top. So an event costs the
-number of limited tools times the logarithm of the number of owners, however many jobs wait. A barrier is rare, and
-looks once at all ready jobs: those older than itself go before it, by age.
+group keeps its lines by the turn of their owner. An owner that arrives, or has been served, gets the last turn. So an
+event costs the number of limited tools times the logarithm of the number of owners, however many jobs wait. A barrier
+is rare, and looks once at all ready jobs: those older than itself go before it, by age.
 
 No job starves: an owner waits for those before it, each once; a barrier waits for older jobs, which are finite in
 number; and a job that is not released holds up its own key and nothing else.
@@ -27,21 +27,21 @@ from __future__ import annotations
 
 import heapq
 import threading
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from operator import attrgetter
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from anyio import CapacityLimiter
 from anyio.lowlevel import EventLoopToken, current_token
 
+from ..errors import BudgetExceeded
 from ..limits import Limits, checked_bound
-from ..parts import WaitReason
-from .budgets import PoolBudget, Spent
+from ..parts import COUNTS, Outcome, Usage, WaitReason
 from .event_loop import is_called_in_a_task, is_in_loop, is_running
 
 
@@ -203,7 +203,6 @@ class Job:
 
 
 _Group: TypeAlias = "tuple[str, int] | None"
-_MAX_STALE = 64  # stale entries of a heap that are kept in any case
 
 
 def _group_of(job: Job) -> _Group:
@@ -212,7 +211,6 @@ def _group_of(job: Job) -> _Group:
 
 @dataclass(slots=True, eq=False)
 class _Owner:
-    name: Hashable
     turn: int
     lines: dict[_Group, _Line] = field(default_factory=dict)
 
@@ -223,36 +221,9 @@ class _Line:
 
     owner: _Owner
     jobs: list[Job] = field(default_factory=list)
-    entry: int = -1  # the number of its entry in the group's heap; its other entries are stale
 
 
-class _Heap:
-    __slots__ = ("_entries", "_numbers", "lines")
-
-    def __init__(self) -> None:
-        self.lines = 0
-        self._entries: list[tuple[int, int, int, _Line]] = []  # turn, age of the line's first job, number of the entry
-        self._numbers = count()
-
-    def push(self, line: _Line) -> None:
-        line.entry = next(self._numbers)
-        heapq.heappush(self._entries, (line.owner.turn, line.jobs[0].number, line.entry, line))
-        if len(self._entries) - self.lines > max(self.lines, _MAX_STALE):
-            self._entries = [entry for entry in self._entries if entry[2] == entry[3].entry]
-            heapq.heapify(self._entries)
-
-    def first(self) -> tuple[int, int, Job]:
-        """Returns turn and age of the next job, and the job. There is one: a heap without lines is dropped."""
-        while True:
-            turn, number, entry, line = self._entries[0]
-            if entry == line.entry:
-                job = line.jobs[0]
-                if (turn, number) == (line.owner.turn, job.number):
-                    return turn, number, job
-                heapq.heappop(self._entries)
-                self.push(line)
-            else:
-                heapq.heappop(self._entries)
+_turn = attrgetter("owner.turn")
 
 
 @dataclass(slots=True, eq=False)
@@ -284,7 +255,7 @@ class Scheduler:
         self._keys: dict[Hashable, _Key] = {}
         self._outside: dict[tuple[Hashable, Hashable], list[Job]] = {}  # by owner and key: not in the key's line yet
         self._owners: dict[Hashable, _Owner] = {}  # those with ready jobs
-        self._heaps: dict[_Group, _Heap] = {}
+        self._groups: dict[_Group, list[_Line]] = {}  # those with ready jobs: their lines, by the turns of the owners
         self._barriers: list[Job] = []  # ready exclusive jobs, by age; they stand in no line
         self._older: dict[_Group, list[tuple[int, Job]]] = {}  # while there is a barrier: ready jobs by age
 
@@ -304,7 +275,7 @@ class Scheduler:
         if job.key is not None:
             self._enter(job.owner, job.key)
             return self._start()
-        if not self._heaps and not self._barriers and not job.exclusive and self._may_run(job):
+        if not self._groups and not self._barriers and not job.exclusive and self._may_run(job):
             self._run(job)  # nobody waits: the path below would do the same at ten times the cost
             return [job]
         self._ready(job)
@@ -384,16 +355,13 @@ class Scheduler:
             return
         owner = self._owners.get(job.owner)
         if owner is None:
-            owner = self._owners[job.owner] = _Owner(job.owner, next(self._turns))
+            owner = self._owners[job.owner] = _Owner(next(self._turns))
         group = _group_of(job)
-        heap = self._heaps.setdefault(group, _Heap())
         line = owner.lines.get(group)
         if line is None:
             line = owner.lines[group] = _Line(owner)
-            heap.lines += 1
+            insort(self._groups.setdefault(group, []), line, key=_turn)
         insort(line.jobs, job, key=_age)
-        if line.jobs[0] is job:
-            heap.push(line)
         if self._barriers:
             heapq.heappush(self._older.setdefault(group, []), (job.number, job))
 
@@ -409,22 +377,25 @@ class Scheduler:
         line.jobs.remove(job)
         if line.jobs:
             return
-        line.entry = -1
         del owner.lines[group]
         if not owner.lines:
             del self._owners[job.owner]
-        heap = self._heaps[group]
-        heap.lines -= 1
-        if not heap.lines:
-            del self._heaps[group]
+        lines = self._groups[group]
+        del lines[bisect_left(lines, owner.turn, key=_turn)]
+        if not lines:
+            del self._groups[group]
 
     # -- who is next --
 
     def _start(self) -> list[Job]:
         started: list[Job] = []
+        if not self._groups and not self._barriers:
+            return started  # nobody waits
         while self.running < self.max_running and self._alone is None and (job := self._next()) is not None:
             self._take(job)
             if (owner := self._owners.get(job.owner)) is not None:
+                for lines in map(self._groups.__getitem__, owner.lines):
+                    lines.append(lines.pop(bisect_left(lines, owner.turn, key=_turn)))
                 owner.turn = next(self._turns)
             self._run(job)
             started.append(job)
@@ -443,8 +414,9 @@ class Scheduler:
     def _next(self) -> Job | None:
         if self._barriers:
             return self._next_by_age(self._barriers[0])
-        best = min((heap.first() for group, heap in self._heaps.items() if self._has_room(group)), default=None)
-        return None if best is None else best[2]
+        firsts = (lines[0] for group, lines in self._groups.items() if self._has_room(group))
+        line = min(firsts, key=lambda line: (line.owner.turn, line.jobs[0].number), default=None)
+        return None if line is None else line.jobs[0]
 
     def _next_by_age(self, barrier: Job) -> Job | None:
         """Returns the oldest ready job that has room, if older than the barrier; else the barrier once nothing runs."""
@@ -469,3 +441,117 @@ class Scheduler:
                 self._older.setdefault(group, []).extend((job.number, job) for job in line.jobs)
         for jobs in self._older.values():
             heapq.heapify(jobs)
+
+
+# -- budgets --
+#
+# Calls and tokens are counted against the budgets of a run, and of the runs that share a pool. A call takes its place
+# in each budget before anybody is asked about it, and gives it back if it has not begun.
+
+_whole_counts = attrgetter(*(name for name, facts in COUNTS.items() if facts.part_of is None))
+
+
+@dataclass(slots=True, eq=False)
+class Spent:
+    calls: int = 0  # calls that have begun, wait for their begin, or wait for an approval
+    tokens: int = 0
+    """Tokens of the responses that have ended: input and output, with those from the provider's cache, those of
+    reasoning, and those of the provider's own tools."""
+
+
+def tokens_of(usage: Usage | None) -> int | None:
+    counts = () if usage is None else [count for count in _whole_counts(usage) if count is not None]
+    return sum(counts) if counts else None
+
+
+class PoolBudget:
+    """Keeps the budget of the runs that share a pool, by a lock: any thread may use it. None is any amount of calls or
+    tokens."""
+
+    __slots__ = ("_lock", "calls", "spent", "tokens")
+
+    def __init__(self, calls: int | None, tokens: int | None, lock: threading.RLock) -> None:
+        self.calls = calls
+        self.tokens = tokens
+        self.spent = Spent()
+        self._lock = lock
+
+    def take_call(self) -> BudgetExceeded | None:
+        with self._lock:
+            if self.calls is not None and self.spent.calls >= self.calls:
+                return BudgetExceeded("call_budget", self.calls, "pool")
+            self.spent.calls += 1
+        return None
+
+    def give_back_call(self) -> None:
+        with self._lock:
+            self.spent.calls -= 1
+
+    def add_tokens(self, tokens: int) -> None:
+        with self._lock:
+            self.spent.tokens += tokens
+
+    def tokens_exceeded(self) -> BudgetExceeded | None:
+        if self.tokens is None or self.spent.tokens < self.tokens:
+            return None
+        return BudgetExceeded("token_budget", self.tokens, "pool")
+
+
+class Counted(Protocol):
+    counted: bool
+    attempts: int
+
+
+class Budgets:
+    """Keeps the budgets of one pipeline: that of its run, by its limits, and that of its pool if it shares one."""
+
+    __slots__ = ("_limits", "_pool", "_run", "bound_tokens")
+
+    def __init__(self, limits: Limits, run: Spent, pool: PoolBudget | None) -> None:
+        self._limits = limits
+        self._run = run
+        self._pool = pool
+        self.bound_tokens = limits.token_budget is not None or (pool is not None and pool.tokens is not None)
+
+    def admit(self, call: Counted) -> BudgetExceeded | None:
+        exceeded = self.tokens_exceeded()
+        if exceeded is not None or call.counted:
+            return exceeded
+        most = self._limits.call_budget
+        if most is not None and self._run.calls >= most:
+            return BudgetExceeded("call_budget", most, "run")
+        if self._pool is not None and (exceeded := self._pool.take_call()) is not None:
+            return exceeded
+        self._run.calls += 1
+        call.counted = True
+        return None
+
+    def ended(self, call: Counted, outcome: Outcome) -> None:
+        if call.counted and not call.attempts and outcome != "unknown":
+            call.counted = False
+            self._run.calls -= 1
+            if self._pool is not None:
+                self._pool.give_back_call()
+
+    def add(self, usage: Usage | None, before: Usage | None = None) -> None:
+        """Counts the tokens of a response that has ended; `before`: those of them that were counted when it was cut."""
+        if usage is not None and (tokens := tokens_of(usage)):
+            if before is not None:
+                tokens = max(0, tokens - (tokens_of(before) or 0))
+            self._run.tokens += tokens
+            if self._pool is not None:
+                self._pool.add_tokens(tokens)
+
+    def leaves_tokens(self, usage: Usage | None) -> bool:
+        tokens, most, pool = tokens_of(usage) or 0, self._limits.token_budget, self._pool
+        if most is not None and self._run.tokens + tokens >= most:
+            return False
+        return pool is None or pool.tokens is None or pool.spent.tokens + tokens < pool.tokens
+
+    def tokens_exceeded(self) -> BudgetExceeded | None:
+        if not self.bound_tokens:
+            return None
+        most = self._limits.token_budget
+        if most is not None and self._run.tokens >= most:
+            return BudgetExceeded("token_budget", most, "run")
+        return None if self._pool is None else self._pool.tokens_exceeded()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from types import GeneratorType
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -22,12 +21,13 @@ from ..limits import Limits
 from ..tools import Tool
 from .log import log_unwritable
 
+__all__ = ["decode_error", "decode_result", "encode_error", "encode_result"]
+
 _SMALL_CHARS = 64 << 10  # written in some 50 µs
 _SMALL_NODES = 2_000
 _PIECE_CHARS = 64 << 10
 _PIECE_BYTES = 48 << 10  # as base64 as many characters; a multiple of 3, so that none but the last is padded
 _MEASURED_CHARS = 4 << 20
-_MOST_ANSWER_BYTES = 32 << 20  # of JSON: more than any result may have that a model reads
 _MAX_DEPTH = 200  # as deep as pydantic writes
 _BLOCKS: Mapping[str, Any] = {"text": Text, "media": Media, "opaque": Opaque}
 _NAMES = {kind: name for name, kind in _BLOCKS.items()}
@@ -168,7 +168,7 @@ def _pieces(value: Any, depth: int) -> Iterator[bytes]:
         yield b'"'
     elif kind is dict:
         yield from _members(((_json({key: None})[1:-6], one) for key, one in value.items()), depth)
-    elif kind in (list, tuple, set, frozenset) or isinstance(value, GeneratorType):
+    elif kind in (list, tuple, set, frozenset) or isinstance(value, Iterator):
         before = b"["
         for one in value:
             yield before
@@ -248,7 +248,13 @@ class AsRead:
     content: str = field(repr=False)
 
 
-def encode_result(value: Any) -> bytes:
+def encode_result(value: Any, max_bytes: int | None = None) -> bytes:
+    """Returns a tool's value as the bytes that a store keeps, and that come from another process; of one that is larger
+    than `max_bytes`, little more than these.
+
+    Raises:
+        ToolFailed: it cannot be written as JSON.
+    """
     fields_by_name: dict[str, Any]
     if isinstance(value, ToolResult):
         parts = {one.name: getattr(value, one.name) for one in fields(ToolResult)}
@@ -258,11 +264,11 @@ def encode_result(value: Any) -> bytes:
     elif isinstance(value, AsRead):
         fields_by_name = {"value": value.value, "content": value.content}
     elif isinstance(value, AnsweredLater):
-        fields_by_name = {"value": None, "rests": value.rests}
+        fields_by_name = {"value": None, "wait": value.wait}
     else:
         fields_by_name = {"value": _sayable(value) if isinstance(value, str) else value}
     try:
-        return _json(fields_by_name)
+        return _json(fields_by_name) if max_bytes is None else _in_pieces(fields_by_name, max_bytes)
     except BaseException as error:  # the value's own code runs here: serialisers, properties, generators
         raise _unwritable(value.value if isinstance(value, AsRead) else value) from errors.contained(error)
 
@@ -277,38 +283,15 @@ def _sayable(text: str) -> str:
 
 
 def decode_result(data: bytes) -> Any:
+    """Returns the value that `encode_result` has written, as plain JSON or a `ToolResult`."""
     read = from_json(data)
-    if "rests" in read:
-        return AnsweredLater(rests=read["rests"])
+    if "wait" in read:
+        return AnsweredLater(wait=read["wait"])
     if "result" not in read:
         return AsRead(read["value"], read["content"]) if "content" in read else read["value"]
     result = read["result"]
     blocks: list[Block] = [_BLOCKS[name](**given) for name, given in result.pop("blocks")]
     return ToolResult(blocks=blocks, **result)
-
-
-def written_answer(result: Any, *, is_error: bool) -> bytes:
-    """Returns the result of a call that was done outside as bytes, so that one from another process is treated alike.
-    Raises a `TypeError` if it is no JSON, a `ValueError` if it is too large."""
-    try:
-        if isinstance(result, AnsweredLater):
-            raise ToolFailed("it is no result")
-        written = encode_result(result)
-    except ToolFailed as error:
-        raise TypeError(f"answer: expected text, JSON or a ToolResult, got a {type(result).__name__}") from error
-    if len(written) > _MOST_ANSWER_BYTES:
-        most = _MOST_ANSWER_BYTES
-        raise ValueError(f"answer: expected a result of at most {most} bytes of JSON, got {len(written)}")
-    return b"1" + written if is_error else b"0" + written
-
-
-def read_answer(record: bytes) -> Any:
-    value = decode_result(record[1:])
-    if record[:1] == b"0":
-        return value
-    if isinstance(value, ToolResult):
-        return replace(value, is_error=True)
-    return ToolResult(blocks=[Text(value_content(value, _MOST_ANSWER_BYTES)[0])], is_error=True)
 
 
 def tool_error(tool: str, error: BaseException) -> ToolError:
@@ -327,6 +310,7 @@ def _is_of_another_call(error: ToolError) -> bool:
 
 
 def encode_error(tool: str, error: BaseException) -> dict[str, str]:
+    """Returns a failure of a tool for `decode_error`: a `ToolError` by its words, any other by the name of its type."""
     ours = isinstance(error, ToolError)
     words = _words(error) if ours else None
     kind, text = type_name(error), f"the tool {tool} raised {type_name(error)}"

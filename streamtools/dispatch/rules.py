@@ -18,7 +18,7 @@ from ..errors import ToolError, ToolFailed, contained
 from ..events import Event, Observation, StreamStart, StreamWarning
 from ..ground.text import class_name, type_name
 from ..parts import Finding
-from ..seams import Allow, Ask, CallRule, Pending, ReadText, ReadyCall, Refuse, Seams, StepView, Verdict
+from ..seams import Allow, Ask, CallRule, ReadText, ReadyCall, Refuse, Seams, StepView, Verdict
 from ..tools import Bound, Toolset
 from .endings import unstarted
 from .event_loop import let_out
@@ -26,13 +26,12 @@ from .states import Call, Ending, Host
 
 
 class Rules:
-    """The rules and filters for the calls of one step. `resumed` are its calls that were suspended, by their ids."""
+    """The rules and filters for the calls of one step."""
 
-    def __init__(self, seams: Seams, tools: Toolset, resumed: Mapping[str, Pending], host: Host) -> None:
+    def __init__(self, seams: Seams, tools: Toolset, host: Host) -> None:
         self._rules, self._filters = seams.rules, seams.filters
         self._tools = tools
         self._host = host
-        self._resumed = resumed
         self._step: StepView
 
     def begin(self, step: StepView, *, is_replayed: bool) -> Iterator[Mapping[type[Event], Callable[[Any], None]]]:
@@ -113,37 +112,29 @@ class Rules:
     def may_ask(self, name: str) -> bool:
         return any(not getattr(rule, "only_refuses", False) for rule in self._concerned(name))
 
-    def judge(self, call: Call) -> Judging:
-        kept = self._resumed.get(call.call_id)
-        return self._judged(call, call.ready[1], call.refined, kept)
-
-    def judge_edited(self, call: Call, given: Mapping[str, Any], bound: Bound) -> Judging:
-        return self._judged(call, bound, given, None, is_edited=True)
-
-    def _judged(
-        self,
-        call: Call,
-        bound: Bound,
-        given: Mapping[str, Any] | None,
-        kept: Pending | None,
-        *,
-        is_edited: bool = False,
-    ) -> Judging:
-        name = call.call.name
+    def judge(self, call: Call, edited: tuple[Mapping[str, Any], Bound] | None = None) -> Judging:
+        """Begins to ask the rules; `edited`: about these arguments, as they were given and validated."""
+        name, before = call.call.name, call.before
         rules = list(self._concerned(name))
         judging = Judging(iter(rules), self._step)
         if rules:
-            if given is None:
+            tool, bound = call.ready
+            given: Mapping[str, Any]
+            if edited is not None:
+                (given, bound), before = edited, None
+            elif call.changed is not None:
+                given = call.changed.plain
+            else:
                 given = self._tools.decode(name, call.call.arguments or {})
             judging.begin(
                 ReadyCall(
                     call=call.call,
-                    tool=call.ready[0],
+                    tool=tool,
                     given=given,
                     bound=bound,
-                    is_edited=is_edited,
-                    waited=kept is not None,
-                    findings=() if kept is None else kept.findings,
+                    is_edited=edited is not None,
+                    waited=before is not None,
+                    findings=() if before is None else before.findings,
                     read_shown=lambda: call.fingerprint,
                 )
             )
@@ -209,7 +200,7 @@ class Judging:
             case Allow():
                 pass
             case Ask():
-                self.needs = max(self.needs, verdict.needs)
+                self.needs = max(self.needs, verdict.approvals)
             case Refuse():
                 self.refused = Ending(verdict.outcome, verdict.error)
             case _:

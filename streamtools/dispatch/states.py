@@ -17,30 +17,26 @@ import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
-import anyio
 import orjson
 from anyio import CancelScope
 from anyio.lowlevel import current_token
 
 from ..content import ToolResult
 from ..errors import LocalProtocolError, ToolError
-from ..events import Event, Observation, StreamWarning, ToolProgress
+from ..events import Event, Observation, StreamWarning
 from ..ground.own import FIXED, own
 from ..ground.text import one_line
 from ..parts import WAITS, FailedAttempt, Finding, Outcome, ToolCall, Wait, WaitReason
 from ..tools import LARGE_CHARS, Bound, Tool
-from .budgets import Spent
 from .event_loop import call_soon
-from .pool import Job
-from .timers import Timer
+from .pool import Job, Spent
 
 if TYPE_CHECKING:
-    from ..seams import CallRule, Entered
-    from .pending import PendingCall  # most calls wait for nobody
+    from ..seams import CallRule, Entered, Pending
 
 State: TypeAlias = Literal[
     "announced",  # its text streams
@@ -201,6 +197,7 @@ class Host(Protocol):
     ended: bool  # True once nothing more may be emitted
     counts: RunCounts
     new_scope: Callable[[], CancelScope]  # of the event loop's own type: finding the loop costs as much as a scope
+    now: Callable[[], float]  # its time
 
     @property
     def conversation_id(self) -> str | None: ...
@@ -232,51 +229,74 @@ class Ending:
     cut: bool = False  # True if `content` is not the whole value
 
 
+class Waited(Protocol):
+    """One thing that a call waits for, or has waited for."""
+
+    pending: Pending
+    scope: CancelScope | None  # around the work of those who are asked
+
+    @property
+    def value(self) -> Any: ...  # the answer, once there is one
+
+
+class Changed(NamedTuple):
+    """Arguments that a person or a call's middleware has put in the place of the model's."""
+
+    plain: Mapping[str, Any]
+    edited: Mapping[str, Any] | None = None  # the person's, as they were given
+
+
 @dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class Call:
     """One call, from its announcement to its observation. Only `states.advance` writes `state`."""
 
     call: ToolCall
     key: str  # its idempotency key: its own, or once it is to run the one that its run's gate knows it by
+    before: Pending | None = None  # what it waited for when it was suspended, in an earlier step
     state: State = "announced"
     tool: Tool | None = None
-    bound: Bound | None = None
-    ready: tuple[Tool, Bound] = field(init=False)  # both, once it was validated: only such a call is judged or run
+    ready: tuple[Tool, Bound] = None  # type: ignore[assignment]  # set once valid: only such a call is judged or run
     needs: int = 0  # how many people have to approve it, or more if its tool says so; 0: it needs no approval
     counted: bool = False  # it has its place in the budgets
     findings: tuple[Finding, ...] = ()  # what the rules have found of its arguments
-    pending: PendingCall | None = None  # the latest that it waits for, or has waited for
+    pending: Waited | None = None  # the latest that it waits for, or has waited for
     conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
     job: Job | None = None  # its place in the order, once it has one
-    causes: tuple[int, ...] = ()  # the event that let it start, if that was none of its own
     entered: Entered | None = None  # at the gate of its run, once it has begun
     tasks: int = 0  # how many are alive: its own, or its approver's
     scope: CancelScope | None = None  # around the work that its own does now
     attempts: int = 0  # how many have begun
     started_at: float | None = None  # on time.monotonic
-    due: float = math.inf  # the loop's time at which its attempt times out
+    stops_at: float = math.inf  # the loop's time at which its code was told to stop, or will be
     is_wrapped: bool = False  # its middleware's scope is its own, around those of its attempts
-    refined: Mapping[str, Any] | None = None  # its arguments, if a person or its middleware has changed them
-    edited: Mapping[str, Any] | None = None  # those of the person, as they were given
-    timer: Timer | None = None  # cancels the attempt then
-    cancelled_at: float = math.inf  # the loop's time at which it was cancelled
-    unresponsive: bool = False  # it went on past its grace, and the warning was emitted
+    changed: Changed | None = None  # its arguments, if they are not the model's
     left_running: bool = False  # its tool goes on in a thread
-    progress_dropped: int = 0  # reports dropped because the consumer was too far behind
     waiting: tuple[WaitReason, float] | None = None  # for what, and since when
     waits: tuple[Wait, ...] = ()
     failed_attempts: tuple[FailedAttempt, ...] = ()
     ending: Ending | None = None
     seen: Observation | None = None
-    done: anyio.Event | None = None  # made when somebody waits for the observation
 
     @property
     def label(self) -> str:
         return f"{self.tool.name if self.tool else one_line(self.call.name)}, call {one_line(self.call.call_id)}"
 
+    @property
+    def bound(self) -> Bound | None:
+        return self.ready and self.ready[1]
+
+    @property
+    def edited(self) -> Mapping[str, Any] | None:
+        return None if self.changed is None else self.changed.edited
+
     def bind(self, bound: Bound) -> None:
         assert self.tool is not None, "only a call of a known tool is validated"
-        self.bound, self.ready = bound, (self.tool, bound)
+        self.ready = self.tool, bound
+
+    def change(self, bound: Bound, plain: Mapping[str, Any], edited: Mapping[str, Any] | None = None) -> None:
+        """Gives it other arguments than the model's."""
+        self.bind(bound)
+        self.changed = Changed(plain, edited)
 
     def take(self) -> tuple[Tool, Bound]:
         """Returns what one attempt runs, which may change it; keeps a copy for the next one, and for the record."""
@@ -291,8 +311,9 @@ class Call:
         return self.call.call_id
 
     @property
-    def requires(self) -> int:
-        return max(self.needs, self.ready[0].requires)
+    def was_handed_out(self) -> bool:
+        """True if it was suspended when it had been handed out, and so was approved and judged before."""
+        return self.before is not None and self.before.kind == "answer"
 
     @property
     def is_outside(self) -> bool:
@@ -312,7 +333,7 @@ class Call:
         return tool.argument(bound, key) if isinstance(key, str) else key(own(bound.by_name))
 
     def observation(self, ending: Ending, content: str | Callable[[], str], causes: tuple[int, ...]) -> Observation:
-        started, tool, bound = self.started_at, self.tool, self.bound
+        started, tool, bound = self.started_at, self.tool, self.ready and self.ready[1]
         return Observation(
             call_id=self.call.call_id,
             tool_name=tool.name if tool else self.call.name,
@@ -343,22 +364,6 @@ class Call:
             still_running=self.left_running,
             causes=causes,
         )
-
-
-def reports_of(call: Call, tool: str, host: Host, most_waiting: int) -> Callable[[Any], None]:
-    """Returns a function that takes the next attempt's reports, in the event loop, and never waits. While
-    `most_waiting` events wait for the consumer, reports are dropped and counted."""
-    attempt = call.attempts + 1
-
-    def report(value: Any) -> None:
-        if call.state == "observed" or call.attempts != attempt:
-            return
-        if host.behind >= most_waiting:
-            call.progress_dropped += 1
-        else:
-            host.emit(ToolProgress(call.call.call_id, tool, value))
-
-    return report
 
 
 def late_warning(call: Call, host: Host) -> Callable[[], None]:

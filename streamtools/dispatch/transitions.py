@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import anyio
 from anyio import CancelScope
 
 from ..content import AnsweredLater
 from ..errors import (
-    AnswerError,
     AnswerPending,
     ApprovalPending,
     CallRepeated,
@@ -43,16 +42,15 @@ from ..events import (
     ToolStarted,
 )
 from ..limits import Limits
-from ..parts import OUTCOMES, ToolCall, Usage
+from ..parts import OUTCOMES, ToolCall, Usage, arguments_in
 from ..tools import Tool, Toolset
 from ..tools.context import key_prefix
-from . import approval, endings
+from . import endings
 from .attempts import CallAttempts
-from .budgets import Budgets, tokens_of
-from .event_loop import ring
+from .event_loop import Timer, ring
 from .log import log_failure
 from .options import LEAVES_CALLS, DispatchOptions
-from .pool import CallPool, Job
+from .pool import Budgets, CallPool, Job, tokens_of
 from .results import encode_error, error_content
 from .states import (
     OPEN,
@@ -68,12 +66,10 @@ from .states import (
     end_wait,
     note_move,
 )
-from .timers import Timer
 
 if TYPE_CHECKING:
     from .at_gate import AtGate
     from .rules import Judging, Rules
-    from .waiting import Waiting
 
 Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
@@ -85,6 +81,37 @@ Serves: TypeAlias = Callable[[Call], Awaitable[bool]]
 """Gives a call that has its place the ending of an earlier one, if there is one for it; returns whether it has."""
 
 LEFT = "the stream was left"
+
+
+class Waits(Protocol):
+    """The calls of one turn that wait for somebody, and those who say something about them."""
+
+    def wait(self, call: Call, given: Ending | None) -> None:
+        """Lets a call wait for its approval, if it needs one and has none, else for its answer: `given` is the ending
+        of a tool that is answered later."""
+        ...
+
+    def resolve(self, call: Call) -> None: ...
+
+    def left(self, call: Call, reason: str | None) -> Ending | None: ...
+
+    def take_up(self, call: Call) -> None: ...
+
+    def noted(self, seen: Observation) -> Observation: ...
+
+    async def ask(self, call: Call, question: Any) -> Any: ...
+
+    def decide(self, call_id: str, verdict: bool, fingerprint: str | None, **given: Any) -> bool: ...
+
+    def answer(self, call_id: str, record: bytes, fingerprint: str | None) -> bool: ...
+
+    def look_again(self, call_id: str, key: str | None = None) -> bool | None: ...
+
+    def asked_about(self, call_id: str) -> list[Call]: ...
+
+    def look_up_first(self, withheld: tuple[str, bool] | None, listeners: Listeners) -> Listeners: ...
+
+    async def refuse_unless_it_ran(self, call: Call, ending: Ending) -> None: ...
 
 
 class Transitions:
@@ -99,6 +126,7 @@ class Transitions:
         host: Host,
         start: Start,
         at: At,
+        waiting: Callable[[Transitions], Waits],
         serves: Serves | None = None,
     ) -> None:
         self.calls: dict[str, Call] = {}
@@ -115,9 +143,12 @@ class Transitions:
         self._start_task = start
         self._at = at
         self._serves = serves
-        self._attempts = CallAttempts(host, tools, limits, pool, options, self.move, self._due, self._ask)
-        self._waiting: Waiting | None = None  # once a call waits for somebody
+        self.attempts = CallAttempts(host, tools, limits, pool, options, self.move, self._due, self._ask)
+        self._new_waiting = waiting
+        self._waiting: Waits | None = None  # once a call waits for somebody
+        self._unresponsive = set[Call]()  # those that went on past their grace
         self._idle: anyio.Event | None = None
+        self._given: anyio.Event | None = None
 
     def move(self, call: Call, happened: Input, given: Given = None) -> None:
         """Moves a call along the table, and carries the effects out. If an observer moves the call on meanwhile, the
@@ -150,13 +181,19 @@ class Transitions:
     # -- what is open --
 
     async def wait_idle(self) -> None:
-        while any(call.tasks or call.state in OPEN for call in self.calls.values()):
-            self._idle = self._idle or anyio.Event()
-            await self._idle.wait()
+        await self._until(lambda: not any(call.tasks or call.state in OPEN for call in self.calls.values()))
 
     async def wait_task(self, call: Call, *, but: int = 0) -> None:
         """Waits until no task works for a call, `but` so many, such as the one that waits."""
-        while call.tasks > but:
+        await self._until(lambda: call.tasks <= but)
+
+    async def wait_observed(self, call: Call) -> Observation:
+        await self._until(lambda: call.seen is not None)
+        assert call.seen is not None, "waited for"
+        return call.seen
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
             self._idle = self._idle or anyio.Event()
             await self._idle.wait()
 
@@ -164,6 +201,21 @@ class Transitions:
         idle, self._idle = self._idle, None
         if idle is not None:
             ring(idle)
+
+    async def wait_told(self) -> None:
+        """Waits until somebody runs, decides about or cancels a call."""
+        self._given = anyio.Event()
+        await self._given.wait()
+
+    def tell(self) -> None:
+        if self._given is not None:
+            ring(self._given)
+
+    def known(self, call_id: str, what: str) -> Call:
+        call = self.calls.get(call_id)
+        if call is None:
+            raise LocalProtocolError(f"no such call in this turn; pass {what}, or its call_id")
+        return call
 
     def close(self) -> None:
         """Gives up every place that is left. Call it when no task is left: an asyncio task that is cancelled before its
@@ -205,7 +257,7 @@ class Transitions:
             begin_wait(call, self._pool.holds_up(call.job))
 
     def _leave(self, call: Call) -> None:
-        if call.job is not None:
+        if call.job is not None and call.job.state != "over":
             self._pool.finish(call.job)
 
     # -- effects: tasks --
@@ -234,9 +286,9 @@ class Transitions:
             elif self.options.middleware or call.ready[0].middleware is not None:
                 from .middleware import run_inside  # few calls have any
 
-                await run_inside(self._attempts, call)
+                await run_inside(self.attempts, call)
             else:
-                await self._attempts.run(call)
+                await self.attempts.run(call)
         except Exception as error:  # neither a tool's nor an executor's: those were judged
             failed = ToolFailed if call.entered is None else ToolOutcomeUnknown  # which the gate was told
             call.ending = call.ending or endings.failure(failed(encode_error(call.ready[0].name, error)["text"]), error)
@@ -262,19 +314,20 @@ class Transitions:
                 if scope is not None:
                     scope.cancel()
             if call.state != "queued":  # else it was approved: it goes on, and only its approver's task is cancelled
-                call.cancelled_at = anyio.current_time()
-                self._look_at(call.cancelled_at)
+                now = anyio.current_time()
+                call.stops_at = min(call.stops_at, now)
+                self._look_at(now)
         except anyio.NoEventLoopError:  # the loop was cut off, and its tasks with it: nothing is left to cancel
             return
 
-    def _due(self, call: Call, scope: CancelScope, lag_s: float) -> None:
-        """Has an attempt's scope cancelled when its time is up. This is cheaper than the scope's own deadline, and one
-        timer serves both of the attempt's times."""
-        call.timer = self._at(call.due + lag_s, partial(self._time_up, call, scope))
+    def _due(self, due: float, scope: CancelScope) -> Timer:
+        """Has an attempt's scope cancelled at a time. This is cheaper than the scope's own deadline, and one timer
+        serves both of the attempt's times."""
+        return self._at(due, partial(self._time_up, due, scope))
 
-    def _time_up(self, call: Call, scope: CancelScope) -> None:
+    def _time_up(self, due: float, scope: CancelScope) -> None:
         scope.cancel()
-        self._look_at(call.due)
+        self._look_at(due)
 
     def _look_at(self, stopped_at: float) -> None:
         self._at(stopped_at + self.limits.cancel_grace, self.look)
@@ -285,34 +338,36 @@ class Transitions:
             return
         latest = (anyio.current_time() if now is None else now) - self.limits.cancel_grace
         for call in self.calls.values():
-            if call.tasks and min(call.due, call.cancelled_at) <= latest and not call.unresponsive:
-                call.unresponsive = True
+            if call.tasks and call.stops_at <= latest and call not in self._unresponsive:
+                self._unresponsive.add(call)
                 text = f"{call.label}: goes on {self.limits.cancel_grace:g} s after it was to stop"
                 self.host.emit(StreamWarning("tool_unresponsive", text))
 
     def _begin(self, call: Call) -> None:
         tool, _ = call.ready
-        started = ToolStarted(
-            call.call.call_id, tool.name, attempt=call.attempts, effect=tool.effect, causes=call.causes
-        )
+        is_held = self.end is not None and not call.needs and not call.is_outside and self.holds(tool)
+        causes = (self.end.seq,) if is_held and self.end is not None else ()
+        started = ToolStarted(call.call.call_id, tool.name, attempt=call.attempts, effect=tool.effect, causes=causes)
         self.host.emit(started)
         if call.attempts == 1:  # so that the duration is from the event on, for those who see events alone
             call.started_at = started.time or call.started_at
         end_wait(call, started.time)
 
+    def holds(self, tool: Tool) -> bool:
+        """Returns whether the turn's end releases the calls of a tool."""
+        policy = self.options.policy
+        return policy == "turn_end" or (policy == "auto" and tool.effect == "once")
+
     # -- effects: what a call waits for --
 
     @property
-    def waiting(self) -> Waiting:
-        if self._waiting is None:
-            from .waiting import Waiting  # most calls wait for nobody
-
-            self._waiting = Waiting(self, self._attempts.tools, self._attempts.ended)
+    def waiting(self) -> Waits:
+        self._waiting = self._waiting or self._new_waiting(self)
         return self._waiting
 
     @property
     def at_gate(self) -> AtGate:
-        return self._attempts.at_gate
+        return self.attempts.at_gate
 
     async def _ask(self, call: Call, question: Any) -> Any:
         return await self.waiting.ask(call, question)
@@ -330,23 +385,21 @@ class Transitions:
         self._observe(call, given)
 
     def _end_skipped(self, call: Call) -> None:
-        if self.options.resumed and self.stopped == LEFT and endings.ended_well(self.end):
-            self._observe(call, endings.undecided())  # left before anybody could be asked again
-            return
         by_hand = self._by_hand and self.stopped in (None, LEFT)
-        self._observe(call, endings.skipped(self.end, self.stopped, by_hand=by_hand))
+        skipped = endings.skipped(self.end, self.stopped, by_hand=by_hand)
+        self._observe(call, self._left_again(call) or skipped)  # before anybody could be asked again
+
+    def _left_again(self, call: Call) -> Ending | None:
+        """Returns the ending of a call that goes on waiting for what it was suspended for, since the block was left."""
+        is_left = call.before is not None and self.stopped == LEFT and endings.ended_well(self.end)
+        return self.waiting.left(call, None) if is_left else None
 
     def _end_waiting(self, call: Call, given: Given) -> None:
-        is_kept = self.stopped == LEFT and endings.ended_well(self.end)
-        reason = given if isinstance(given, str) else self.stopped
-        if call.is_outside:
-            self._observe(call, endings.unanswered(reason, is_kept=is_kept))
-        elif is_kept:
-            self._observe(call, endings.undecided())
-        elif self.stopped is None and (self.end is None or self.end.ended_well):  # it alone was cancelled
-            self._observe(call, endings.unstarted(reason))
-        else:
+        ending = self.waiting.left(call, given if isinstance(given, str) else None)
+        if ending is None:
             self._end_skipped(call)
+        else:
+            self._observe(call, ending)
 
     def _end_unstarted(self, call: Call, given: Given) -> None:
         self._observe(call, endings.unstarted(given if isinstance(given, str) else None))
@@ -358,10 +411,7 @@ class Transitions:
         self._observe(call, endings.discarded())
 
     def _end_left_over(self, call: Call) -> None:
-        if self.options.resumed and self.stopped == LEFT and endings.ended_well(self.end):
-            self._observe(call, endings.undecided())  # left while the store was asked about it
-            return
-        self._observe(call, endings.left_over(call))
+        self._observe(call, self._left_again(call) or endings.left_over(call))  # while the store was asked about it
 
     def _observe(self, call: Call, ending: Ending) -> None:
         error, content = ending.error, ending.content or OUTCOMES[ending.outcome].to_model
@@ -371,19 +421,14 @@ class Transitions:
             hint = endings.not_again(call, ending)
             hint = hint or endings.try_again(error, call.call.name, self.host.counts, self.limits)
             content = error_content(error, self.limits.max_result_bytes) + hint
-        if call.progress_dropped:
-            text = f"{call.progress_dropped} reports, since the consumer was behind (max_waiting_progress)"
-            self.host.emit(StreamWarning("progress_dropped", f"{call.label}: {text}"))
         causes = (self.end.seq,) if OUTCOMES[ending.outcome].follows_the_end and self.end is not None else ()
         seen: Observation = call.observation(ending, content, causes)
         if self.rules is not None:
             seen = self.rules.filtered(seen)
         if call.edited is not None:
-            seen = self.waiting.edits.noted(seen)
+            seen = self.waiting.noted(seen)
         self.budgets.ended(call, ending.outcome)
         call.seen = seen
-        if call.done is not None:
-            ring(call.done)
         # The place goes before the event: emitting runs observers, and a call that they see observed must hold none.
         if not call.tasks:
             self._leave(call)
@@ -401,7 +446,7 @@ class Transitions:
 def _rules(options: DispatchOptions, tools: Toolset, host: Host) -> Rules:
     from .rules import Rules  # most runs have none
 
-    return Rules(options.seams, tools, options.resumed, host)
+    return Rules(options.seams, tools, host)
 
 
 _EFFECTS: Mapping[Effect, Callable[[Transitions, Call], None]] = {
@@ -444,10 +489,18 @@ class Calls:
         # Those that wait until they, or calls before them, are judged; in order.
         self._judging: dict[Call, tuple[Judging | None, Callable[[Call, Judging | None], None]]] = {}
         self._key_prefix: str | None = None  # of the calls' idempotency keys
-        self._given: anyio.Event | None = None
         self._cut: str | None = None  # why the response was cut
         self.looks_up = False  # the gate is asked about the calls before they do anything
         self.withheld: tuple[str, bool] | None = None  # why those that have not begun are not run then; see `looking`
+
+    @property
+    def waiting(self) -> Waits:
+        """The calls that wait for somebody, also for those who decide about them or answer them."""
+        return self._transitions.waiting
+
+    async def wait_told(self) -> None:
+        """Waits until somebody runs, decides about or cancels a call."""
+        await self._transitions.wait_told()
 
     def listeners(self) -> Listeners:
         """Returns the method that takes an event which has been emitted, by the event's type."""
@@ -460,16 +513,14 @@ class Calls:
         }
         if not self.looks_up:
             return listeners
-        from .looking import look_up_first  # few runs have a journal
-
-        return look_up_first(self._transitions, self._tools, self.withheld, listeners)
+        return self.waiting.look_up_first(self.withheld, listeners)
 
     def stop(self, reason: str = LEFT) -> None:
         """Starts nothing more, and cancels every call; each call that runs is observed as it stops."""
         transitions = self._transitions
         transitions.stopped = transitions.stopped or reason
         transitions.move_all("stopped", transitions.calls.values(), None if reason == LEFT else reason)
-        self._tell()
+        self._transitions.tell()
 
     def cut(self, reason: str, *, cancels: bool = False) -> None:
         """Starts nothing more: calls that have not begun are skipped, the others go on, or are cancelled if `cancels`,
@@ -480,7 +531,7 @@ class Calls:
         if cancels:
             may_end = [call for call in calls if call.state in OPEN and call.tool and call.tool.effect != "once"]
             self._transitions.move_all("cancelled", may_end, reason)
-        self._tell()
+        self._transitions.tell()
 
     @property
     def is_asking(self) -> bool:
@@ -499,10 +550,10 @@ class Calls:
         Raises:
             LocalProtocolError: there is no such call.
         """
-        call = self._known(call_id, "one of its calls")
+        call = self._transitions.known(call_id, "one of its calls")
         before = call.state
         self._transitions.move_all("cancelled", [call], reason)
-        self._tell()
+        self._transitions.tell()
         return call.state != before
 
     @property
@@ -521,12 +572,12 @@ class Calls:
         for its tasks, for the calls of another attempt. Returns the observations by id."""
         transitions = self._transitions
         transitions.stopped = "its answer was discarded"
-        transitions.budgets.add(usage, self._options.counted_before)
+        transitions.budgets.add(usage, self._options.known.usage)
         calls = list(transitions.calls.values())
         for call in calls:
             keep(call, transitions.wait_task)
         transitions.move_all("discarded", calls)
-        self._tell()
+        self._transitions.tell()
         return {call.call_id: call.seen for call in calls if call.seen is not None}
 
     @property
@@ -586,22 +637,21 @@ class Calls:
         self._key_prefix = self._prefix(event.response_id)
 
     def _prefix(self, response_id: str | None) -> str:
-        if self._options.identity is not None:  # it stands for one response alone
-            return key_prefix(self._options.identity, 0, None)
+        if (identity := self._options.known.identity) is not None:  # it stands for one response alone
+            return key_prefix(identity, 0, None)
         return key_prefix(self._host.run_id, self._host.number, response_id, self.attempt)
 
     def _announced(self, event: ToolCallStart) -> None:
         if event.kind != "server" and event.call_id not in self._transitions.calls:  # a transform may repeat the event
             call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
-            kept = self._options.resumed.get(event.call_id)
-            if kept is not None:
-                key = kept.key
+            before = self._options.known.suspended.get(event.call_id)
+            if before is not None:
+                announced = Call(call, before.key, before, needs=0 if before.kind == "answer" else before.approvals)
             else:
                 if self._key_prefix is None:  # nobody has passed a start on
                     self._key_prefix = self._prefix(None)
-                key = self._key_prefix + event.call_id
-            announced = self._transitions.calls[event.call_id] = Call(call, key)
-            announced.needs = 0 if kept is None or kept.kind == "answer" else kept.needs
+                announced = Call(call, self._key_prefix + event.call_id)
+            self._transitions.calls[event.call_id] = announced
             if self._options.policy in LEAVES_CALLS and self._leaves(event.name):
                 self._transitions.move(announced, "leave_alone")
 
@@ -609,7 +659,7 @@ class Calls:
         tool = self._tools.get(name) if self._options.policy == "pure" else None
         if self.rules is not None and self.rules.may_ask(name):
             return True
-        return tool is None or tool.effect != "pure" or tool.needs_approval is not False or tool.external
+        return tool is None or tool.effect != "pure" or tool.needs_approval is not False or bool(tool.deferred)
 
     def _ended(self, event: ToolCallEnd) -> None:
         ended = event.call
@@ -618,7 +668,7 @@ class Calls:
             self._transitions.move(call, "discarded")
             if call.tasks and call.scope is not None:
                 call.scope.cancel()
-            self._tell()
+            self._transitions.tell()
         if call is None or call.state != "announced":
             return
         call.call, call.tool = ended, self._tools.called(ended)
@@ -660,7 +710,7 @@ class Calls:
             return False
         # While the stream goes on, a stopped call of a resumed turn is held: the turn's end decides whether it stays
         # suspended, and until then an observation could only be `skipped`.
-        self._transitions.move(call, "hold" if self._options.resumed and self._transitions.end is None else "bad_end")
+        self._transitions.move(call, "hold" if call.before is not None and self._transitions.end is None else "bad_end")
         return True
 
     def _start_or_hold(self, call: Call, judged: Judging | None) -> None:
@@ -668,19 +718,20 @@ class Calls:
             return
         assert call.tool is not None, "else it is too late"
         # A call that only the turn's end releases is judged by the tokens of the turn, also if it was judged meanwhile.
-        if self._may_start() and self._held_by_effect(call.tool) and self._is_over_budget(call):
+        holds = self._transitions.holds(call.tool)
+        if holds and self._may_start() and self._is_over_budget(call):
             return
         if not self._accept(call, judged):
             return
-        if self._options.resumed or self._may_start() or not self._held_by_effect(call.tool):
+        if not holds or call.before is not None or self._may_start():
             self._go(call)
         else:  # a gated call takes its place once it is approved
-            self._transitions.move(call, "hold" if call.needs or call.tool.external else "hold_place")
+            self._transitions.move(call, "hold" if call.needs or call.tool.deferred else "hold_place")
 
     def _when_judged(self, call: Call, then: Callable[[Call, Judging | None], None]) -> None:
         """Calls `then` with a call as soon as the rules have judged it, and those before it: calls keep their order."""
         # A call that was handed out when it was suspended was judged before.
-        judging = None if self.rules is None or self._was_handed_out(call) else self.rules.judge(call)
+        judging = None if self.rules is None or call.was_handed_out else self.rules.judge(call)
         if not self._judging and (judging is None or judging.is_done):
             then(call, judging)
             return
@@ -704,7 +755,7 @@ class Calls:
 
     def _stream_ended(self, event: StreamEnd) -> None:
         if self._transitions.end is None:  # a transform may repeat the event
-            self._transitions.budgets.add(event.usage, self._options.counted_before)
+            self._transitions.budgets.add(event.usage, self._options.known.usage)
         self._transitions.end = event
         if not self._may_start():
             self._transitions.move_all("bad_end", self._transitions.calls.values())
@@ -717,10 +768,6 @@ class Calls:
     def _may_start(self) -> bool:
         end = self._transitions.end
         return end is not None and self._transitions.stopped is None and end.ended_well
-
-    def _held_by_effect(self, tool: Tool) -> bool:
-        policy = self._options.policy
-        return policy == "turn_end" or (policy == "auto" and tool.effect == "once")
 
     def lacks_counts(self, end: StreamEnd) -> bool:
         """Returns whether a budget is of tokens, and a response that has ended so has not counted its own."""
@@ -744,10 +791,10 @@ class Calls:
             try:
                 # What was decided holds, also if the tool of today needs no approval.
                 gate = True if call.needs else tool.needs_approval
-                if self._was_handed_out(call):
-                    self._edit_again(call)
+                if call.was_handed_out:
+                    self.waiting.take_up(call)
                 else:
-                    is_gated = gate if isinstance(gate, bool) else approval.is_gated(call)
+                    is_gated = gate if isinstance(gate, bool) else endings.is_gated(call)
                     call.needs = call.needs or int(is_gated)
             except ToolFailed as error:
                 refused = Ending("failed", error)
@@ -759,38 +806,21 @@ class Calls:
 
     def _repeated(self, call: Call) -> Ending | None:
         most, made = self._limits.max_repeated_calls, call.call
-        if most is None or self._options.resumed:
+        if most is None or call.before is not None:
             return None  # a resumed call was counted before
-        if self._host.counts.call(made.name, made.arguments, made.arguments_text) <= most:
+        if self._host.counts.call(made.name, arguments_in(made), made.arguments_text) <= most:
             return None
         return Ending("denied", CallRepeated(made.name, most))
 
     def _refuse(self, call: Call, ending: Ending) -> None:
-        kept = self._options.resumed.get(call.call_id)
-        if kept is None or self._options.seams.gate is None:
+        if call.before is None or self._options.seams.gate is None:
             self._transitions.move(call, "refused", ending)
         else:  # the rules of today do not change what happened: a call that has run has the ending that it had
-            from .looking import refuse_unless_it_ran  # few calls are resumed
-
-            refusing = partial(refuse_unless_it_ran, self._transitions, call, kept.fingerprint, ending)
-            self._transitions.work(call, refusing)
+            self._transitions.work(call, partial(self.waiting.refuse_unless_it_ran, call, ending))
 
     def _go(self, call: Call) -> None:
-        end = self._transitions.end
-        if end is not None and not call.needs and self._held_by_effect(call.ready[0]):
-            call.causes = (end.seq,)
-        waits = call.needs or call.ready[0].external or self._was_handed_out(call)
+        waits = call.needs or call.ready[0].deferred or call.was_handed_out
         self._transitions.move(call, "wait" if waits else "queue")
-
-    def _edit_again(self, call: Call) -> None:
-        kept = self._options.resumed[call.call_id]
-        if kept.edited is not None:
-            self._transitions.waiting.edits.bind_again(call, kept.edited)
-
-    def _was_handed_out(self, call: Call) -> bool:
-        """Returns whether a call was suspended when it had been handed out, and so was approved and judged before."""
-        kept = self._options.resumed.get(call.call_id)
-        return kept is not None and kept.kind == "answer"
 
     # -- approval --
 
@@ -817,36 +847,6 @@ class Calls:
         """True once a call was announced."""
         return bool(self._transitions.calls)
 
-    def decide(self, call_id: str, verdict: bool, fingerprint: str | None, **given: Any) -> bool:
-        """Takes a decision about a call, as `Waiting.decide` does."""
-        call = self._known(call_id, "an ApprovalRequested")
-        decided = self._transitions.waiting.decide(call, verdict, fingerprint, **given)
-        if decided:
-            self._tell()
-        return decided
-
-    def asked_about(self, call_id: str) -> list[Call]:
-        """Returns the call of this id, if it waits for an approval or an answer, also while its response goes on."""
-        call = self._transitions.calls.get(call_id)
-        return [] if call is None or call.state != "waiting" else [call]
-
-    def answer(self, call_id: str, record: bytes, fingerprint: str | None) -> bool:
-        """Takes the answer to a call, as `Waiting.answer` does."""
-        call = self._transitions.calls.get(call_id)
-        if call is None:
-            raise AnswerError(call_id, "unknown_call", "is none of this step")
-        given = self._transitions.waiting.answer(call, record, fingerprint)
-        self._tell()
-        return given
-
-    def look_again(self, call_id: str, key: str | None = None) -> bool | None:
-        """Looks for a decision or an answer that was put on record elsewhere, as `Waiting.look_again` does."""
-        call = self._transitions.calls.get(call_id)
-        looks = None if call is None else self._transitions.waiting.look_again(call, key)
-        if looks:
-            self._tell()
-        return looks
-
     # -- by hand --
 
     @property
@@ -859,15 +859,6 @@ class Calls:
             for call in self._transitions.calls.values()
         )
 
-    async def wait_decided(self) -> None:
-        """Waits until somebody runs, decides about or cancels a call."""
-        self._given = anyio.Event()
-        await self._given.wait()
-
-    def _tell(self) -> None:
-        if self._given is not None:
-            ring(self._given)
-
     def ask(self, call_id: str) -> bool:
         """Lets a held call run; returns False if that changes nothing, since the call is observed or runs already.
 
@@ -877,14 +868,14 @@ class Calls:
         if not self._by_hand:
             now = "are left alone" if self._options.policy in LEAVES_CALLS else "start by themselves"
             raise LocalProtocolError(f"calls {now}; to run them by hand, pass start='manual' and tools=")
-        call = self._known(call_id, "the call of a ToolCallValidated")
+        call = self._transitions.known(call_id, "the call of a ToolCallValidated")
         if call.state in ("announced", "ended") and self._transitions.stopped is None:
             raise LocalProtocolError("the call is not ready; run it after its ToolCallValidated")
         if call.state != "held" or call in self._judging:
             return False
         if not self._is_over_budget(call):
             self._when_judged(call, self._run_held)
-        self._tell()
+        self._transitions.tell()
         return True
 
     def _run_held(self, call: Call, judged: Judging | None) -> None:
@@ -893,17 +884,7 @@ class Calls:
 
     async def observed(self, call_id: str) -> Observation:
         """Waits for a call's observation, and returns it."""
-        call = self._transitions.calls[call_id]
-        while call.seen is None:
-            call.done = call.done or anyio.Event()
-            await call.done.wait()
-        return call.seen
-
-    def _known(self, call_id: str, what: str) -> Call:
-        call = self._transitions.calls.get(call_id)
-        if call is None:
-            raise LocalProtocolError(f"no such call in this turn; pass {what}, or its call_id")
-        return call
+        return await self._transitions.wait_observed(self._transitions.calls[call_id])
 
 
 def _is_bound(call: Call) -> bool:

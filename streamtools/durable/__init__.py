@@ -5,8 +5,10 @@ suspended.Suspended      the calls that wait for an approval or an answer, kept 
 journal_waiting          the same calls in a journal, where anybody may decide about them
 gate.StoreGate           lets a call in that it has claimed in a store
 journal_gate.JournalGate lets a call in once its response is on record, around the gate of the store
-operations.Operation     what a call of a tool with ``operation=`` asks for, whatever its id
+operations.Operation     what a call of a tool with ``idempotency_key=`` asks for, whatever its id
+store.IdempotencyStore   the contract of every store, and what it answers
 claims.CallClaim         the claim of one call, and its end; `run_once`
+store.IdempotencyStore   the contract of the stores that keep calls from running twice
 memory.MemoryStore       claims and ends in this process
 store_sqlite.SqliteStore the same in a file, for the processes of a machine
 store_redis.RedisStore   the same on a server

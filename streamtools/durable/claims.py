@@ -31,10 +31,8 @@ from pydantic_core import from_json, to_json
 
 from ..content import ToolResult
 from ..dispatch import Emit, Executor, Invocation
-from ..dispatch.event_loop import spawn
+from ..dispatch.event_loop import Timer, Timers, spawn
 from ..dispatch.results import decode_error, decode_result, encode_error, encode_result
-from ..dispatch.store import Claim, Claimed, IdempotencyStore, Recorded, StillRunning
-from ..dispatch.timers import Timer, Timers
 from ..errors import (
     BeginRefused,
     CallStillRunning,
@@ -48,6 +46,7 @@ from ..errors import (
 from ..ground import type_name
 from ..seams import call_fingerprint
 from .holders import checked_fingerprint
+from .store import Claim, Claimed, IdempotencyStore, Recorded, StillRunning
 
 StoreWork: TypeAlias = Literal["complete", "release", "abandon"]
 StoreFailed: TypeAlias = Callable[[StoreWork, Exception], object]

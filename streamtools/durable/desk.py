@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
 
-from ..errors import AlreadyDecided, DecisionError, ToolNotStarted
+from ..errors import AlreadyDecided, ToolNotStarted
 from ..ground import one_line
-from ..seams import Decision, Pending, Response, WrittenAnswer, is_settled
+from ..seams import Decision, Pending, Response, WrittenAnswer
 
 if TYPE_CHECKING:
-    from ..dispatch.store import DecidingStore, IdempotencyStore
+    from .store import DecidingStore, IdempotencyStore
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ def answer_key(pending: Pending) -> str:
 
 async def look_up(store: Places, pending: Pending) -> list[Decision]:
     found: list[Decision] = []
-    while not is_settled(found, pending.needs):
+    while not pending.is_settled(found):
         record = await store.decide(_key(pending, len(found)), None)
         if record is None:
             break
@@ -80,7 +80,7 @@ async def put_on_record(store: Places, pending: Pending, decision: Decision) -> 
     """Returns all decisions that are on record then, this one last; the same one again changes nothing. Raises
     `AlreadyDecided` after another, a `DecisionError` for one without a name or with other arguments, where several
     people are needed."""
-    check_named(pending, decision)
+    pending.check(decision)
     found: list[Decision] = []
     ours = _written(decision)
     while True:
@@ -89,7 +89,7 @@ async def put_on_record(store: Places, pending: Pending, decision: Decision) -> 
         found.append(one := _read(record, pending))
         if one == decision:
             return found
-        if is_settled(found, pending.needs) or (decision.verdict and one.by == decision.by):
+        if pending.is_settled(found) or (decision.verdict and one.by == decision.by):
             raise AlreadyDecided(decision.call_id, one)
 
 
@@ -101,16 +101,6 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
         value: T = end.value
         return value
     raise AssertionError("nothing was to be awaited")
-
-
-def check_named(pending: Pending, decision: Decision) -> None:
-    """Refuses a decision about a call that needs several people, if it has no name, or arguments that only one of them
-    has seen."""
-    if pending.needs > 1 and (decision.by is None or decision.arguments is not None):
-        needs = f"the call {one_line(pending.call_id, 100)!r} requires {pending.needs} people, so each decision"
-        if decision.by is None:
-            raise DecisionError(pending.call_id, "unnamed", f"{needs} says by= whom it is")
-        raise DecisionError(pending.call_id, "edited", f"{needs} is about the arguments that were shown to all")
 
 
 def _key(pending: Pending, place: int) -> str:

@@ -7,16 +7,16 @@ from functools import partial
 from weakref import WeakKeyDictionary
 
 from ..dispatch.results import AsRead
-from ..dispatch.store import Claim, IdempotencyStore, Recorded
 from ..errors import ModelRetry, ToolError, ToolFailed, contained
 from ..ground import type_name
 from ..seams import CallEnd, Entered, GateView
 from .claims import CallClaim, recorded_value
 from .operations import Operation
+from .store import Claim, IdempotencyStore, Recorded
 
 
 class StoreGate:
-    """Lets a call in that it has claimed. A call of a tool with ``operation=`` is claimed under that.
+    """Lets a call in that it has claimed. A call of a tool with ``idempotency_key=`` is claimed under that.
 
     Args:
         store: has the claims, and the ends of calls.
@@ -78,7 +78,7 @@ class StoreGate:
         try:
             operation = self._operations[call] = Operation.of(call, scope_id)
         except BaseException as error:
-            text = f"not run: the operation of {call.tool_name} raised {type_name(error)}"
+            text = f"not run: the idempotency key of {call.tool_name} raised {type_name(error)}"
             raise ToolFailed(text) from contained(error)
         return operation
 

@@ -138,7 +138,7 @@ class StoredInbox(Observer):
             self._step, self._asked = event.step, {}
         elif isinstance(event, (ApprovalRequested, AnswerRequested)):
             runner = self._runner
-            asked = [] if runner is None else runner.attempt.calls.asked_about(event.call_id)
+            asked = [] if runner is None else runner.attempt.calls.waiting.asked_about(event.call_id)
             waiting = None if runner is None else suspended_in(runner, asked)
             if waiting is not None:
                 self._asked[event.call_id] = waiting.calls[0].idempotency_key

@@ -26,16 +26,15 @@ from typing import Annotated, Any, Literal, TypeVar
 import anyio
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from ..dispatch.endings import already_answered
-from ..dispatch.results import written_answer
-from ..dispatch.store import Claim, Claimed, IdempotencyStore, StillRunning
 from ..errors import AnswerError, JournalError, RunStillRunning, RunTakenOver
 from ..limits import checked_bound
 from ..parts import RUN_OUTCOMES, RunOutcome
 from ..seams import Decision
 from ..tools.context import run_prefix
+from ..waiting.answers import already_answered, written_answer
 from . import journal_waiting
 from .fields import Range, read_object
+from .store import Claim, Claimed, IdempotencyStore, StillRunning
 from .store_sqlite import HOLD, SqliteStore
 from .suspended import Suspended
 
@@ -77,7 +76,6 @@ class StoredRun:
     began_at: _Moment  # in seconds since 1970
     ended_at: _Moment | None  # when it was left last; None while it runs, or if its process has died
     outcome: str | None  # a `RunOutcome`; None with `ended_at` None
-    traceparent: str | None  # the span of the step with its latest response, as W3C Trace Context has it
     is_running: bool  # True while somebody holds its lease
 
 
@@ -378,14 +376,13 @@ class Journal:
 
     def _runs(self, connection: sqlite3.Connection) -> list[StoredRun]:
         _make_tables(connection)
-        of_run = "FROM responses WHERE run = number"
         query = (
-            f"SELECT run_id, name, (SELECT count(*) {of_run}), began_at, ended_at, outcome,"
-            f" (SELECT facts {of_run} ORDER BY step DESC LIMIT 1) FROM runs ORDER BY number"
+            "SELECT run_id, name, (SELECT count(*) FROM responses WHERE run = number), began_at, ended_at, outcome"
+            " FROM runs ORDER BY number"
         )
         return [
-            _read_row(StoredRun, (*row, _traced(facts), self.store.is_held(lease_key(str(row[0])), connection)))
-            for *row, facts in connection.execute(query).fetchall()
+            _read_row(StoredRun, (*row, self.store.is_held(lease_key(str(row[0])), connection)))
+            for row in connection.execute(query).fetchall()
         ]
 
 
@@ -612,15 +609,6 @@ def _read_row(kind: type[T], row: Sequence[Any]) -> T:
     except ValueError as error:
         raise JournalError(f"the journal has a row that no journal has written: {error}") from error
     return read
-
-
-def _traced(facts: Any) -> str | None:
-    try:
-        found = from_json(facts)
-    except (ValueError, TypeError):  # the run itself says so when it is gone on with
-        return None
-    traced = found.get("traceparent") if isinstance(found, dict) else None
-    return traced if isinstance(traced, str) else None
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:

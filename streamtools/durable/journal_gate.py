@@ -6,12 +6,12 @@ journal's own; around any other gate, the lease is looked at right before the ca
 
 from __future__ import annotations
 
-from ..dispatch.store import Claim, IdempotencyStore
 from ..errors import RunTakenOver, ToolNotStarted
 from ..seams import CallEnd, Entered, Gate, GateView
 from .gate import StoreGate
 from .journal import JournalLease
 from .place import JournalPlace, words
+from .store import Claim, IdempotencyStore
 from .writer import ResponseWriter
 
 

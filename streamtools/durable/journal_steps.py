@@ -23,7 +23,7 @@ from ..errors import JournalError
 from ..events import AnswerRequested, ApprovalRequested, Event
 from ..observers import Observer
 from ..parts import RunOutcome
-from ..pipelines.trajectory import Trajectory
+from ..pipelines import Trajectory
 from ..seams import Gate, OnRecord, Pending, RunView, StepPlan, StepRequest, StepSource
 from ..turn import Turn
 from ..wires import Wire, find

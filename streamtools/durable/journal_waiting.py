@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 from ..errors import AlreadyDecided, DecisionError, JournalError
 from ..ground import one_line
-from ..seams import Decision, is_settled
-from .desk import at_once, check_named, decision_key, look_up, put_on_record
+from ..seams import Decision
+from .desk import at_once, decision_key, look_up, put_on_record
 from .store_sqlite import HOLD, SqliteStore
 from .suspended import Suspended, SuspendedCall, read_suspended, written_suspended
 
@@ -44,7 +44,7 @@ def note_waiting(number: int, suspended: Suspended, connection: sqlite3.Connecti
         )
         key, shown, step = call.idempotency_key, call.fingerprint, suspended.step
         connection.execute(change, (number, step, call.call_id, shown, key, entry))
-        connection.executemany(HOLD, [(decision_key(key, shown, n), number, step) for n in range(call.requires)])
+        connection.executemany(HOLD, [(decision_key(key, shown, n), number, step) for n in range(call.approvals)])
 
 
 def note_over(number: int, key: str, connection: sqlite3.Connection) -> None:
@@ -124,9 +124,9 @@ def decide(
     places = _Transaction(store, connection)
     for one in decisions:
         call, step, is_over = _known(number, one, None if keys is None else keys.get(one.call_id, ""), connection)
-        check_named(call.pending, one)
+        call.pending.check(one)
         known = at_once(look_up(places, call.pending))
-        if one not in known and is_settled(known, call.requires):
+        if one not in known and call.pending.is_settled(known):
             raise AlreadyDecided(one.call_id, known[-1])
         if call.waits_for != "approval" and not known:
             raise DecisionError(

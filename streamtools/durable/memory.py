@@ -13,9 +13,9 @@ import anyio
 from anyio.lowlevel import checkpoint, current_token
 
 from ..dispatch.event_loop import call_soon
-from ..dispatch.store import Claim, Claimed, EndUnknown, Recorded, StillRunning
 from ..limits import checked_bound
 from .holders import checked_fingerprint, checked_key, no_room, not_claimed
+from .store import Claim, Claimed, EndUnknown, Recorded, StillRunning
 
 
 class MemoryStore:

@@ -1,5 +1,5 @@
-"""Names the operation that a call of a tool with ``operation=`` asks for, and claims the call under it, whatever its
-id.
+"""Names the operation that a call of a tool with ``idempotency_key=`` asks for, and claims the call under it, whatever
+its id.
 
 The record names the call that had the effect, so that any other call which it answers reads that this was done before.
 """

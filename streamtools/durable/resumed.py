@@ -14,7 +14,7 @@ from ..decode.body import Body, read_json
 from ..framing import Frame
 from ..limits import Limits
 from ..sources import Source
-from ..wires.reading import malformed
+from ..wires import malformed
 
 
 class RestSource(Source):

@@ -117,9 +117,9 @@ def check_attempts(
             )
     if getattr(policy, "after_output", False) and start == "early":
         for tool in tools.values():
-            if tool is not None and tool.effect == "once" and tool.operation is None:
+            if tool is not None and tool.effect == "once" and tool.idempotency_key is None:
                 raise ValueError(
                     f'Retry(after_output=True) with start="early": {tool.name} has the effect "once" and would begin '
-                    "before its answer is whole, and be asked for again by the next step; give it operation=, or leave "
-                    "out start="
+                    "before its answer is whole, and be asked for again by the next step; give it "
+                    "idempotency_key=, or leave out start="
                 )

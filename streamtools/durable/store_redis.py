@@ -37,11 +37,11 @@ from functools import partial
 from hashlib import sha256
 from typing import Any
 
-from ..dispatch.store import Claim, Claimed, EndUnknown, Recorded, StillRunning
 from ..errors import LocalProtocolError, ToolNotStarted
 from ..ground import missing
 from ..limits import checked_bound
 from .holders import Holder, checked_fingerprint, not_claimed
+from .store import Claim, Claimed, EndUnknown, Recorded, StillRunning
 from .store_sqlite import StoreJob, ThreadedStore, checked_seconds
 
 try:

@@ -37,7 +37,6 @@ import anyio
 from anyio.lowlevel import current_token
 
 from ..dispatch.event_loop import call_soon
-from ..dispatch.store import Claim, Claimed, EndUnknown, Recorded, StillRunning
 from ..errors import LocalProtocolError, ToolNotStarted
 from ..limits import checked_bound
 from .files import make_private, narrow
@@ -51,6 +50,7 @@ from .holders import (
     not_claimed,
     this_process,
 )
+from .store import Claim, Claimed, EndUnknown, Recorded, StillRunning
 
 T = TypeVar("T")
 

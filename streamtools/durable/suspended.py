@@ -22,19 +22,17 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, ValidationInfo
 
 from ..content import Caller
-from ..dispatch.budgets import Spent
-from ..dispatch.endings import already_answered, unanswered, undecided
-from ..dispatch.results import written_answer
+from ..dispatch.pool import Spent
 from ..dispatch.states import Call
-from ..dispatch.store import DecidingStore, IdempotencyStore
 from ..errors import AlreadyDecided, AnswerError, DecisionError, LocalProtocolError, SuspendedError
 from ..events import Observation
 from ..ground import one_line, shown_by
 from ..parts import CallKind, Finding
-from ..seams import Decision, Pending, WrittenAnswer, is_settled
-from ..seams.desk import ShownCall
+from ..seams import Decision, Pending, ShownCall, WrittenAnswer
 from ..tools.options import MOST_APPROVERS
-from .desk import StoreDesk, check_named, decides, look_up, put_on_record
+from ..waiting.answers import already_answered, unanswered, undecided, written_answer
+from .desk import StoreDesk, decides, look_up, put_on_record
+from .store import DecidingStore, IdempotencyStore
 
 VERSION = 5
 PURPOSE = b"streamtools suspended calls 5\n"  # so that no signature of something else with the same key fits
@@ -93,8 +91,8 @@ class SuspendedCall:
     """As `ToolCall.caller`."""
     findings: tuple[Finding, ...] = ()
     """As `ApprovalRequested.findings`."""
-    requires: Annotated[int, Field(ge=1, le=MOST_APPROVERS)] = 1
-    """As `ApprovalRequested.requires`."""
+    approvals: Annotated[int, Field(ge=1, le=MOST_APPROVERS)] = 1
+    """As `ApprovalRequested.approvals`."""
     waits_for: Literal["approval", "answer"] = "approval"
     """``answer``: it is done outside, and waits for a `CallAnswer`."""
     edited_text: _Object = field(default=None, repr=False)
@@ -110,7 +108,7 @@ class SuspendedCall:
             fingerprint=self.fingerprint,
             kind=self.waits_for,
             call_id=self.call_id,
-            needs=self.requires,
+            approvals=self.approvals,
             edited=self.edited,
             findings=self.findings,
         )
@@ -292,7 +290,7 @@ class Suspended:
         for one in checked:  # all are looked up before the first is kept
             call = waiting[one.call_id]
             known = await look_up(store, call.pending)
-            if one not in known and is_settled(known, call.requires):
+            if one not in known and call.pending.is_settled(known):
                 raise AlreadyDecided(one.call_id, known[-1])
         for one in checked:
             await put_on_record(store, waiting[one.call_id].pending, one)
@@ -321,7 +319,7 @@ class Suspended:
                 raise DecisionError(one.call_id, "changed_call", why)
             if one.call_id in found:
                 raise ValueError(f"decisions: two are about the call {shown!r}")
-            check_named(call.pending, one)
+            call.pending.check(one)
             found[one.call_id] = one
         return tuple(found.values())
 
@@ -391,7 +389,7 @@ class _Kept:
 
 
 def _ticket(suspended: Suspended) -> dict[str, Any]:
-    names = ("call_id", "tool_name", "fingerprint", "idempotency_key", "index", "requires", "waits_for")
+    names = ("call_id", "tool_name", "fingerprint", "idempotency_key", "index", "approvals", "waits_for")
     calls = [{name: getattr(call, name) for name in names} for call in suspended.calls]
     run = {name: getattr(suspended, name) for name in ("run_id", "step", "seq", "wire", "journal")}
     return {"calls": calls, **run}
@@ -422,7 +420,7 @@ def _suspended(held: Call) -> SuspendedCall:
         awaits=call.awaits,
         caller=call.caller,
         findings=held.findings,
-        requires=held.requires,
+        approvals=max(held.needs, held.ready[0].approvals),
         waits_for="answer" if held.is_outside else "approval",
         edited_text=None if held.edited is None else _as_json(held.edited),
     )

@@ -15,9 +15,9 @@ from .suspended import Suspended
 if TYPE_CHECKING:
     from ..dispatch import CallAnswer, Decision
     from ..dispatch.states import Call
-    from ..dispatch.store import IdempotencyStore
+    from ..pipelines import Trajectory
     from ..pipelines.runner import Runner
-    from ..pipelines.trajectory import Trajectory
+    from .store import IdempotencyStore
 
 
 def take_up(run: Trajectory, suspended: Suspended) -> None:
@@ -32,18 +32,18 @@ def take_up(run: Trajectory, suspended: Suspended) -> None:
         run.salts = suspended.seq  # there were more events than pipelines
 
 
-def left_by(runner: Runner, resumed: Suspended | None) -> Suspended | None:
-    """Returns the calls of a step that wait, also when it was left; `resumed`: those that it goes on with."""
-    calls, ended = runner.attempt.calls, runner.step.ended
-    if resumed is not None and not calls.undecided and not calls.announced:  # it was left at once
+def left_by(runner: Runner) -> Suspended | None:
+    """Returns the calls of a step that wait, also when it was left."""
+    calls, ended, resumed = runner.attempt.calls, runner.step.ended, runner.resumed
+    if isinstance(resumed, Suspended) and not calls.undecided and not calls.announced:  # it was left at once
         return replace(resumed, seq=runner.trajectory.next_seq) if ended else resumed
-    return suspended_in(runner, calls.undecided, resumed)
+    return suspended_in(runner, calls.undecided)
 
 
-def suspended_in(runner: Runner, held: list[Call], resumed: Suspended | None = None) -> Suspended | None:
+def suspended_in(runner: Runner, held: list[Call]) -> Suspended | None:
     if not held:
         return None
-    run = runner.trajectory
+    run, resumed = runner.trajectory, runner.resumed
     closing = 0 if runner.step.ended else runner.attempt.calls.unobserved + 1  # events, if the block is left now
     return Suspended.of(
         held,

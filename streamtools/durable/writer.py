@@ -21,7 +21,7 @@ from .lines import written_ends, written_item, written_items, written_json
 from .place import JournalPlace, fail
 
 if TYPE_CHECKING:
-    from ..pipelines.trajectory import Trajectory
+    from ..pipelines import Trajectory
     from ..seams import RunView
     from .inbox import StoredInbox
 

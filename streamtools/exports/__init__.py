@@ -21,14 +21,14 @@ from ..stages.output import ExportedOutput
 from ..tools import Exported
 from ..tools.entries import targets
 from ..wires.formats import RequestLimits
-from .exporting import Exports, ToolDefinition, export, export_all, export_output, payload, schema
+from .exporting import Exports, ToolDefinition, export, export_all, export_output, schema
 
 if TYPE_CHECKING:
-    from ..interop.compared import Change, diff, keyword_table, output_table, parts, table
+    from ..interop.compared import Change, diff, parts
 else:
-    __getattr__ = names(__name__, {".interop.compared": "Change diff keyword_table output_table parts table"})
+    __getattr__ = names(__name__, {".interop.compared": "Change diff parts"})
 
 __all__ = [
     "Change", "Exported", "ExportedOutput", "Exports", "RequestLimits", "ToolDefinition", "diff", "export",
-    "export_all", "export_output", "keyword_table", "output_table", "parts", "payload", "schema", "table", "targets",
+    "export_all", "export_output", "parts", "schema", "targets",
 ]  # fmt: skip

@@ -82,16 +82,6 @@ def tool_of(given: Any) -> Tool[..., Any]:
     return as_tool()(given)  # not `tool(None)`, which is a decorator
 
 
-def payload(tool: Tool[..., Any] | Callable[..., Any], wire: Wire | str, *, strict: bool = False) -> dict[str, Any]:
-    """Returns the payload alone, as `Tool.to` does, of a tool or function whose arguments need no decoding.
-
-    Raises:
-        ExportError: the arguments need decoding, or the wire cannot carry the tool.
-        ToolDefinitionError: this is not a tool, and none can be made of it.
-    """
-    return payload_of(tool_of(tool), wire, EntryOptions(strict=strict))
-
-
 def exported(tool: Tool[..., Any], format: ToolFormat, options: EntryOptions) -> Exported:
     made = translated(tool, format, options)
     return Exported(

@@ -10,8 +10,10 @@ from . import ambient as ambient
 if TYPE_CHECKING:
     from ..pipelines.trajectory import Trajectory
     from .at_hand import resume, run_calls
+    from .branches import Branch
     from .checked import PipelineKeywords, StepKeywords
     from .face import Pipeline
+    from .run_face import AgentLoop
     from .runs import agent_loop
     from .streams import pipeline
 else:
@@ -22,12 +24,16 @@ else:
             "streams": "pipeline",
             "face": "Pipeline",
             "runs": "agent_loop",
+            "run_face": "AgentLoop",
+            "branches": "Branch",
             "at_hand": "resume run_calls",
             "checked": "PipelineKeywords StepKeywords",
         },
     )
 
 __all__ = [
+    "AgentLoop",
+    "Branch",
     "Pipeline",
     "pipeline",
     "agent_loop",

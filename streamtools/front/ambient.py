@@ -38,7 +38,7 @@ class OpenTelemetry:
 
 
 def _is_loaded() -> bool:
-    return any(name in sys.modules for name in _APIS)
+    return not sys.modules.keys().isdisjoint(_APIS)
 
 
 ambient.append(OpenTelemetry())

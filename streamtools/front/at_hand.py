@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ..dispatch import Decision, DispatchOptions
-from ..dispatch.store import IdempotencyStore
+from ..dispatch.options import KnownCalls
 from ..durable.desk import decides
+from ..durable.store import IdempotencyStore
 from ..durable.suspended import Suspended, SuspendedCall, no_decisions
 from ..durable.suspended_steps import take_up
 from ..events import StepStart
@@ -20,11 +21,10 @@ from ..pipelines.runner import Runner
 from ..pipelines.trajectory import Trajectory
 from ..sources import open_source
 from ..tools import AnyTools, Toolset
-from .capabilities import guard_of
-from .checked import CheckedOptions, StepKeywords, checked_options
+from .capabilities import run_of
+from .checked import CheckedOptions, StepKeywords, checked_options, with_rules
 from .face import Pipeline
 from .given_calls import AnyCall, CallsDecoder, GivenCall, as_given, one_item
-from .rules import with_rules
 
 if TYPE_CHECKING:
     from ..durable.suspended import CallAnswer
@@ -80,7 +80,7 @@ def resume(
     check_suspended(suspended, store)
     decisions, answers = check_response(suspended, store, decisions, answers)
     checked = _checked(tools, trajectory, options, store=store)
-    run = Trajectory.of(trajectory, observers, guard_of(checked.dispatch.seams, options.get("privacy")))
+    run = run_of(trajectory, observers, checked.dispatch.seams, options.get("privacy"))
     return resumed_step(checked, run, suspended, decisions, answers)
 
 
@@ -133,7 +133,7 @@ def resumed_step(
         checked,
         run,
         CallsDecoder(calls, checked.tools, checked.stages, limits, wire=suspended.wire),
-        replace(checked.dispatch, resumed={call.call_id: call.pending for call in suspended.calls}),
+        replace(checked.dispatch, known=KnownCalls(suspended={call.call_id: call.pending for call in suspended.calls})),
         start,
         suspended=suspended,
         before=partial(_put_on_record, suspended, decisions, answers, store) if decisions or answers else None,
@@ -208,12 +208,12 @@ def run_calls(
     if trajectory is None:  # nothing says that the calls are of one run
         limits = replace(limits, max_repeated_calls=None)
     checked = replace(checked, shared=replace(checked.shared, limits=limits))
-    run = Trajectory.of(trajectory, observers, guard_of(checked.dispatch.seams, options.get("privacy")))
+    run = run_of(trajectory, observers, checked.dispatch.seams, options.get("privacy"))
     return _step(
         checked,
         run,
         CallsDecoder(given, checked.tools, checked.stages, checked.limits),
-        replace(checked.dispatch, identity=identity, any_value=True),
+        replace(checked.dispatch, known=KnownCalls(identity=identity, any_value=True)),
         StepStart(run.run_id, asks_model=False),
     )
 
@@ -249,7 +249,7 @@ def _step(
     shared = StepOptions(tools=checked.tools, limits=checked.limits, pool=checked.shared.pool)
     reading = Reading(open_source(one_item(), checked.limits), decoder, options)
     block = Pipeline(Runner(run, start, reading, shared, before=before))
-    block._resumed = suspended
+    block._runner.resumed = suspended
     return block
 
 

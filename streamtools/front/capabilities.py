@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ground.text import type_name
+from ..observers import Observer
+from ..pipelines.trajectory import Trajectory
 from ..seams import NO_SEAMS, Seams
 
 if TYPE_CHECKING:
-    from ..dispatch.store import IdempotencyStore
+    from ..durable.store import IdempotencyStore
     from ..seams import Attempts, Desk, Gate, Guard
 
 
@@ -78,6 +80,20 @@ def guard_of(seams: Seams, privacy: Guard | None) -> Guard | None:
     if privacy is not None and seams.guard is not None:
         raise TypeError(f"a run has one Guard, and privacy= and {type_name(seams.guard)} are two")
     return seams.guard if privacy is None else privacy
+
+
+def run_of(
+    trajectory: Trajectory | None, observers: Iterable[Observer] | None, seams: Seams, privacy: Guard | None
+) -> Trajectory:
+    """Returns the run that was given, or a new one with these observers."""
+    guard = guard_of(seams, privacy)
+    if trajectory is None:
+        return Trajectory(observers=observers, privacy=guard)
+    if guard is not None:
+        raise ValueError("give the policy to the Trajectory, which all its steps share, not to one pipeline")
+    if observers is not None:
+        raise ValueError("give the observers to the Trajectory, which all its steps share, not to one pipeline")
+    return trajectory
 
 
 def attempts_of(seams: Seams, retry: Attempts | None) -> Attempts | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 from ..dispatch import Approver, CallPool, DispatchOptions, StartPolicy
@@ -24,14 +23,15 @@ from ..wires import Wire
 from .capabilities import attempts_of, desk_of, gate_of, seams_of
 
 if TYPE_CHECKING:
-    from ..dispatch.store import IdempotencyStore
+    from ..durable.store import IdempotencyStore
     from ..privacy import Privacy
-    from ..seams import Attempts, Seams
+    from ..seams import Attempts, CallRule, Seams
     from ..stages import OutputType
 
 OnSourceError: TypeAlias = Literal["cancel", "drain"]
 OnQuotedCall: TypeAlias = Literal["refuse", "ask", "run"]
 
+_ON_SOURCE_ERROR, _ON_QUOTED_CALL, _START_POLICIES = map(get_args, (OnSourceError, OnQuotedCall, StartPolicy))
 _NO_TOOLS = Toolset()
 _LIMITS = Limits()
 
@@ -125,8 +125,8 @@ def checked_options(
     _check_kind("limits", limits, Limits, "a streamtools.Limits(...)")
     _check_kind("trajectory", trajectory, Trajectory, "a streamtools.Trajectory()")
     _check_kind("pool", pool, CallPool, "a streamtools.dispatch.CallPool()")
-    on_error = _known("on_source_error", words.get("on_source_error", "cancel"), OnSourceError)
-    quoted_calls = _known("quoted_calls", words.get("quoted_calls", "refuse"), OnQuotedCall)
+    on_error = _known("on_source_error", words.get("on_source_error", "cancel"), _ON_SOURCE_ERROR)
+    quoted_calls = _known("quoted_calls", words.get("quoted_calls", "refuse"), _ON_QUOTED_CALL)
     approve, store, context = words.get("approve"), words.get("store"), words.get("context")
     _check_approver(approve)
     if seams is None:
@@ -136,7 +136,7 @@ def checked_options(
     toolset = _NO_TOOLS if tools is None else toolset_of(tools)
     start = words.get("start") or ("off" if tools is None and approve is None else "auto")
     dispatch = DispatchOptions(
-        policy=_known("start", start, StartPolicy),
+        policy=_known("start", start, _START_POLICIES),
         approver=approve,
         on_tool_error=_on_tool_error(words.get("on_tool_error", "continue")),
         executors=_executors(words.get("executor"), toolset),
@@ -172,13 +172,10 @@ def _check_kind(name: str, given: object, kind: type, words: str) -> None:
         raise TypeError(f"{name} is {words}, not {type_name(given)}")
 
 
-def _known(name: str, given: Any, among: Any) -> Any:
-    if given not in _words(among):
-        raise ValueError(f"unknown {name} {given!r}; known: {', '.join(_words(among))}")
+def _known(name: str, given: Any, among: tuple[str, ...]) -> Any:
+    if given not in among:
+        raise ValueError(f"unknown {name} {given!r}; known: {', '.join(among)}")
     return given
-
-
-_words = cache(get_args)
 
 
 def _check_approver(given: object) -> None:
@@ -252,14 +249,84 @@ def check_operations(tools: Toolset, gate: object, conversation_id: str | None) 
     """Refuses tools whose operations nothing would know again, with a `TypeError`: there is no store and no gate, or an
     operation is per conversation and there is none."""
     for tool in tools.values():
-        if tool is None or tool.operation is None:
+        if tool is None or tool.idempotency_key is None:
             continue
         if gate is None:
             raise TypeError(
-                f"operation= of {tool.name} needs a store that knows what has been done: store=SqliteStore(path)"
+                f"idempotency_key= of {tool.name} needs a store that knows what has been done: store=SqliteStore(path)"
             )
         if tool.scope == "conversation" and conversation_id is None:
             raise TypeError(
-                f"operation= of {tool.name} is per conversation; name it: "
+                f"idempotency_key= of {tool.name} is per conversation; name it: "
                 'trajectory=Trajectory(conversation_id="...", run_id="...")'
             )
+
+
+# -- the rules that the words ask for --
+
+_OF_TEXT = frozenset({"text_calls", "payloads"})  # the stages that read calls out of the text
+
+
+def with_rules(
+    checked: CheckedOptions,
+    run: Trajectory,
+    *,
+    request: Mapping[str, Any] | None = None,
+    asks_model: bool = True,
+    is_known: bool = False,
+) -> Seams:
+    """Returns the seams of a step, with the rules that its words ask for before a user's own.
+
+    Args:
+        request: the request's fields, if they are known.
+        asks_model: False for calls that are at hand.
+        is_known: they were judged before, perhaps elsewhere.
+
+    Raises:
+        TypeError: a policy is none, or what the model has read is not known.
+        ValueError: a policy names an argument that no tool has.
+    """
+    rules: list[CallRule] = []
+    start, tools, limits, seams = checked.dispatch.policy, checked.tools, checked.limits, checked.dispatch.seams
+    if start != "off" and any(tool is not None and tool.hints is not None for tool in tools.values()):
+        from ..policy.callers import Callers  # few tools have hints
+
+        rules.append(Callers(tools))
+    looks = checked.quoted_calls != "run" and start != "pure"
+    if looks and (asks_model or is_known) and _reads_text(checked.stages):
+        from ..text_calls.quoted import KeptResults, QuotedCalls  # most models make their calls natively
+
+        results = run.kept.setdefault(KeptResults, KeptResults())
+        rules.append(QuotedCalls(results, tools, limits, checked.quoted_calls == "ask"))
+    is_off = start == "off"  # then a rule keeps texts alone, of a run that has some
+    if has_policy(checked.policy, tools) and (run.kept or not is_off):
+        from ..provenance.rule import rule_of  # few tools have a policy
+
+        rule = rule_of(
+            checked.policy,
+            tools,
+            run.kept,
+            limits,
+            request=None if is_off else request,
+            asks_model=asks_model and not is_off,
+            is_known=is_known or is_off,
+        )
+        if rule is not None:
+            rules.append(rule)
+    return replace(seams, rules=(*rules, *seams.rules)) if rules else seams
+
+
+def has_policy(policy: object, tools: Toolset) -> bool:
+    return policy is not None or any(tool is not None and tool.policy is not None for tool in tools.values())
+
+
+def know(run: Trajectory, messages: Sequence[Any], checked: CheckedOptions, wire: Wire | str) -> None:
+    """Tells a run the messages that it begins with, if a rule needs them; raises as `with_rules` does."""
+    if has_policy(checked.policy, checked.tools):
+        from ..provenance.rule import begin_run  # few tools have a policy
+
+        begin_run(run.kept, checked.policy, messages, checked.tools, wire, checked.limits)
+
+
+def _reads_text(stages: StageList) -> bool:
+    return stages is not DEFAULT and not _OF_TEXT.isdisjoint(stages)

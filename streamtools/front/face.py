@@ -2,42 +2,39 @@
 
 `Pipeline` is an async context manager and an async iterator, never an async generator that owns a task group: leaving
 such a generator corrupts the consumer's cancel scopes (PEP 789; reproduced on asyncio and trio). Where a consumer's own
-generator has the block, a task of the event loop's enters and leaves it (`hosted`). All that happens is the `Runner`'s.
+generator has the block, or there is none, a task of its own enters and leaves it (`hosted`). All that happens is the
+`Runner`'s.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from ..dispatch.approval import check_loop
 from ..dispatch.event_loop import is_cancellation, is_in_generator, is_running
-from ..dispatch.results import written_answer
-from ..dispatch.states import Mention
-from ..errors import LocalProtocolError
-from ..events import AnswerRequested, ApprovalRequested, Event, Observation, ToolCallValidated
+from ..events import Event, Observation, ToolCallValidated
 from ..ground.text import shown_by
 from ..parts import ToolCall
-from ..pipelines.queues import Branch, WhenFull
-from ..pipelines.refusals import asynchronous_only, turned_to
 from ..pipelines.runner import Runner
 from ..pipelines.trajectory import Trajectory
 from ..turn import Turn
+from .calls_face import CallsFace, asynchronous_only, turned_to, void
 
 if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, and use ``async with`` in a function
     from ..durable.suspended import Suspended
-    from ..pipelines.blocking import SyncPipeline
-    from ..pipelines.hosted import Hosted, OpenPipeline
-    from ..seams.desk import Asked
+    from .blocking import SyncPipeline
+    from .branches import Branch, WhenFull
+    from .hosted import Hosted, Opened
 
 
-class Pipeline:
-    """One stream and the calls in it; made by `pipeline`. Enter it with ``async with``, and iterate inside the block.
+class Pipeline(CallsFace):
+    """One stream and the calls in it; made by `pipeline`. Enter it with ``async with``, and iterate inside the block;
+    or `open` it, and iterate anywhere.
 
     A stream error is raised at ``async for``, after the last event; a tool's error is an event; an error in the body of
     the block comes out unchanged. Leaving the block, in whatever way, cancels and awaits all that was started.
@@ -45,9 +42,9 @@ class Pipeline:
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._resumed: Suspended | None = None  # what the step goes on with; set where it is made
         self._outbox = runner.outbox  # here as well, since each event is taken from it
         self._hosted: Hosted | None = None  # if a task of its own has entered the block
+        self._opened: Opened | None = None  # if there is no block
 
     __repr__ = shown_by("run_id", "turn")
 
@@ -77,13 +74,14 @@ class Pipeline:
         __getattr__ = turned_to("events.turn")
 
     def __aiter__(self) -> Pipeline:
-        self._runner.check_open()
+        if self._opened is None:
+            self._runner.check_open()
         return self
 
     async def __anext__(self) -> Event:
         outbox = self._outbox  # `__getattr__` makes each attribute of this object dear
         queue = outbox.queue
-        while not queue:  # as in `Outbox.wait`
+        while not queue:
             if outbox.closed or outbox.resting:
                 return await self._ended()
             if outbox.awaited is None:
@@ -99,8 +97,10 @@ class Pipeline:
 
     async def _ended(self) -> NoReturn:
         runner = self._runner
-        if runner.error is not None:
-            error, runner.error = runner.error, None
+        error, runner.error = runner.error, None
+        if self._opened is not None and not self.resting:
+            await self._opened.ended()
+        if error is not None:
             raise error
         if not (runner.step.ended or self._outbox.resting):
             await checkpoint_if_cancelled()  # the pump is told of a cancellation before this task is
@@ -119,7 +119,7 @@ class Pipeline:
             async with self:
                 await self.finish()
         else:
-            self._runner.check_open()
+            aiter(self)  # checks that it may be read
             await self._outbox.skip()
             async for _ in self:  # raises the stream's error
                 pass
@@ -140,10 +140,12 @@ class Pipeline:
             LocalProtocolError: calls start by themselves here, or this one is not known or not ready.
         """
         runner = self._runner
+        if self._opened is not None:
+            await self._opened.wait_begun()
         if runner.state != "left":
             runner.check_open()
         call_id, calls = call if isinstance(call, str) else call.call_id, runner.attempt.calls
-        if (seen := runner.void(call)) is not None:
+        if (seen := void(runner, call)) is not None:
             return seen
         runner.noted(calls.ask(call_id))
         return await calls.observed(call_id)
@@ -153,120 +155,11 @@ class Pipeline:
         """The calls that wait for an approval or an answer, to be kept for later, elsewhere: see `resume`. None if
         there are none; also after the block. Calls of a turn that did not end well are not run any more, and not among
         them."""
-        if not (self._resumed or self._runner.attempt.calls.undecided):
+        if not (self._runner.resumed or self._runner.attempt.calls.undecided):
             return None
         from ..durable.suspended_steps import left_by
 
-        return left_by(self._runner, self._resumed)
-
-    def approve(
-        self,
-        call: Asked,
-        *,
-        fingerprint: str | None = None,
-        by: str | None = None,
-        arguments: Mapping[str, Any] | None = None,
-    ) -> bool:
-        """Approves a call that waits for it, so that the call runs when its turn comes. Returns False if that changes
-        nothing: the call has been decided, or the block was left.
-
-        A loop over the pipeline ends when nothing runs and all calls that are left wait for an approval; loop again
-        then.
-
-        Args:
-            call: the `ApprovalRequested`, one of `suspended.calls`, or the `call_id`.
-            fingerprint: of the arguments that were approved, if they were looked at elsewhere.
-            by: who approves it. A call of a tool with ``requires=2`` runs when two have, by different names.
-            arguments: all arguments that it is to run with, if they are not those that were shown. The model reads
-                that they were changed.
-
-        With a store that keeps decisions, this one counts if it is the first there; `ApprovalResolved` says whose does.
-
-        Raises:
-            InvalidArguments: `arguments` do not fit the tool; the call goes on waiting.
-            LocalProtocolError: nobody was asked about this call or these arguments; it needs a name; or this is another
-                thread.
-            TypeError, ValueError: `arguments` are no object of JSON, or larger than 256 kB.
-        """
-        return self._decide(call, True, fingerprint, by=by, arguments=arguments)
-
-    def deny(
-        self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None, by: str | None = None
-    ) -> bool:
-        """Denies a call that waits for an approval, so that it is ``denied``; `reason` is for the model to read. All
-        else is as in `approve`."""
-        return self._decide(call, False, fingerprint, by=by, reason=reason)
-
-    def answer(
-        self, call: Asked | AnswerRequested, result: Any, *, is_error: bool = False, fingerprint: str | None = None
-    ) -> bool:
-        """Hands in the result of a call of a tool with ``external=True``. The first answer counts; the same one again
-        changes nothing. Returns False if nothing changes.
-
-        A loop over the pipeline waits for the answer, or with ``rests=True`` ends when nothing else goes on; loop again
-        then.
-
-        Args:
-            call: the `AnswerRequested`, one of `suspended.calls`, or the `call_id`.
-            result: text, JSON, or a `ToolResult`. It is bounded, checked and trusted as the result of any tool.
-            is_error: the call has failed, and the result says why.
-            fingerprint: of the arguments that were answered, if they were looked at elsewhere.
-
-        With a store that keeps decisions, this answer counts if it is the first on record there.
-
-        Raises:
-            AnswerError: there is no such call in this step, it waits for no answer, or it has had another one.
-            TypeError: the result is no JSON.
-            ValueError: the result is larger than 32 MB.
-            LocalProtocolError: this is another thread.
-        """
-        self._runner.check_begun()
-        self._check_step(call)
-        if fingerprint is None:
-            fingerprint = getattr(call, "fingerprint", None)
-        call_id = call if isinstance(call, str) else call.call_id
-        record = written_answer(result, is_error=is_error)
-        return self._runner.noted(self._runner.attempt.calls.answer(call_id, record, fingerprint))
-
-    def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
-        """Stops one call, whatever its state, as a person's stop button does; the others go on. Returns False if that
-        changes nothing: the call is over, or was told to stop before. A call that has not begun is ``cancelled`` at
-        once, and never runs. An async tool that runs is cancelled where it awaits; a thread is given up.
-
-        Args:
-            call: an event about the call, or its `call_id`.
-            reason: why, for the model to read, if the call has not begun.
-
-        Raises:
-            LocalProtocolError: there is no such call in this step; or this is another thread.
-        """
-        runner = self._runner
-        runner.check_begun()
-        if runner.state == "open":
-            check_loop(runner.token, "cancel")
-        if runner.void(call) is not None:
-            return False
-        call_id = call if isinstance(call, str) else call.call_id
-        return runner.noted(runner.attempt.calls.cancel_one(call_id, reason))
-
-    def _decide(self, call: Asked, verdict: bool, fingerprint: str | None, *, by: str | None, **given: Any) -> bool:
-        self._runner.check_begun()
-        self._check_step(call)
-        if self._runner.void(call) is not None:
-            return False
-        if fingerprint is None:
-            fingerprint = getattr(call, "fingerprint", None)  # a `ToolCall` has none
-        call_id = call if isinstance(call, str) else call.call_id
-        decided = self._runner.attempt.calls.decide(call_id, verdict, fingerprint, by=by, **given)
-        return self._runner.noted(decided)
-
-    def _check_step(self, call: Asked | AnswerRequested) -> None:
-        if not isinstance(call, (AnswerRequested, ApprovalRequested)) or call.seq < 0:
-            return
-        number, resumed = self._runner.step.number, self._resumed
-        # A call of another step may have the same id and arguments.
-        if call.step not in ((number,) if resumed is None else (number, resumed.step)):
-            raise LocalProtocolError(f"the request is of step {call.step}, and this is step {number}")
+        return left_by(self._runner)
 
     def branch(self, *, size: int | None = None, when_full: WhenFull = "wait") -> Branch:
         """Returns one more consumer, which sees every event from now on; see `Branch`. May be called before the block
@@ -281,13 +174,20 @@ class Pipeline:
             LocalProtocolError: the block was left.
             ValueError: `size` is no positive integer, or `when_full` none of these.
         """
-        if self._runner.state == "left":
-            raise LocalProtocolError("the pipeline's block was left: make branches before it or inside it")
-        return self._runner.step.branch(size, when_full)
+        from .branches import branch_of  # most pipelines have one consumer
+
+        return branch_of(self._runner, size, when_full)
+
+    def _passed(self, act: Callable[[Runner], bool]) -> bool:
+        return act(self._runner)
 
     async def aclose(self) -> None:
-        """Stops now, inside the block: no more events, calls cancelled, source closed. Idempotent."""
-        await self._runner.stop()
+        """Stops now: no more events, calls cancelled, source closed. Idempotent; in any task.
+
+        Of a pipeline that was opened this waits until nothing runs any more. If the wait is cancelled, the task group
+        waits instead, or the event loop.
+        """
+        await (self._runner.stop() if self._opened is None else self._opened.leave())
 
     async def discard(self) -> None:
         """Closes the stream of a pipeline that is not to be entered after all: no event is made, and no tool runs.
@@ -307,12 +207,12 @@ class Pipeline:
         Args:
             backend: ``"asyncio"``, or ``"trio"`` where that is installed.
         """
-        from ..pipelines.blocking import SyncPipeline
+        from .blocking import SyncPipeline
 
         return SyncPipeline(self, backend)
 
-    def open(self, task_group: TaskGroup | None = None) -> OpenPipeline:
-        """Starts the pipeline without a block: for a generator, a framework's callback, a notebook.
+    def open(self, task_group: TaskGroup | None = None) -> Pipeline:
+        """Starts the pipeline without a block, and returns it: for a generator, a framework's callback, a notebook.
 
             events = pipeline(stream, tools=[get_weather]).open()
             try:
@@ -321,8 +221,9 @@ class Pipeline:
             finally:
                 await events.aclose()
 
-        All that the block promises holds, except its end: here the end is `aclose`, or that of the group, which waits
-        for pipelines that are still open.
+        All that the block promises holds, except its end: here the end is that of the events, or `aclose`, or that of
+        the group, which waits for pipelines that are still open. One that is dropped is closed as well, with a
+        ResourceWarning.
 
         Args:
             task_group: a task group of anyio's, or a nursery of trio's, that holds the tasks; an error that is no
@@ -334,15 +235,27 @@ class Pipeline:
             LocalProtocolError: the group is not entered, no event loop runs, or the pipeline was entered or opened
                 before.
         """
-        from ..pipelines.hosted import check_group, open_in
+        from .hosted import check_group
 
         check_group(task_group)
-        return open_in(task_group, self)
+        self._open_in(task_group)
+        return self
+
+    def _open_in(self, task_group: TaskGroup | None) -> Opened:
+        from .hosted import opened_in
+
+        self._opened = opened_in(task_group, self._runner)
+        return self._opened
+
+    @property
+    def is_opened(self) -> bool:
+        """True if `open` has started it: it has no block, and ends with its events or by `aclose`."""
+        return self._opened is not None
 
     async def __aenter__(self) -> Pipeline:
         self._runner.check_new()
         if is_in_generator():
-            from ..pipelines.hosted import enter_alone
+            from .hosted import enter_alone
 
             self._hosted = await enter_alone(self._runner)
         else:

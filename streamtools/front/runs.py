@@ -8,22 +8,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from ..dispatch.options import LEAVES_CALLS
+from ..events import Observation
 from ..ground.text import type_name
 from ..limits import Limits, checked_bound
-from ..pipelines.agent_loop import AgentLoop, CallModel
-from ..pipelines.messages import Conversation, WireConversation
-from ..pipelines.model_steps import ModelSteps
+from ..pipelines.agent_loop import CallModel, Loop
+from ..pipelines.messages import Conversation, RunHistory
 from ..pipelines.trajectory import Trajectory
 from ..stages import DEFAULT
-from ..tools import AnyTools
+from ..tools import AnyTool, AnyTools
 from ..tools.callables import accepts
 from ..tools.toolset import checked_list
 from ..turn import Turn
 from ..wires import Wire, find
 from .capabilities import attempts_of, gate_of, guard_of, seams_of
-from .checked import CheckedOptions, PipelineKeywords, checked_options
-from .rules import know
-from .steps import MadeSteps
+from .checked import CheckedOptions, PipelineKeywords, checked_options, know
+from .run_face import AgentLoop
+from .steps import MadeSteps, ModelSteps
 
 if TYPE_CHECKING:
     from ..dispatch import Decision, SqliteStore, Suspended
@@ -176,17 +176,15 @@ def agent_loop(
     if source is not None:
         sources.append(source)
     sources.append(ModelSteps(run, checked.limits, options.get("pool"), max_steps + (suspended is not None)))
-    return AgentLoop(
-        messages,
-        conversation=conversation,
-        wire=wire,
+    loop = Loop(
+        RunHistory(messages, conversation, wire, drafts=drafts),
         sources=sources,
         steps=MadeSteps(call_model, checked, run, fallback=fallback),
         stop=stop,
         trajectory=run,
-        drafts=drafts,
         suspended=suspended,
     )
+    return AgentLoop(loop)
 
 
 def _check_suspended(
@@ -221,13 +219,34 @@ def _conversation(
 
     if mode is None:
         exports = tools if isinstance(tools, Exports) else export_all(checked_list(tools), wire, strict=strict)
-        return WireConversation(exports, wire)
+        return _WireConversation(exports, wire)
     from ..text_calls.conversation import ModeConversation, checked  # most models call natively
 
     mode = checked(mode, wire)
     if strict is not False:
         raise TypeError("strict= is for the export to a wire; with mode=, it is an option of the adapter")
     return ModeConversation(tools if isinstance(tools, Exports) else list(tools), mode)
+
+
+class _WireConversation:
+    def __init__(self, exports: Exports, wire: Wire | str) -> None:
+        self.tools: Sequence[AnyTool] = exports
+        self._exports = exports
+        self._wire = wire
+
+    def request(self, messages: list[Any]) -> tuple[list[Any], Any]:
+        return messages, list(self._exports.payloads)
+
+    def messages(self, turn: Turn) -> list[Any]:
+        return turn.messages(self._wire)
+
+    def with_results(self, messages: list[Any], results: Iterable[Observation]) -> list[Any]:
+        from ..history import with_results  # few runs go on with calls that waited
+
+        return with_results(messages, results, self._wire)
+
+    def only_thinks(self, turn: Turn) -> bool:
+        return False
 
 
 def _run(

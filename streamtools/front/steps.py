@@ -8,20 +8,25 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..dispatch import DispatchOptions
+from ..dispatch import CallPool, DispatchOptions
+from ..dispatch.endings import is_exhausted
+from ..dispatch.pool import Budgets
 from ..events import Event, Observation, StreamEnd
 from ..ground.own import MESSAGES, own
+from ..limits import Limits
+from ..parts import RunOutcome
 from ..pipelines.agent_loop import CallModel
-from ..pipelines.runner import runner_of
+from ..pipelines.runner import Runner, runner_of
 from ..pipelines.trajectory import Trajectory
 from ..seams import Seams
 from ..sources import ModelRequest
+from ..turn import Turn
 from .checked import CheckedOptions
 from .face import Pipeline
 from .streams import step_of
 
 if TYPE_CHECKING:
-    from ..seams import StepPlan
+    from ..seams import OnRecord, RunView, StepPlan, StepRequest
 
 
 class MadeSteps:
@@ -35,7 +40,7 @@ class MadeSteps:
         self._run = trajectory
 
     def block_in_threads(self) -> None:
-        from ..pipelines.blocking import AttemptsInThreads, in_threads  # most programs have an event loop
+        from .blocking import AttemptsInThreads, in_threads  # most programs have an event loop
 
         self._asks = tuple(map(in_threads, self._asks))
         if self._checked.attempts is not None:
@@ -54,7 +59,7 @@ class MadeSteps:
             if plan.stream is None or plan.asks_model:
                 return self._asking(plan.stream, asked, request)
             block = step_of(self._once, self._run, plan.stream, request=request)
-        runner_of(block).put_on_record(plan.record, replayed=plan.ends is not None)
+        _put_on_record(runner_of(block), plan.record, replayed=plan.ends is not None)
         return block
 
     def _resumed(self, stream: Any) -> Pipeline | None:
@@ -84,6 +89,16 @@ class MadeSteps:
         return replace(checked, dispatch=DispatchOptions(policy="off", seams=kept), shared=shared)
 
 
+def _put_on_record(runner: Runner, record: OnRecord | None, *, replayed: bool) -> None:
+    """Makes this a step whose response is on record, and the ends of its calls if it is `replayed`."""
+    calls = runner.attempt.calls
+    runner.start = replace(runner.start, asks_model=False, continued=not replayed, replayed=replayed)
+    if record is not None:
+        runner.start = replace(runner.start, resumes=record.traceparent, proposed_by=record.proposed_by)
+        runner.attempt.pump.is_broken, calls.attempt = record.is_broken, record.attempt
+    calls.looks_up = not replayed
+
+
 def _ask(call_model: CallModel, asked: tuple[list[Any], Any]) -> Any:
     """Makes a request with lists of its own: what it does to them reaches no other attempt, and no history."""
     return call_model(*(own(one, MESSAGES) for one in asked))
@@ -98,3 +113,44 @@ def _then(ends: Sequence[Observation]) -> Callable[[AsyncIterator[Event]], Async
                     yield seen
 
     return add
+
+
+class ModelSteps:
+    """The last source of a run's steps: asks the model, as long as it may be asked."""
+
+    def __init__(self, run: Trajectory, limits: Limits, pool: CallPool | None, max_steps: int) -> None:
+        self._run = run
+        self._limits = limits
+        self._pool = pool
+        self._left = max_steps
+        # What the model has read of the latest turn's calls:
+        self._is_over_budget = False  # it is to call nothing more
+        self._is_exhausted = False  # none of them is wanted again
+
+    async def begin(self, run: RunView) -> None:
+        """Does nothing: its limits are the run's."""
+
+    def peek(self) -> bool:
+        return False
+
+    async def next(self, request: StepRequest) -> StepPlan | RunOutcome | None:
+        from ..seams import StepPlan  # as above
+
+        budgets = Budgets(self._limits, self._run.spent, None if self._pool is None else self._pool.budget)
+        return StepPlan() if budgets.tokens_exceeded() is None else "budget"
+
+    async def ended(self, turn: Turn) -> RunOutcome | None:
+        """Ends the run if the model goes on calling what it has read is not wanted, or was asked often enough."""
+        was_over, was_exhausted = self._is_over_budget, self._is_exhausted
+        ended = [is_exhausted(seen, self._run.counts, self._limits) for seen in turn.observations]
+        self._is_over_budget = any(seen.outcome == "over_budget" for seen in turn.observations)
+        self._is_exhausted = bool(ended) and all(ended)
+        self._left -= 1
+        if was_over and self._is_over_budget:
+            return "budget"
+        if was_exhausted and self._is_exhausted:
+            return "retries_exhausted"
+        return None if self._left > 0 else "max_steps"
+
+    async def leave(self, outcome: RunOutcome) -> None:
+        """Does nothing: there is nothing to give back."""

@@ -11,7 +11,7 @@ from ..decode.body import as_items
 from ..decode.decoder import StreamDecoder, unsettled
 from ..dispatch import Approver, CallPool, StartPolicy
 from ..dispatch.executor import Executor
-from ..dispatch.options import OnToolError
+from ..dispatch.options import KnownCalls, OnToolError
 from ..events import StepStart
 from ..limits import Limits
 from ..observers import Observer, StreamFacts
@@ -19,23 +19,21 @@ from ..pipelines.attempt import Reading
 from ..pipelines.pump import Transform
 from ..pipelines.runner import Runner
 from ..pipelines.trajectory import Trajectory
-from ..sources import ModelRequest, Source, answer_of, open_source
+from ..sources import ModelRequest, answer_of, open_source
 from ..sources.source import OfConnection
 from ..stages import DEFAULT, StageList
 from ..tools import AnyTools, Middleware, Toolset
 from ..tools.options import AnyPolicy
 from ..turn import Turn
 from ..wires import Wire
-from .capabilities import guard_of
-from .checked import CheckedOptions, OnQuotedCall, OnSourceError, checked_options
+from .capabilities import run_of
+from .checked import CheckedOptions, OnQuotedCall, OnSourceError, checked_options, with_rules
 from .face import Pipeline
-from .rules import with_rules
 
 if TYPE_CHECKING:
-    from ..dispatch.store import IdempotencyStore
-    from ..pipelines.tries import Requests
+    from ..durable.store import IdempotencyStore
     from ..privacy import Privacy
-    from ..seams import Attempts, Rest
+    from ..seams import Attempts
     from ..stages import OutputType
 
 
@@ -169,7 +167,7 @@ def pipeline(
         if continues is not None:
             raise ValueError("continues= is about one stream; with retry=, it would begin anew with each attempt")
         check_attempts(checked.attempts, [stream], fallback, start=checked.dispatch.policy, tools=checked.tools)
-    run = Trajectory.of(trajectory, observers, guard_of(checked.dispatch.seams, privacy))
+    run = run_of(trajectory, observers, checked.dispatch.seams, privacy)
     return step_of(
         checked, run, stream, fallback=fallback, requested_at=requested_at, request=request, continues=continues
     )
@@ -186,14 +184,16 @@ def step_of(
     continues: Turn | None = None,
 ) -> Pipeline:
     toolset, limits = checked.tools, checked.limits
-    options = replace(checked.dispatch, seams=with_rules(checked, run, request=request))
+    options, seams = checked.dispatch, with_rules(checked, run, request=request)
+    if seams is not options.seams:  # few steps have rules
+        options = replace(options, seams=seams)
     asking = checked.attempts
     if asking is None and fallback:
         from ..durable.retry import Retry  # most streams are asked for once
 
         asking = Retry(attempts=1)
     if continues is not None:
-        options = replace(options, counted_before=continues.usage)
+        options = replace(options, known=KnownCalls(usage=continues.usage))
 
     def read(stream: Any) -> Reading:
         """Returns all that reads a stream: once, or once for each attempt."""
@@ -217,38 +217,17 @@ def step_of(
         source = open_source(as_items(answer_of(stream), checked.wire), limits, _next_response)
         return Reading(source, decoder, options, facts, begin)
 
-    asked = None
+    judged = None
     if asking is not None:
-        asked = _requests(asking, (stream, *fallback), read, checked.wire, limits)
+        from ..durable.tries import Tries  # as above
+
+        judged = partial(Tries, policy=asking, functions=(stream, *fallback), read=read, wire=checked.wire)
+        stream = ModelRequest(stream, checked.wire)
     start = StepStart(run.run_id, dispatches=not checked.leaves_calls, requested_at=requested_at, request=request)
-    first = read(stream) if asked is None else asked.read(stream)
-    return Pipeline(Runner(run, start, first, checked.shared, requests=asked))
+    return Pipeline(Runner(run, start, read(stream), checked.shared, judged=judged))
 
 
 def _next_response(connection: Any, limits: Limits) -> OfConnection:
     from ..realtime import NextResponse  # most streams are one response
 
     return NextResponse(connection, limits)
-
-
-def _requests(
-    policy: Attempts,
-    functions: tuple[Callable[[], Any], ...],
-    read: Callable[[Any], Reading],
-    wire: Wire | str | None,
-    limits: Limits,
-) -> Requests:
-    from ..durable.carried import Carried
-    from ..durable.resumed import RestSource
-    from ..pipelines.tries import Requests
-
-    def open_rest(rest: Rest) -> Source:
-        return RestSource(ModelRequest(rest.request, wire, rest.pause_s), limits)
-
-    return Requests(
-        policy=policy,
-        functions=functions,
-        read=lambda function: read(ModelRequest(function, wire)),
-        open_rest=open_rest,
-        carries=Carried(),
-    )

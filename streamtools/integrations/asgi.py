@@ -23,9 +23,7 @@ from anyio import create_task_group
 
 from ..errors import LocalProtocolError, StreamError
 from ..events import Event, StepEnd
-from ..front import Pipeline
-from ..pipelines import AgentLoop
-from ..pipelines.hosted import OpenPipeline
+from ..front import AgentLoop, Pipeline
 from ..web.encoding import HEADERS, Encode, Encoder, RunEnd, encoded, framed, told_of
 from ..web.held import HeldBack
 from ..web.own import encode_event
@@ -47,7 +45,7 @@ else:
         _Response = object
 
 
-Run: TypeAlias = Pipeline | OpenPipeline | AgentLoop
+Run: TypeAlias = Pipeline | AgentLoop
 """One response, opened or not, or a run of many."""
 
 
@@ -107,7 +105,7 @@ class EventStreamResponse(_Response):
         send_timeout: float | None = 60.0,
         can_retract: bool | None = None,
     ) -> None:
-        if not isinstance(run, (Pipeline, OpenPipeline, AgentLoop)):
+        if not isinstance(run, (Pipeline, AgentLoop)):
             raise TypeError(
                 f"EventStreamResponse takes a pipeline or an agent_loop, not {type(run).__name__}; "
                 "write EventStreamResponse(pipeline(stream, tools=[...]))"
@@ -154,9 +152,7 @@ class EventStreamResponse(_Response):
     async def _answer_again(self, client: ClientStream) -> None:
         # The run is not stored either: that would overwrite the history that has the answer.
         if isinstance(self._run, Pipeline):
-            await self._run.discard()
-        elif isinstance(self._run, OpenPipeline):
-            await self._run.aclose()
+            await (self._run.aclose() if self._run.is_opened else self._run.discard())
         headers = [(name, value) for name, value in self.raw_headers if name != b"content-type"]
         try:
             # 204 is the status that ends the repeating:
@@ -171,7 +167,9 @@ class EventStreamResponse(_Response):
         entered, run = False, self._run
         end: RunEnd | None = None
         failure: Exception | None = None
-        block: AbstractAsyncContextManager[Run] = aclosing(run) if isinstance(run, OpenPipeline) else run
+        block: AbstractAsyncContextManager[Run] = run
+        if isinstance(run, Pipeline) and run.is_opened:
+            block = aclosing(run)
         # Entered here, so that its scopes live in the frame of the task that serves the request: in a generator that a
         # framework drops at its `yield`, they would be left open, or in another task (PEP 789).
         try:

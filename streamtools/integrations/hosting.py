@@ -28,17 +28,18 @@ from anyio.from_thread import BlockingPortalProvider
 from anyio.lowlevel import EventLoopToken, current_token
 
 from ..dispatch import Approver, CallPool, IdempotencyStore
+from ..dispatch.endings import DONE_BEFORE
 from ..dispatch.event_loop import call_soon
 from ..errors import LocalProtocolError, ToolNotStarted
 from ..events import Observation, StreamEnd
 from ..front import StepKeywords, run_calls
-from ..front.checked import check_operations
+from ..front.checked import check_operations, has_policy
 from ..front.given_calls import AnyCall
-from ..front.rules import has_policy
 from ..limits import Limits
 from ..observers import Observer
 from ..pipelines import Trajectory
 from ..tools import Effect, Tool, Toolset
+from ..waiting.edits import note_of_edits
 from .identity import AnswerName
 
 MakeObservers: TypeAlias = Callable[[], Iterable[Observer]]
@@ -240,3 +241,15 @@ class _Line:
             changed = anyio.Event()
             self._waiting.append((current_token(), changed))
             return changed
+
+
+# -- what a model reads beside a result --
+
+
+def is_repetition(seen: Observation) -> bool:
+    return seen.recorded and seen.model_content.startswith(DONE_BEFORE)
+
+
+def notes_of(seen: Observation) -> list[str]:
+    notes = [DONE_BEFORE] if is_repetition(seen) else []
+    return notes if seen.edited is None else [note_of_edits(seen.edited), *notes]

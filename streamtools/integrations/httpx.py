@@ -31,8 +31,7 @@ from ..limits import Limits
 from ..observers import Observer
 from ..sources.kinds import TAPPED
 from ..sources.threads import thread_context
-from ..tools import Tool, tool
-from ..tools.options import ToolKeywords
+from ..tools import Tool, ToolKeywords, tool
 from ..tools.tool import read_framework_tool
 from ..wires import Wire, find
 from .early_runs import EarlyRuns, EarlySummary, until_done

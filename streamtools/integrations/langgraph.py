@@ -29,14 +29,13 @@ from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.prebuilt import ToolNode
 
 from ..dispatch import IdempotencyStore
-from ..dispatch.endings import is_repetition, notes_of
 from ..durable.desk import decides
 from ..errors import ApprovalPending, CallStillRunning, ToolError, ToolSuspended
 from ..events import Observation
 from ..front import StepKeywords
 from ..ground import type_name
 from ..tools import AnyTools, Toolset
-from .hosting import CallHost, CallPlace, MakeObservers, tool_of
+from .hosting import CallHost, CallPlace, MakeObservers, is_repetition, notes_of, tool_of
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 from .langgraph_interrupts import InterruptApproval, Siblings
 

@@ -31,8 +31,8 @@ from langgraph.errors import GraphInterrupt
 from langgraph.types import Interrupt
 
 from ..dispatch import Approver, Decision, Verdict
-from ..dispatch.approval import verdict_of
 from ..events import ApprovalRequested
+from ..waiting.approval import verdict_of
 from .identity import AnswerName
 
 __all__ = ["InterruptApproval", "Siblings"]
@@ -99,7 +99,7 @@ class InterruptApproval:
             "tool_name": event.tool_name,
             "arguments": self._arguments,
             "fingerprint": event.fingerprint,
-            "requires": event.requires,
+            "approvals": event.approvals,
         }
 
     def _id_of(self, event: ApprovalRequested) -> str:
@@ -169,8 +169,8 @@ def _decision(event: ApprovalRequested, answer: Any) -> Decision | None:
     if given.get("fingerprint", event.fingerprint) != event.fingerprint:
         return None
     by, reason = given.get("by"), given.get("reason")
-    if event.requires > 1 and by is None:
-        who = f"one of the {event.requires} people that the call requires"
+    if event.approvals > 1 and by is None:
+        who = f"one of the {event.approvals} people that the call requires"
         raise TypeError(f"RunCalls: an approval is resumed with {{'approved': ..., 'by': ...}} by {who}")
     try:
         decision = Decision.on(event, given["approved"], by=by, reason=reason, arguments=given.get("arguments"))

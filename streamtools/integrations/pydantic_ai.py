@@ -26,14 +26,13 @@ from pydantic_core import from_json, to_json
 
 from .. import errors
 from ..dispatch import IdempotencyStore
-from ..dispatch.endings import notes_of
 from ..durable.desk import decides
 from ..errors import CallStillRunning, ToolNotStarted, ToolSuspended
 from ..events import Observation
 from ..front import StepKeywords
 from ..ground import type_name
 from ..tools import AnyTools, Toolset
-from .hosting import CallHost, CallPlace, MakeObservers, tool_of
+from .hosting import CallHost, CallPlace, MakeObservers, notes_of, tool_of
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 from .pydantic_ai_approvals import DeferredApproval, settled
 

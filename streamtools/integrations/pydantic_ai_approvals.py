@@ -20,12 +20,12 @@ from pydantic_ai.exceptions import ApprovalRequired
 from pydantic_ai.tools import ToolApproved, ToolDenied
 
 from ..dispatch import Approver, DecidingStore, Decision, Verdict
-from ..dispatch.approval import verdict_of
 from ..durable.desk import look_up, put_on_record
 from ..errors import AlreadyDecided
 from ..events import ApprovalRequested
-from ..seams import Pending, is_settled
+from ..seams import Pending
 from ..tools.context import key_prefix
+from ..waiting.approval import verdict_of
 from .identity import AnswerName
 
 __all__ = ["DeferredApproval", "settled"]
@@ -36,12 +36,12 @@ class _Shown:
     call_id: str
     fingerprint: str
     idempotency_key: str
-    requires: int
+    approvals: int
 
     @property
     def pending(self) -> Pending:
         key, shown = self.idempotency_key, self.fingerprint
-        return Pending(key=key, fingerprint=shown, kind="approval", call_id=self.call_id, needs=self.requires)
+        return Pending(key=key, fingerprint=shown, kind="approval", call_id=self.call_id, approvals=self.approvals)
 
 
 class DeferredApproval:
@@ -76,10 +76,10 @@ class DeferredApproval:
         known = await look_up(self._store, shown.pending)
         if known and not known[-1].verdict:
             return Decision.on(event, False, by=known[-1].by, at=known[-1].at, reason=known[-1].reason)
-        ours = _Shown(event.call_id, event.fingerprint, shown.idempotency_key, shown.requires)
+        ours = _Shown(event.call_id, event.fingerprint, shown.idempotency_key, shown.approvals)
         await self._store.decide(_key_of("edited", self._name, self._part), _written(ours))
         edited = await _noted(self._store, "edited", self._name, self._part)
-        holds = edited == ours or (edited and is_settled(await look_up(self._store, edited.pending), edited.requires))
+        holds = edited == ours or (edited and edited.pending.is_settled(await look_up(self._store, edited.pending)))
         return decision if holds else None  # several people have to approve the same arguments
 
     async def leave(self) -> None:
@@ -90,9 +90,9 @@ class DeferredApproval:
             return
         event = self._asked
         key = key_prefix(self._name.answer, 0, None) + event.call_id
-        shown = _Shown(event.call_id, event.fingerprint, key, event.requires)
+        shown = _Shown(event.call_id, event.fingerprint, key, event.approvals)
         await self._store.decide(_key_of("shown", self._name, self._part), _written(shown))
-        raise ApprovalRequired({"type": "approval", "fingerprint": event.fingerprint, "requires": event.requires})
+        raise ApprovalRequired({"type": "approval", "fingerprint": event.fingerprint, "approvals": event.approvals})
 
 
 async def settled(store: DecidingStore, name: AnswerName, part: Any, answer: Any, metadata: Any) -> Any:
@@ -102,16 +102,16 @@ async def settled(store: DecidingStore, name: AnswerName, part: Any, answer: Any
         return answer
     known = await look_up(store, shown.pending)
     is_denial = answer is False or isinstance(answer, ToolDenied)
-    if is_denial and not is_settled(known, shown.requires):
+    if is_denial and not shown.pending.is_settled(known):
         edited = await _noted(store, "edited", name, part)
-        if edited is not None and is_settled(others := await look_up(store, edited.pending), edited.requires):
+        if edited is not None and edited.pending.is_settled(others := await look_up(store, edited.pending)):
             raise AlreadyDecided(shown.call_id, others[-1])
         reason = answer.message if isinstance(answer, ToolDenied) else None
         try:
             known = await put_on_record(store, shown.pending, _decision_by(shown, False, metadata, reason))
         except AlreadyDecided:  # a moment ago
             known = await look_up(store, shown.pending)
-    if not is_settled(known, shown.requires):
+    if not shown.pending.is_settled(known):
         return answer
     last = known[-1]
     if not last.verdict:
@@ -125,8 +125,8 @@ def _decision_by(
     """Returns a decision by the person whom the metadata names; raises a TypeError if it names nobody."""
     given = metadata if isinstance(metadata, dict) else {}
     by, reason = given.get("by"), given.get("reason", reason)
-    if shown.requires > 1 and by is None:
-        who = f"one of the {shown.requires} people that the call requires"
+    if shown.approvals > 1 and by is None:
+        who = f"one of the {shown.approvals} people that the call requires"
         raise TypeError(f"CallsToolset: say in DeferredToolResults(metadata={{id: {{'by': ...}}}}) which {who} decides")
     try:
         Decision.on(shown, verdict, by=by, reason=reason)

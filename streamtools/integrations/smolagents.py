@@ -21,12 +21,11 @@ from smolagents import ToolCallingAgent
 from smolagents.utils import AgentError, AgentToolExecutionError
 
 from ..dispatch import IdempotencyStore
-from ..dispatch.endings import notes_of
 from ..errors import CallStillRunning, ToolError, ToolNotStarted, ToolSuspended
 from ..events import Observation
 from ..front import StepKeywords
 from ..tools import AnyTools, Toolset
-from .hosting import CallHost, CallPlace, MakeObservers, tool_of
+from .hosting import CallHost, CallPlace, MakeObservers, notes_of, tool_of
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsAgent"]

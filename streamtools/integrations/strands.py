@@ -27,7 +27,6 @@ from strands.types.tools import AgentTool
 
 from ..content import FinalResult
 from ..dispatch import CallPool, IdempotencyStore
-from ..dispatch.endings import notes_of
 from ..errors import CallStillRunning, ToolError, ToolNotStarted, ToolSuspended
 from ..events import Observation, ToolProgress
 from ..front import StepKeywords, run_calls
@@ -35,7 +34,7 @@ from ..front.checked import check_operations
 from ..limits import Limits
 from ..pipelines import Trajectory
 from ..tools import AnyTools, Tool, ToolContext, Toolset, tool
-from .hosting import MakeObservers, check_budgets, check_policies
+from .hosting import MakeObservers, check_budgets, check_policies, notes_of
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsExecutor"]

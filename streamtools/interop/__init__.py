@@ -48,7 +48,6 @@ from .contributions import (
     ToolSchemaAdapter,
     contribution_of,
 )
-from .flows import ConvertedSchema
 from .formats import TARGET_FORMATS, ToolInteropTarget
 from .history import assistant_message, from_native_messages, from_turn, system_text, to_native_messages, tool_calls_of
 from .registry import DefaultRegistryWarning, ToolDescriptor, ToolInteropRegistry
@@ -64,60 +63,18 @@ from .requests import (
 )
 
 if TYPE_CHECKING:
-    from .formats import FORMATS
     from .requests import DEFAULT_TOOL_INTEROP_REGISTRY
 else:
-    __getattr__ = names(__name__, {"formats": "FORMATS", "requests": "DEFAULT_TOOL_INTEROP_REGISTRY"})
+    __getattr__ = names(__name__, {"requests": "DEFAULT_TOOL_INTEROP_REGISTRY"})
 
 __all__ = [
-    # the registry, and its parts
-    "ToolInteropRegistry",
-    "ToolInteropTarget",
-    "ToolDescriptor",
-    "Contribution",
-    "contribution_of",
-    "LEVELS",
-    "FORMATS",
-    "TARGET_FORMATS",
-    # schemas
-    "InspectedSchema",
-    "ConvertedSchema",
-    "ToolSchemaAccessor",
-    "ToolSchemaAdapter",
-    # calls
-    "InspectedCall",
-    "SanitizedCall",
-    "ToolCallAccessor",
-    "ToolCallAdapter",
-    # results
-    "InspectedResult",
-    "ToolResultAccessor",
-    "ToolResultAdapter",
-    "format_tool_result",
-    # a request, from its start to its end
-    "build_request_context",
-    "accepted_tool_schema_formats",
-    "get_registry_from_context",
-    "get_schema_target_formats_from_context",
-    "DEFAULT_TOOL_INTEROP_REGISTRY",
-    "DefaultRegistryWarning",
-    "initialize_request",
-    "initialize_stack",
-    "finalize",
-    # the stored history, and the native one
-    "assistant_message",
-    "tool_calls_of",
-    "from_turn",
-    "to_native_messages",
-    "from_native_messages",
-    "system_text",
-    "ready_messages",
-    # attachments
-    "Attachment",
-    "AttachmentStore",
-    "AttachmentLoader",
-    "MemoryAttachments",
-    "compact_attachments",
-    "expand_attachments",
-    "reference",
-]
+    "ToolInteropRegistry", "ToolInteropTarget", "ToolDescriptor", "Contribution", "contribution_of", "LEVELS",
+    "TARGET_FORMATS", "InspectedSchema", "ToolSchemaAccessor", "ToolSchemaAdapter", "InspectedCall",
+    "SanitizedCall", "ToolCallAccessor", "ToolCallAdapter", "InspectedResult", "ToolResultAccessor",
+    "ToolResultAdapter", "format_tool_result", "build_request_context", "accepted_tool_schema_formats",
+    "get_registry_from_context", "get_schema_target_formats_from_context", "DEFAULT_TOOL_INTEROP_REGISTRY",
+    "DefaultRegistryWarning", "initialize_request", "initialize_stack", "finalize", "assistant_message",
+    "tool_calls_of", "from_turn", "to_native_messages", "from_native_messages", "system_text", "ready_messages",
+    "Attachment", "AttachmentStore", "AttachmentLoader", "MemoryAttachments", "compact_attachments",
+    "expand_attachments", "reference",
+]  # fmt: skip

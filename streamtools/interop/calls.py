@@ -20,12 +20,23 @@ from ..content import Block, Media, Text, ToolResult
 from ..errors import ExportError
 from ..ground import deeper_than
 from ..limits import Limits
-from ..parts import Part, ToolCall
 from ..stages import arguments_of
-from ..wires import Answer, CallFormat, CallResult, ResultFormat, Returned, Wire, find, known, object_of, text_of
+from ..wires import (
+    AnswerBuilder,
+    CallFormat,
+    CallNames,
+    CallResult,
+    ResultFormat,
+    Wire,
+    find,
+    known,
+    names,
+    object_of,
+    text_of,
+)
 from ..wires.transcript import decoded, encoded
-from .contributions import InspectedCall, InspectedResult, ToolResultAccessor
-from .formats import NATIVE_RESULT, STORED_WIRE, TARGET_FORMATS, TOOL_RESULT, call_formats
+from .contributions import InspectedCall, InspectedResult
+from .formats import NATIVE_RESULT, STORED_WIRE, TOOL_RESULT, call_formats
 
 JSON: TypeAlias = Mapping[str, Any]
 
@@ -239,34 +250,13 @@ def _shown(piece: object) -> str:
     return "[block]"
 
 
-# -- the description of results --
-
-
-def accessors_of(wires: Iterable[Wire]) -> tuple[ToolResultAccessor, ...]:
-    # Providers that share a format share its row, and the first of them reads it.
-    owners: dict[ResultFormat, Wire] = {}
-    for wire in wires:
-        owners.setdefault(wire.results, wire)
-    return (
-        ToolResultAccessor(TOOL_RESULT, _stored),
-        *(ToolResultAccessor(wire.name, partial(_native, wire)) for wire in owners.values()),
-        ToolResultAccessor("mcp", _of_mcp),
-    )
-
-
-def _stored(result: JSON) -> InspectedResult | None:
+def inspected_result(result: JSON) -> InspectedResult | None:
     payload = result.get("toolResult") if result.get("role") == "tool" else result
-    if not isinstance(payload, Mapping) or "tool_use_id" in payload:
+    if not isinstance(payload, Mapping) or payload.get("type") not in (TOOL_RESULT, NATIVE_RESULT):
         return None
-    if payload.get("type") == TOOL_RESULT:
-        text = payload.get("text")
-        blocks = read_blocks(payload.get("blocks"))
-        native = payload.get("native")
-    elif payload.get("type") == NATIVE_RESULT:
-        text, blocks = _placeholder(payload), ()
-        native = {str(payload.get("format")): payload.get("content")}
-    else:
-        return None
+    text, native = payload.get("text"), payload.get("native")
+    if payload["type"] == NATIVE_RESULT:
+        text, native = _placeholder(payload), {str(payload.get("format")): payload.get("content")}
     metadata = object_of(result.get("metadata"))
     return InspectedResult(
         format=payload["type"],
@@ -274,47 +264,9 @@ def _stored(result: JSON) -> InspectedResult | None:
         tool_name=_text(metadata.get("tool_name")),
         is_error=payload.get("is_error") is True,
         text=text if isinstance(text, str) else "",
-        blocks=blocks,
+        blocks=read_blocks(payload.get("blocks")),
         native=object_of(native),
         source=result,
-    )
-
-
-def _native(wire: Wire, result: JSON) -> InspectedResult | None:
-    if not wire.results.recognises(result):
-        return None
-    (message,) = wire.results.as_messages([dict(without_metadata(result))])
-    # The wire's own `read` knows bytes only, so references are covered by bytes that stand for them.
-    stand_ins = StandIns(message)
-    entries = wire.entries([stand_ins.covered(message)])
-    found = next((entry for entry in entries if isinstance(entry, Returned) and entry.results), None)
-    # A mistake in a registered wire's record: the row and the reader disagree.
-    if found is None:
-        raise ExportError(f"{wire.name} recognises this result, and its `read` finds none in {sorted(message)}")
-    own = found.results[0]
-    metadata = object_of(result.get("_metadata"))
-    raw_type = wire.results.raw_type
-    return InspectedResult(
-        format=wire.name,
-        text=own.content,
-        call_id=own.call_id or None,
-        tool_name=own.name or _text(metadata.get("tool_name")),
-        is_error=own.is_error or metadata.get("is_error") is True,
-        blocks=stand_ins.uncovered(own.blocks),
-        kind="custom" if raw_type is not None and result.get("type") == raw_type else "function",
-        source=result,
-    )
-
-
-def _of_mcp(result: JSON) -> InspectedResult | None:
-    content = result.get("content")
-    # MCP's result has no mark of its own: only the absence of others' marks distinguishes it.
-    if "role" in result or "type" in result or not isinstance(content, Sequence) or isinstance(content, str):
-        return None
-    blocks = read_blocks([{"type": "text", "text": _shown(block)} for block in content])
-    structured = "" if result.get("structuredContent") is None else to_json(result["structuredContent"]).decode()
-    return InspectedResult(
-        format="mcp", text=text_of(blocks) or structured, is_error=result.get("isError") is True, source=result
     )
 
 
@@ -325,52 +277,42 @@ def _text(value: object) -> str | None:
 # -- results in a native history, written by each wire's own `render` --
 
 
+def call_result(result: InspectedResult, call_id: str, name: str | None, content: Any, hides: StandIns) -> CallResult:
+    """Returns a result as `render` takes it; `content` is in the wire's own shape, None if the wire writes it."""
+    return CallResult(
+        call_id=call_id,
+        content=result.text,
+        is_error=result.is_error,
+        name=name,
+        blocks=hides.hidden(result.blocks),
+        native=content,
+    )
+
+
 def render_results(
     results: Sequence[InspectedResult], target: str, contents: Iterable[Any], name_of: Callable[[str], str]
 ) -> list[dict[str, Any]]:
     """Renders each result as a message, an item or a block of the wire, in the order given. `contents` has for each its
-    content in the wire's own shape, None where the wire writes it; `name_of` the name of a tool on the wire."""
-    if target == "mcp":
-        return [_for_mcp(result, content) for result, content in zip(results, contents, strict=True)]
-    if target not in TARGET_FORMATS:
-        raise ExportError(f"cannot write results for {target!r}; known: {', '.join(TARGET_FORMATS)}")
-    wire = find(target)
-    by_id = {_id(result, wire, place): result for place, result in enumerate(results)}
-    if len(by_id) < len(results):
-        raise ExportError("two results are for one call; a history has one for each")
-    stand_ins = StandIns([result.source for result in results])
-    ready = tuple(
-        CallResult(
-            call_id=call_id,
-            content=result.text,
-            is_error=result.is_error,
-            name=name_of(result.tool_name) if result.tool_name else None,
-            blocks=stand_ins.hidden(result.blocks),
-            native=content,
-        )
-        for (call_id, result), content in zip(by_id.items(), contents, strict=True)
-    )
-    calls = {
-        call_id: ToolCall(
-            call_id=call_id,
-            name=name_of(result.tool_name or ""),
-            kind=result.kind,
-            status="ready",
-            index=place,
-            call_id_synthesized=result.call_id is None,
-        )
-        for place, (call_id, result) in enumerate(by_id.items())
-    }
+    content in the wire's own shape; `name_of` returns the name of a tool on the wire."""
+    if target not in names():
+        raise ExportError(f"cannot write results for {target!r}; known: {', '.join(names())}")
+    wire, hides = find(target), StandIns([result.source for result in results])
+    builder, written, known = AnswerBuilder(CallNames()), list[CallResult](), dict[str, InspectedResult]()
+    for place, (result, content) in enumerate(zip(results, contents, strict=True)):
+        if result.call_id is None and not wire.results.id_optional:
+            raise ExportError(f"a result of {result.tool_name or 'a tool'} has no call id, which {wire.name} needs")
+        # Gemini and Ollama pair by name and order; the id only keeps results apart here.
+        call_id, name = result.call_id or f"call_{place}", name_of(result.tool_name) if result.tool_name else None
+        if known.setdefault(call_id, result) is not result:
+            raise ExportError("two results are for one call; a history has one for each")
+        builder.call(call_id, name or "", "" if result.kind == "custom" else "{}", kind=result.kind)
+        written.append(call_result(result, call_id, name, content, hides))
+    answer = builder.reply().answer
+    calls = {id_: replace(one, call_id_synthesized=known[id_].call_id is None) for id_, one in answer.calls.items()}
+    asked = replace(answer, calls=calls, own_wire=False)
     # `render` writes results as a part of their answer: that is rendered with and without them, and cut off.
-    asked = Answer(
-        parts=tuple(Part(kind="call", call_id=call_id) for call_id in calls),
-        calls=calls,
-        arguments={call_id: ('{"input":""}', {"input": ""}) for call_id in calls},
-        results=(),
-        own_wire=False,
-    )
-    made = wire.render(replace(asked, results=ready))[len(wire.render(asked)) :]
-    return wire.results.of_messages([_tagged(message, wire.results, by_id) for message in stand_ins.shown(made)])
+    made = wire.render(replace(asked, results=tuple(written)))[len(wire.render(asked)) :]
+    return wire.results.of_messages([tagged(message, wire.results, known) for message in hides.shown(made)])
 
 
 def without_metadata(message: JSON) -> JSON:
@@ -380,7 +322,7 @@ def without_metadata(message: JSON) -> JSON:
     return {key: value for key, value in message.items() if key != "_metadata"}
 
 
-def _tagged(message: dict[str, Any], format: ResultFormat, results: Mapping[str, InspectedResult]) -> dict[str, Any]:
+def tagged(message: dict[str, Any], format: ResultFormat, results: Mapping[str, InspectedResult]) -> dict[str, Any]:
     """Returns a message with ``_metadata`` if it is a result: a failure, and its tool's name where it is a message."""
     # The wire has no field for them, and without them a native history could not be read back as it was. They stay in
     # the native history; `ready_messages` removes them.
@@ -392,20 +334,6 @@ def _tagged(message: dict[str, Any], format: ResultFormat, results: Mapping[str,
     if found.is_error:
         metadata["is_error"] = True
     return {**message, "_metadata": metadata} if metadata else message
-
-
-def _id(result: InspectedResult, wire: Wire, place: int) -> str:
-    if result.call_id is not None:
-        return result.call_id
-    if wire.results.id_optional:  # Gemini and Ollama pair by name and order; the id only keeps results apart here
-        return f"call_{place}"
-    raise ExportError(f"a result of {result.tool_name or 'a tool'} has no call id, which {wire.name} needs")
-
-
-def _for_mcp(result: InspectedResult, content: Any) -> dict[str, Any]:
-    if content is not None:
-        return dict(content) if isinstance(content, Mapping) else {"content": content, "isError": result.is_error}
-    return {"content": [{"type": "text", "text": result.text}], "isError": result.is_error}
 
 
 # -- attachments --

@@ -1,4 +1,4 @@
-"""Compares wires and schemas: the wires as tables in Markdown, one tool on several wires, two JSON values."""
+"""Compares two JSON values, and one tool on several wires."""
 
 from __future__ import annotations
 
@@ -8,65 +8,9 @@ from typing import Any, Literal
 
 from pydantic_core import to_json
 
-from ..schema.dialects import COLUMNS, KEYWORDS, Action
 from ..schema.translation.document import pointer
 from ..tools import Exported
-from ..tools.entries import find, tool_formats
-from ..wires import known
-
-_WORDS = {
-    Action.KEEP: "kept",
-    Action.DROP: "dropped",
-    Action.NOTE: "in the description",
-    Action.REWRITE: "rewritten",
-    Action.INLINE: "inlined",
-    Action.REFUSE: "refused",
-}
-
-
-def table() -> str:
-    """Returns a table of the wires: where each has the schema and strictness, and which names it accepts."""
-    head = ("Wire", "Schema in", "Strict", "Tool names", "Result schema", "Freeform tools")
-    rows = [
-        (
-            f"`{format.name}`",
-            f"`{'.'.join(format.schema_at)}`",
-            "no" if format.strict is None else format.strict.location,
-            "any" if format.names is None else f"`{format.names.pattern}`",
-            "no" if format.function.output_at is None else f"`{format.function.output_at}`",
-            "custom" if format.freeform is not None else "a function with `input`",
-        )
-        for format in tool_formats()
-    ]
-    return _markdown(head, rows)
-
-
-def output_table() -> str:
-    """Returns a table of the fields that ask for an answer by a schema, wire by wire.
-
-    A last column says whether the model may be shown the schema without being held to it.
-    """
-    rows = [
-        (f"`{wire.name}`", wire.structured.strict.location, "no" if wire.structured.loose is None else "yes")
-        for wire in known()
-        if wire.structured is not None
-    ]
-    return _markdown(("Wire", "Asked for by", "`strict=False`"), rows)
-
-
-def keyword_table() -> str:
-    """Returns a table of the action for each keyword of JSON Schema in each dialect."""
-    head = ("Keyword", *(f"`{column}`" for column in COLUMNS))
-    rows = [
-        (keyword if keyword.startswith("(") else f"`{keyword}`", *(_WORDS[row[column]] for column in COLUMNS))
-        for keyword, row in KEYWORDS.items()
-    ]
-    return _markdown(head, rows)
-
-
-def _markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+from ..tools.entries import find
 
 
 def parts(one: Exported) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from ..content import Block, Grammar
 
@@ -110,23 +110,16 @@ JSON: TypeAlias = Mapping[str, Any]
 # not sixty-four translations.
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSchemaAccessor:
-    """Describes schemas of one format."""
+D = TypeVar("D", InspectedSchema, InspectedCall, InspectedResult)
+
+
+@dataclass(frozen=True)  # no slots: an instance notes of which kind it is
+class Accessor(Generic[D]):
+    """Describes the schemas, calls or results of one format."""
 
     format: str
-    inspect: Callable[[JSON], InspectedSchema | None] = field(repr=False)
+    inspect: Callable[[JSON], D | None] = field(repr=False)
     """Returns None where the dict is not of this format."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolSchemaAdapter:
-    """Writes schemas in one format, whatever they were written in; with `source`, those of that format only."""
-
-    format: str
-    adapt: Callable[[InspectedSchema], dict[str, Any]] = field(repr=False)
-    """Returns a new schema, which shares nothing with its argument. Raises an `ExportError` if it cannot write it."""
-    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,32 +133,29 @@ class ToolCallAccessor:
     """Returns a copy of a call of this format with other arguments: a dict, or for raw calls a text."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallAdapter:
-    """Writes calls in one format; with `source`, calls of that format only."""
+@dataclass(frozen=True)  # no slots: an instance notes of which kind it is
+class Adapter(Generic[D]):
+    """Writes schemas or calls in one format, or the content of results for one wire."""
 
     format: str
-    adapt: Callable[[InspectedCall], dict[str, Any]] = field(repr=False)
+    """The format; of results the wire, which finds their place in a message itself."""
+    adapt: Callable[[D], Any] = field(repr=False)
+    """Returns a new dict, which shares nothing with its argument, and raises an `ExportError` if it cannot write one.
+    Of a result it returns the content; None leaves that to the wire."""
     source: str | None = None
+    """The only format whose objects it writes; None writes those of all."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResultAccessor:
-    """Describes results of one format."""
-
-    format: str
-    inspect: Callable[[JSON], InspectedResult | None] = field(repr=False)
-    """Returns None where the dict is not of this format."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResultAdapter:
-    """Writes a result's content as one wire wants it; its place in a message is the wire's own business."""
-
-    wire: str
-    adapt: Callable[[InspectedResult], Any] = field(repr=False)
-    """Returns None to leave it to the wire."""
-    source: str | None = None
+ToolSchemaAccessor: TypeAlias = Accessor[InspectedSchema]
+"""Describes schemas of one format."""
+ToolSchemaAdapter: TypeAlias = Adapter[InspectedSchema]
+"""Writes schemas in one format, whatever they were written in; with `source`, those of that format only."""
+ToolCallAdapter: TypeAlias = Adapter[InspectedCall]
+"""Writes calls in one format; with `source`, calls of that format only."""
+ToolResultAccessor: TypeAlias = Accessor[InspectedResult]
+"""Describes results of one format."""
+ToolResultAdapter: TypeAlias = Adapter[InspectedResult]
+"""Writes a result's content as one wire wants it; its place in a message is the wire's own business."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,25 +173,6 @@ class Contribution:
     input_descriptions: Mapping[str, str] = field(default_factory=dict)
     """The description of a tool's raw text, by tool, for providers where it has to become the parameter ``input``."""
 
-    def __post_init__(self) -> None:
-        for flow, wanted in _FLOWS.items():
-            given = tuple(getattr(self, flow))
-            object.__setattr__(self, flow, given)
-            for piece in given:
-                if not isinstance(piece, wanted):
-                    name = type(piece).__name__
-                    raise TypeError(f"Contribution({flow}=...): expected {wanted.__name__}s, got {name}")
-
-
-_FLOWS: dict[str, type] = {
-    "schema_accessors": ToolSchemaAccessor,
-    "schema_adapters": ToolSchemaAdapter,
-    "call_accessors": ToolCallAccessor,
-    "call_adapters": ToolCallAdapter,
-    "result_accessors": ToolResultAccessor,
-    "result_adapters": ToolResultAdapter,
-}
-
 
 def contribution_of(party: object) -> Contribution | None:
     """Returns the contribution of a tool, provider or extension; None if it contributes nothing.
@@ -216,14 +187,10 @@ def contribution_of(party: object) -> Contribution | None:
         return party
     # A decorated function is a tool, whose attributes are its own: the hook was set on the function.
     for owner in (party, getattr(party, "fn", None)):
-        hook = getattr(owner, "get_tool_interop_contribution", None)
-        if hook is None:
-            continue
-        found = hook()
-        if found is None or isinstance(found, Contribution):
-            return found
-        name = type(owner).__name__
-        raise TypeError(
-            f"{name}.get_tool_interop_contribution(): expected a Contribution or None, got {type(found).__name__}"
-        )
+        if (hook := getattr(owner, "get_tool_interop_contribution", None)) is not None:
+            found = hook()
+            if found is None or isinstance(found, Contribution):
+                return found
+            where, what = f"{type(owner).__name__}.get_tool_interop_contribution()", type(found).__name__
+            raise TypeError(f"{where}: expected a Contribution or None, got {what}")
     return None

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
 
 from ..errors import ExportError
-from ..wires import WIRES, CallFormat, Wire, known
+from ..wires import CallFormat, Wire, known
 
 MCP_CALL = CallFormat(name="mcp.tool", only=frozenset({"name", "arguments", "_meta", "task"}))
 
@@ -64,19 +63,6 @@ class _TargetFormats(Mapping[str, tuple[str, ...]]):
 
 TARGET_FORMATS: Mapping[str, tuple[str, ...]] = _TargetFormats()
 """The formats that each wire accepts by itself, the usual one first."""
-
-_FIRST = ("openai.chat_completions", "openai.responses", "anthropic.messages", "gemini.generate_content", "mcp")
-
-if TYPE_CHECKING:
-    FORMATS: tuple[str, ...]  # every built-in format of schemas and calls, the most usual first
-else:
-    # Made when it is asked for, since all wires are loaded for it.
-
-    def __getattr__(name: str) -> Any:
-        if name != "FORMATS":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = tuple(dict.fromkeys(format for owner in (*_FIRST, *WIRES) for format in TARGET_FORMATS[owner]))
-        return globals().setdefault(name, found)
 
 
 @dataclass(frozen=True, slots=True)

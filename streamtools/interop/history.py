@@ -11,31 +11,43 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ..content import Block, Text
-from ..errors import ExportError
+from ..content import Text
 from ..events import Observation
-from ..history.calls import history_form, wire_named, with_valid_ids
-from ..parts import Part, ToolCall
+from ..history.calls import Exchange, history_form, pair, wire_named, with_valid_ids
+from ..parts import ToolCall
 from ..turn import Turn
-from ..wires import Answer, CallResult, Entry, Prompt, Reply, Wire, id_as_read, object_of, objects_in, text_of
+from ..wires import (
+    AnswerBuilder,
+    CallNames,
+    CallResult,
+    Entry,
+    Prompt,
+    Returned,
+    Wire,
+    id_as_read,
+    object_of,
+    objects_in,
+    text_of,
+)
 from .calls import (
     AttachmentStore,
     SanitizedCall,
     StandIns,
     arguments_text,
+    call_result,
     format_tool_result,
     read_blocks,
-    render_results,
     stored_call,
     stored_result,
+    tagged,
     without_metadata,
     write_blocks,
 )
-from .contributions import InspectedCall, InspectedResult
+from .contributions import InspectedResult
 from .formats import ToolInteropTarget, raw_formats
 from .registry import ToolInteropRegistry
 
@@ -60,6 +72,8 @@ def to_native_messages(
 ) -> list[dict[str, Any]]:
     """Turns a stored history into a provider's own.
 
+    Each result stands behind the answer with its call; one that answers no call is left out, as `repair` does it.
+
     Args:
         messages: the stored history; it is not changed. A message of another role is left out. So are system prompts
             where the wire has a field of the request for them: `system_text`.
@@ -73,115 +87,79 @@ def to_native_messages(
         does not allow in a result follow in a message of the user's, and are read back as that.
 
     Raises:
-        ExportError: there is no such wire, a call or result is of an unknown format, or ids stand twice.
+        ExportError: there is no such wire, or a call or result is of an unknown format.
     """
     wire = wire_named(str(target))
     formats = target_formats or ToolInteropTarget(wire.name).formats()
     # Each wire's own `render` writes, and knows bytes only: attachments pass it behind stand-ins.
     writer = _Writer(wire, registry, raw=not raw_formats().isdisjoint(formats), stand_ins=StandIns(messages))
-    native = [each for head, results in _groups(messages) for each in writer.write(head, results)]
+    entries = [entry for message in messages if (entry := writer.entry(message)) is not None]
+    native = [each for step in pair(entries, wire.rules).steps for each in writer.written(step)]
     shown: list[dict[str, Any]] = writer.stand_ins.shown(native)
     return shown
-
-
-def _groups(messages: Iterable[JSON]) -> Iterator[tuple[JSON | None, list[JSON]]]:
-    """Yields each message with the results that follow it; None where a history begins with results."""
-    head: JSON | None = None
-    results: list[JSON] = []
-    for message in messages:
-        if message.get("role") == "tool":
-            results.append(message)
-            continue
-        if head is not None or results:
-            yield head, results
-        head, results = message, []
-    if head is not None or results:
-        yield head, results
 
 
 class _Writer:
     def __init__(self, wire: Wire, registry: ToolInteropRegistry, *, raw: bool, stand_ins: StandIns) -> None:
         self._wire, self._registry, self._raw = wire, registry, raw
         self.stand_ins = stand_ins
+        self._ids = CallNames()
+        self._authored: dict[str, str] = {}  # the names of tools by those on the wire
 
-    def write(self, head: JSON | None, results: Sequence[JSON]) -> list[dict[str, Any]]:
-        found = [self._registry.inspect_result(result) for result in results]
-        if head is not None and head.get("role") == "assistant":
-            return self._answer(head, found)
-        return [*(self._prompt(head) if head is not None else []), *self._results(found)]
+    def entry(self, message: JSON) -> Entry | None:
+        role = message.get("role")
+        if role == "tool":
+            found = self._registry.inspect_result(message)
+            content = self._registry.result_content(found, self._wire.name)
+            name = self._name_of(found.tool_name) if found.tool_name else None
+            return Returned(results=(call_result(found, found.call_id or "", name, content, self.stand_ins),))
+        if role == "assistant":
+            return self._reply(message)
+        if role not in ("system", "user") or (role == "system" and self._wire.rules.system == "apart"):
+            return None
+        return Prompt(role=role, blocks=self.stand_ins.hidden(read_blocks(message.get("content"))))
 
-    def _prompt(self, message: JSON) -> list[dict[str, Any]]:
-        role, blocks = message.get("role"), self.stand_ins.hidden(read_blocks(message.get("content")))
-        if role not in ("system", "user") or not blocks or (role == "system" and self._wire.rules.system == "apart"):
-            return []
-        return self._wire.render_prompt(Prompt(role=role, blocks=blocks))
-
-    def _answer(self, message: JSON, results: Sequence[InspectedResult]) -> list[dict[str, Any]]:
-        found = [self._registry.inspect_call(call) for call in tool_calls_of(message)]
-        calls = {call.call_id: call for place, each in enumerate(found) for call in [self._call(each, place)]}
-        if len(calls) < len(found):
-            raise ExportError("two calls of one answer have the same id")
-        answer = Answer(
-            parts=(*_spoken_parts(message), *(Part(kind="call", call_id=call_id) for call_id in calls)),
-            calls=calls,
-            arguments={
-                call_id: (arguments_text(each), each.arguments or ({"input": ""} if self._is_custom(each) else {}))
-                for call_id, each in zip(calls, found, strict=True)
-            },
-            results=(),
-            finish="tool_calls" if calls else "stop",
-            own_wire=False,
-        )
-        answer = with_valid_ids(answer, self._wire)
-        named: dict[str | None, ToolCall] = dict(zip(calls, answer.calls.values(), strict=True))
-        place = {call_id: call.index for call_id, call in named.items()}
-        ours = [
-            replace(
-                result,
-                call_id=call.call_id,
-                tool_name=found[call.index].tool_name,
-                kind="custom" if call.kind == "custom" else "function",
+    def _reply(self, message: JSON) -> Entry:
+        builder, calls = AnswerBuilder(self._ids), tool_calls_of(message)
+        if text := text_of(read_blocks(message.get("content"))):
+            builder.text(text)
+        refusal = object_of(message.get("metadata")).get("refusal")
+        if isinstance(refusal, str) and refusal:
+            builder.refusal(refusal)
+        for found in map(self._registry.inspect_call, calls):
+            name = self._name_of(found.tool_name)
+            group = found.namespace if name == found.tool_name else None
+            is_custom = self._raw and found.payload_kind == "raw"
+            builder.call(
+                found.call_id,
+                name if group is None else name.removeprefix(f"{group}."),
+                (found.arguments or {"input": ""})["input"] if is_custom else arguments_text(found),
+                kind="custom" if is_custom else "function",
+                namespace=group,
             )
-            for result in sorted(results, key=lambda result: place.get(result.call_id, 0))
-            if (call := named.get(result.call_id)) is not None
-        ]
-        # A result of no call here stays behind the answer: the stored order is the history's.
-        others = [result for result in results if result.call_id not in calls]
-        return [*self._wire.render(answer), *self._results(ours), *self._results(others)]
-
-    def _call(self, call: InspectedCall, place: int) -> ToolCall:
-        name = self._name_of(call.tool_name)
-        return ToolCall(
-            call_id=call.call_id or f"call_{place}",
-            name=name,
-            namespace=call.namespace if name == call.tool_name else None,
-            call_id_synthesized=call.call_id is None,
-            kind="custom" if self._is_custom(call) else "function",
-            index=place,
-            arguments_text=arguments_text(call),
-            status="ready",
-        )
-
-    def _is_custom(self, call: InspectedCall) -> bool:
-        return self._raw and call.payload_kind == "raw"
+        return builder.reply(finish="tool_calls" if calls else "stop")
 
     def _name_of(self, tool_name: str) -> str:
-        return self._registry.name_on(tool_name, self._wire.name)
+        name = self._registry.name_on(tool_name, self._wire.name)
+        self._authored[name] = tool_name
+        return name
 
-    def _results(self, results: Sequence[InspectedResult]) -> list[dict[str, Any]]:
-        # Those that answer nothing are kept, too: mending a history is for `streamtools.history`.
-        if not results:
-            return []
-        contents = [self._registry.result_content(result, self._wire.name) for result in results]
-        return self._wire.results.as_messages(render_results(results, self._wire.name, contents, self._name_of))
-
-
-def _spoken_parts(message: JSON) -> Iterator[Part]:
-    if text := text_of(read_blocks(message.get("content"))):
-        yield Part(kind="text", text=text)
-    refusal = object_of(message.get("metadata")).get("refusal")
-    if isinstance(refusal, str) and refusal:
-        yield Part(kind="refusal", text=refusal)
+    def written(self, step: Prompt | Exchange) -> list[dict[str, Any]]:
+        if isinstance(step, Prompt):
+            return self._wire.render_prompt(step)
+        results = [
+            replace(given.result, call_id=call.call_id, name=call.name)
+            for call in step.calls
+            if (given := step.given.get(call.call_id)) is not None
+        ]
+        answer = with_valid_ids(replace(step.reply.answer, results=tuple(results), own_wire=False), self._wire)
+        noted = {
+            each.call_id: InspectedResult(
+                format="", text="", tool_name=self._authored.get(each.name or ""), is_error=each.is_error
+            )
+            for each in answer.results
+        }
+        return [tagged(message, self._wire.results, noted) for message in self._wire.render(answer)]
 
 
 # -- native to stored --
@@ -197,8 +175,8 @@ def from_native_messages(
     """Turns a provider's own history into a stored one: the inverse of `to_native_messages`.
 
     Args:
-        messages: native messages; they are not changed. Items that are not messages of the wire are left out, and so is
-            reasoning.
+        messages: native messages; they are not changed. Items that are not messages of the wire are left out, and so
+            are reasoning, and results that answer no call.
         target: the wire.
         registry: the request's: it knows which functions were freeform tools, whose calls become raw again.
         attachments: the store for bytes that stand in the messages themselves; see `format_tool_result`.
@@ -209,9 +187,11 @@ def from_native_messages(
     wire = wire_named(str(target))
     reader = _Reader(wire, registry, StandIns(messages), attachments)
     covered = [reader.stand_ins.covered(message) for message in messages]
-    reader.note_metadata(covered)
-    bare = [without_metadata(message) for message in covered]
-    return [each for entry in wire.entries(bare) for each in reader.read(entry)]
+    # Chat Completions, Mistral, Cohere and Ollama have no flag for errors: there the metadata keeps it.
+    key = str(wire.results.call_id_key)
+    reader.failed = {str(one.get(key)) for one in covered if object_of(one.get("_metadata")).get("is_error") is True}
+    steps = pair(wire.entries([without_metadata(message) for message in covered]), wire.rules).steps
+    return [each for number, step in enumerate(steps) for each in reader.stored(step, number)]
 
 
 class _Reader:
@@ -220,68 +200,31 @@ class _Reader:
     ) -> None:
         self._wire, self._registry, self.stand_ins = wire, registry, stand_ins
         self._store = attachments
-        self._metadata: dict[str, JSON] = {}
-        self._names: dict[str, str] = {}
-        self._unanswered: list[tuple[str, str]] = []  # name and id of calls whose results may come without an id
-        self._answers = 0
+        self.failed: set[str] = set()  # ids of calls that have failed according to the messages' metadata
 
-    def note_metadata(self, messages: Iterable[JSON]) -> None:
-        for message in messages:
-            metadata, call_id = message.get("_metadata"), message.get(str(self._wire.results.call_id_key))
-            if isinstance(metadata, Mapping) and isinstance(call_id, str):
-                self._metadata[call_id] = metadata
-
-    def read(self, entry: Entry) -> list[dict[str, Any]]:
-        if isinstance(entry, Prompt):
-            content = self._content(entry.blocks)
-            return [{"role": entry.role, "content": content}] if content else []
-        if isinstance(entry, Reply):
-            return self._of_answer(entry.answer)
-        return [self._returned(result) for result in entry.results]
-
-    def _content(self, blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
-        if len(blocks) == 1 and isinstance(blocks[0], Text):
-            return blocks[0].text
-        return write_blocks(self.stand_ins.uncovered(blocks), self._store)
-
-    def _of_answer(self, answer: Answer) -> list[dict[str, Any]]:
-        ours = answer.our_calls
-        self._unanswered = []
-        calls = [self._call(call, place) for place, call in enumerate(ours)]
-        self._answers += 1
+    def stored(self, step: Prompt | Exchange, number: int) -> list[dict[str, Any]]:
+        if isinstance(step, Prompt):
+            only = step.blocks[0] if len(step.blocks) == 1 else None
+            written = write_blocks(self.stand_ins.uncovered(step.blocks), self._store)
+            content = only.text if isinstance(only, Text) else written
+            return [{"role": step.role, "content": content}] if content else []
+        answer, calls, results = step.reply.answer, list[dict[str, Any]](), list[dict[str, Any]]()
+        for place, call in enumerate(step.calls):
+            # Numbered by answer, too: those of two answers without ids would be the same.
+            call_id = id_as_read(call.call_id) or f"call_{number}_{place}"
+            native = stored_call(call_id, call.name, call.arguments_text, raw=call.kind == "custom")
+            calls.append(self._registry.stored_tool_call(native, wire=self._wire.name))
+            if (given := step.given.get(call.call_id)) is not None:
+                results.append(self._returned(given.result, call_id, calls[-1][calls[-1]["type"]]["name"]))
         text, refusal = answer.text("text"), answer.text("refusal")
-        if not (text or refusal or calls):
-            return []
-        return [assistant_message(text, calls, refusal=refusal)]
+        return [assistant_message(text, calls, refusal=refusal), *results] if text or refusal or calls else []
 
-    def _call(self, call: ToolCall, place: int) -> dict[str, Any]:
-        # Numbered by answer, too: those of two answers without ids would be the same.
-        call_id = id_as_read(call.call_id) or f"call_{self._answers}_{place}"
-        self._unanswered.append((call.name, call_id))
-        written = stored_call(call_id, call.name, call.arguments_text, raw=call.kind == "custom")
-        stored = self._registry.stored_tool_call(written, wire=self._wire.name)
-        self._names[call_id] = stored[stored["type"]]["name"]
-        return stored
-
-    def _returned(self, result: CallResult) -> dict[str, Any]:
-        call_id = id_as_read(result.call_id) or self._oldest_open(result.name)
-        noted = self._metadata.get(call_id, {})
-        blocks = self.stand_ins.uncovered(result.blocks) or (Text(result.content),)
-        payload = stored_result(blocks, self._store)
-        # Chat Completions, Mistral, Cohere and Ollama have no flag for errors: there the metadata keeps it.
-        if result.is_error or noted.get("is_error") is True:
+    def _returned(self, result: CallResult, call_id: str, name: str) -> dict[str, Any]:
+        payload = stored_result(self.stand_ins.uncovered(result.blocks) or (Text(result.content),), self._store)
+        if result.is_error or call_id in self.failed:
             payload["is_error"] = True
-        name = self._names.get(call_id) or result.name or noted.get("tool_name") or ""
         metadata = {"tool_name": name, "tool_call_id": call_id}
         return {"role": "tool", "content": payload["text"], "toolResult": payload, "metadata": metadata}
-
-    def _oldest_open(self, name: str | None) -> str:
-        # The first of its name, or the first at all: results without ids are in call order.
-        found = next((pair for pair in self._unanswered if pair[0] == name), None) or next(iter(self._unanswered), None)
-        if found is None:
-            return ""
-        self._unanswered.remove(found)
-        return found[1]
 
 
 def assistant_message(content: str, tool_calls: Iterable[JSON] = (), *, refusal: str = "") -> dict[str, Any]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
@@ -15,12 +14,10 @@ from ..errors import ExportError, InvalidArguments, SchemaError, ToolDefinitionE
 from ..exports import export, targets
 from ..ground import deeper_than
 from ..limits import Limits
-from ..schema.dialects import Action
 from ..schema.names import qualified
-from ..tools import Tool
+from ..tools import Exported, Tool
 from ..tools.entries import find, tool_formats
 from ..wires import WIRES, EntryFormat, NamespaceFormat, ToolEntry, ToolFormat, object_of
-from ..wires.formats import JSON
 from .contributions import InspectedCall, InspectedSchema, ToolSchemaAccessor, ToolSchemaAdapter
 from .formats import BUILT_IN, TARGET_FORMATS
 
@@ -75,7 +72,7 @@ def freeform_parameters(description: str | None) -> dict[str, Any]:
 # -- reading --
 
 
-def _inspected(format: EntryFormat, group: NamespaceFormat | None, schema: JSON) -> InspectedSchema | None:
+def _inspected(format: EntryFormat, group: NamespaceFormat | None, schema: Mapping[str, Any]) -> InspectedSchema | None:
     namespace = None if group is None else group.name_of(schema)
     entry = format.read(schema if group is None or namespace is None else group.entry_in(schema))
     if entry is None:
@@ -97,7 +94,7 @@ def _inspected(format: EntryFormat, group: NamespaceFormat | None, schema: JSON)
     )
 
 
-def _built_in(schema: JSON) -> InspectedSchema | None:
+def _built_in(schema: Mapping[str, Any]) -> InspectedSchema | None:
     for format in tool_formats():
         if format.hosted is not None and (name := format.hosted(schema)) is not None:
             return InspectedSchema(format=format.name + BUILT_IN, tool_name=name, kind="built_in", source=schema)
@@ -133,34 +130,11 @@ class SchemaWriter:
         return copy.deepcopy(self.format.write(entry))
 
 
-def _accepts_one_text(parameters: JSON) -> bool:
+def _accepts_one_text(parameters: Mapping[str, Any]) -> bool:
     properties = object_of(parameters.get("properties"))
     only = object_of(properties.get("input"))
     one = properties.keys() == {"input"} and parameters.get("required") == ["input"]
     return one and only.keys() <= {"type", "description", "title"} and only.get("type") == "string"
-
-
-# -- losses --
-
-
-def losses(schema: InspectedSchema, format: str) -> tuple[str, ...]:
-    return tuple(_lost(schema, format))
-
-
-def _lost(schema: InspectedSchema, name: str) -> Iterator[str]:
-    format = _entry_formats(tool_formats()).get(name)
-    if schema.grammar is not None and not (format and format.freeform):
-        yield f"grammar ({schema.grammar.syntax}): the model is not held to it"
-    if schema.strict and not _share_strictness(schema.format, name):
-        yield "strict: each provider has rules of its own for it"
-    if schema.output_schema and not (format and format.output_at):
-        yield "output schema"
-    if (schema.title or schema.annotations) and not (format and format.titled):
-        yield "title and annotations"
-    if schema.namespace is not None:
-        yield f"group {schema.namespace!r}: its name is a part of the tool's, and its description is left out"
-    if schema.extra:
-        yield f"fields of {schema.format} alone: {', '.join(sorted(schema.extra))}"
 
 
 # -- the rows of the wires --
@@ -202,30 +176,34 @@ _MAX_KEPT = 512  # functions that the process keeps fitted
 _MAX_KEPT_BYTES = 32 << 10  # of schema; a larger one is fitted anew each time, so that no more than 16 MiB are kept
 
 
-def fitted(schema: InspectedSchema, wire: str) -> Fitted | None:
+class _Fitted(NamedTuple):
+    exported: Exported
+    parameters: Mapping[str, Any]
+    description: str
+
+
+def _fitted(schema: InspectedSchema, wire: str) -> _Fitted | None:
     """Fits a function to a wire; returns None if it goes as it was authored, or if the wire is not known. Raises an
     `ExportError` if the wire cannot carry it, or the schema is not a schema."""
     parameters = schema.parameters if schema.kind == "function" else freeform_parameters(schema.input_description)
     if wire not in targets():
-        return None
-    if _accepts(find(wire, False)[0], schema.tool_name) and _is_plain(parameters or {}, 0):
         return None
     try:
         text = to_json(parameters, inf_nan_mode="constants")
     except ValueError:  # not plain JSON, which `Tool.from_schema` refuses in the words of a schema
         text = None
     if text is None or len(text) > _MAX_KEPT_BYTES:
-        return _fitted(wire, schema.tool_name, schema.description, parameters or {})
+        return _made(wire, schema.tool_name, schema.description, parameters or {})
     return _kept(wire, schema.tool_name, schema.description, text)
 
 
 @lru_cache(maxsize=_MAX_KEPT)
-def _kept(wire: str, name: str, description: str, text: bytes) -> Fitted | None:
+def _kept(wire: str, name: str, description: str, text: bytes) -> _Fitted | None:
     # A program's tools are the same in each request, and fitting one costs a millisecond.
-    return _fitted(wire, name, description, from_json(text))
+    return _made(wire, name, description, from_json(text))
 
 
-def _fitted(wire: str, name: str, description: str, parameters: Mapping[str, Any]) -> Fitted | None:
+def _made(wire: str, name: str, description: str, parameters: Mapping[str, Any]) -> _Fitted | None:
     try:
         tool = Tool.from_schema(_nothing, parameters, name=name, description=description, pass_as="mapping")
     except (SchemaError, ToolDefinitionError) as error:
@@ -236,64 +214,11 @@ def _fitted(wire: str, name: str, description: str, parameters: Mapping[str, Any
     assert written is not None, "a format reads what it writes"
     if not exported.rewritten and not exported.losses and written.schema == parameters:
         return None
-    return Fitted(
-        source_name=name,
-        name=exported.name,
-        parameters=written.schema or {},
-        description=written.description,
-        decode=exported.decode,
-        losses=exported.losses,
-    )
-
-
-def with_fitted(schema: InspectedSchema, found: Fitted) -> InspectedSchema:
-    if schema.kind != "function":
-        return replace(schema, tool_name=found.name)
-    return replace(schema, tool_name=found.name, parameters=found.parameters, description=found.description)
+    return _Fitted(exported, written.schema or {}, written.description)
 
 
 def _nothing(arguments: dict[str, Any]) -> None:
     """Stands for a function that lives elsewhere."""
-
-
-_KEY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}")
-_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
-_KEYWORDS = frozenset({"type", "description", "properties", "required", "items", "enum"})
-_MAX_PLAIN_DEPTH = 5  # levels: OpenAI's strict mode once refused more, and a deeper schema is worth a closer look
-
-
-def _accepts(format: ToolFormat, name: str) -> bool:
-    kept = all(format.dialect.action(keyword) is Action.KEEP for keyword in _KEYWORDS)
-    return kept and (format.names is None or format.names.accepts(name))
-
-
-def _is_plain(schema: object, depth: int) -> bool:
-    # Costs a look at each node, where fitting costs a millisecond.
-    if not isinstance(schema, Mapping) or depth > _MAX_PLAIN_DEPTH or not schema.keys() <= _KEYWORDS:
-        return False
-    type_, enum, items = schema.get("type"), schema.get("enum", ()), schema.get("items")
-    if type_ not in _TYPES or (type_ == "array") is not (items is not None):
-        return False
-    if not _are_texts(enum) or not _are_texts(schema.get("required", ())):
-        return False
-    properties = schema.get("properties", {})
-    inner = [*properties.values(), *([] if items is None else [items])] if isinstance(properties, Mapping) else [None]
-    named = isinstance(properties, Mapping) and all(_KEY.fullmatch(str(key)) for key in properties)
-    return named and all(_is_plain(child, depth + 1) for child in inner)
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Fitted:
-    source_name: str
-    name: str
-    parameters: Mapping[str, Any] = field(repr=False)
-    description: str = field(repr=False)
-    decode: Callable[[Mapping[str, Any]], dict[str, Any]] = field(repr=False)
-    losses: tuple[str, ...] = ()
 
 
 class Memory:
@@ -303,7 +228,7 @@ class Memory:
         self._freeform: set[str] = set()
         self._namespaces: dict[str, str] = {}
         self._sanitized: set[str] = set()
-        self._fitted: dict[tuple[str, str], Fitted] = {}
+        self._fitted: dict[tuple[str, str], Exported] = {}
         self._names: dict[tuple[str, str], str] = {}
 
     def note_schema(self, schema: InspectedSchema) -> None:
@@ -312,18 +237,25 @@ class Memory:
         if self._keeps and schema.kind == "custom":
             self._freeform.add(schema.tool_name)
 
-    def note_fitted(self, fitted: Fitted, wire: str) -> None:
-        """Notes the way back of a function that was fitted; raises an `ExportError` if it would be forgotten."""
+    def fitted(self, schema: InspectedSchema, wire: str, *, as_text: bool) -> InspectedSchema:
+        """Returns a schema as the wire accepts it, and notes the way back; raises an `ExportError` if that would be
+        forgotten."""
+        if (found := _fitted(schema, wire)) is None:
+            return schema
+        one, name = found.exported, schema.tool_name
         # A new name alone may pass (`dict` only copies): a call by it is unknown. Arguments that nothing decodes would
         # be wrong ones.
-        if not self._keeps and fitted.decode is not dict:
+        if not self._keeps and one.decode is not dict:
             raise ExportError(
-                f"tool {fitted.source_name!r}: for {wire} the arguments have to travel in another form than the tool "
-                "takes; use the registry of the request, which knows the way back: get_registry_from_context(context)"
+                f"tool {name!r}: for {wire} the arguments have to travel in another form than the tool takes; use the "
+                "registry of the request, which knows the way back: get_registry_from_context(context)"
             )
         if self._keeps:
-            self._fitted[wire, fitted.name] = fitted
-            self._names[wire, fitted.source_name] = fitted.name
+            self._fitted[wire, one.name], self._names[wire, name] = one, one.name
+        named = replace(schema, tool_name=one.name)
+        if as_text:
+            return named
+        return replace(named, kind="function", parameters=found.parameters, description=found.description)
 
     def note_sanitized(self, call_id: str | None) -> None:
         if self._keeps and call_id is not None:
@@ -341,22 +273,18 @@ class Memory:
 
     def as_authored(self, call: InspectedCall, wire: str | None) -> InspectedCall:
         """Returns a call as the tool's author meant it: its own name and parameters, raw text where it takes that."""
-        fitted = self._fitted_for(call, wire) if self._fitted else None
-        if fitted is not None:
-            call = _decoded(call, fitted)
+        any_of_format = (name for name, formats in TARGET_FORMATS.items() if call.payload_format in formats)
+        wires = any_of_format if wire is None else (wire,)
+        if self._fitted and (found := next(filter(None, (self._fitted.get((w, call.tool_name)) for w in wires)), None)):
+            call = _decoded(call, found)
         if call.namespace is None and (group := self._namespaces.get(call.tool_name)) is not None:
             call = replace(call, namespace=group)
         raw = call.problem is None and call.payload_kind == "object" and self.is_freeform(call.tool_name)
         return _unwrapped(call) if raw else call
 
-    def _fitted_for(self, call: InspectedCall, wire: str | None) -> Fitted | None:
-        any_of_format = (wire for wire, formats in TARGET_FORMATS.items() if call.payload_format in formats)
-        wires = any_of_format if wire is None else (wire,)
-        return next((found for wire in wires if (found := self._fitted.get((wire, call.tool_name)))), None)
 
-
-def _decoded(call: InspectedCall, fitted: Fitted) -> InspectedCall:
-    call = replace(call, tool_name=fitted.source_name)
+def _decoded(call: InspectedCall, fitted: Exported) -> InspectedCall:
+    call = replace(call, tool_name=fitted.tool.name)
     if call.problem is not None or call.payload_kind == "raw":
         return call
     try:
@@ -370,8 +298,7 @@ def _decoded(call: InspectedCall, fitted: Fitted) -> InspectedCall:
 
 
 def _unwrapped(call: InspectedCall) -> InspectedCall:
-    metadata = {**call.payload_metadata, "unwrapped": True}
-    text = call.payload.get("input")
+    metadata, text = {**call.payload_metadata, "unwrapped": True}, call.payload.get("input")
     # Exactly the one text that the schema has: anything else is not a text of the model's, and must not run as one.
     if call.payload.keys() == {"input"} and isinstance(text, str):
         return replace(call, payload=text, payload_kind="raw", payload_metadata=metadata)

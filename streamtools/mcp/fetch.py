@@ -6,16 +6,17 @@ import hashlib
 import json
 import math
 import secrets
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias, overload
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, TypeVarTuple, Unpack, overload
 
 import anyio
+from anyio import CapacityLimiter, to_thread
 from pydantic import ValidationError
 
-from ..dispatch.event_loop import Aside
 from ..errors import SchemaError
 from ..limits import Limits
 from ..schema import Kept
@@ -37,6 +38,9 @@ from .definition import (
 from .elicitation import Elicitation
 from .peer import Peer
 from .pins import Comparison, Pins
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 EffectOf: TypeAlias = Effect | Callable[[ServerTool], Effect]
 """One effect for all tools of a server, or a function that returns it for each."""
@@ -593,3 +597,26 @@ class SchemaCache:
         if isinstance(credentials, str):
             credentials = credentials.encode("utf-8", "surrogatepass")
         return hashlib.blake2b(credentials, key=self._salt).digest()
+
+
+class Aside:
+    """Runs one piece of work after the other in a thread; the task that waits can be cancelled at once. The thread
+    cannot: the work has to check `is_left` between bounded steps, and end."""
+
+    def __init__(self) -> None:
+        self._limiter = CapacityLimiter(1)  # its own, so that it waits for nobody else's threads
+        self._left = threading.Event()
+
+    @property
+    def is_left(self) -> bool:
+        return self._left.is_set()
+
+    async def run(self, work: Callable[[Unpack[Ts]], T], *arguments: *Ts) -> T:
+        done = False
+        try:
+            result = await to_thread.run_sync(work, *arguments, abandon_on_cancel=True, limiter=self._limiter)
+            done = True
+            return result
+        finally:
+            if not done:
+                self._left.set()

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import sys
 from collections.abc import Awaitable, Callable
 from functools import cache, partial
@@ -13,7 +12,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
 
 import anyio
-from anyio import CancelScope, to_thread
 from pydantic import RootModel, TypeAdapter, ValidationError
 
 from .definition import peek
@@ -31,9 +29,6 @@ HEADERS_SINCE = "2026-07-28"  # the first version of the protocol in which that 
 MAX_RELIST_PAGES = 100  # pages that are searched for one tool after a `HEADER_MISMATCH`
 
 CANCEL_PATIENCE_S = 2.0  # seconds allowed for notifying the server of a cancelled call
-
-MAX_LINE_CHARS = 1 << 20
-"""Characters of a message that is read once more: as many as one may have over transports of ours."""
 
 
 class Unasked(TypeError):
@@ -67,8 +62,7 @@ class Peer:
     async def page(self, cursor: str | None) -> Any:
         """Returns one page of ``tools/list``; raises `Unasked` if it could not be asked for, or the session's error."""
         try:
-            ask = partial(self._listed, cursor)
-            return await (ask() if self._types is None else _answered(self._session, ask))
+            return await self._listed(cursor)
         except ValidationError:
             if self._types is None:
                 raise
@@ -260,44 +254,3 @@ async def _unchecked_page(session: Any, types: Any, cursor: str | None) -> dict[
 
     page: dict[str, Any] = await session.send_request(ListAnything(params=params), _ANY_OBJECT)
     return page
-
-
-async def _answered(session: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
-    """Returns the result of `ask`; or the page itself, if the session's transport cannot read the message with it."""
-    # A transport passes such a message to the session's message handler as an exception, which contains the line, and
-    # never answers the request: half a surrogate pair in the description of one tool would take all the time of
-    # listing.
-    handler = getattr(session, "_message_handler", None)  # both generations have it, under no public name
-    if handler is None:
-        return await ask()
-    read: list[dict[str, Any]] = []
-
-    async def listen(message: Any) -> None:
-        if isinstance(message, ValidationError):
-            page = await to_thread.run_sync(_page_in, message)  # it may be large
-            if page is not None:
-                read.append(page)
-                scope.cancel()
-        await handler(message)
-
-    session._message_handler = listen
-    try:
-        with CancelScope() as scope:
-            return await ask()
-        return read[0]
-    finally:
-        if session._message_handler is listen:  # unless another listing has put its own over ours meanwhile
-            session._message_handler = handler
-
-
-def _page_in(error: ValidationError) -> dict[str, Any] | None:
-    found = error.errors(include_url=False, include_context=False)
-    line = found[0]["input"] if found else None
-    if not isinstance(line, str) or '"result"' not in line or '"tools"' not in line:
-        return None
-    try:
-        message = json.loads(line) if len(line) <= MAX_LINE_CHARS else {"result": {"tools": None}}
-    except (ValueError, RecursionError):
-        return {}
-    result = message.get("result") if isinstance(message, dict) else None
-    return result if isinstance(result, dict) and "tools" in result else None

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from ..ground.on_demand import names
 
 if TYPE_CHECKING:
-    from .agent_loop import AgentLoop
     from .trajectory import Trajectory
 else:
-    __getattr__ = names(__name__, {"agent_loop": "AgentLoop", "trajectory": "Trajectory"})
+    __getattr__ = names(__name__, {"trajectory": "Trajectory"})
 
-__all__ = ["AgentLoop", "Trajectory"]
+__all__ = ["Trajectory"]

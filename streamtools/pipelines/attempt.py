@@ -12,7 +12,6 @@ from typing import NamedTuple
 from ..dispatch import CallPool, Calls, DispatchOptions
 from ..dispatch.event_loop import refuse_deferred
 from ..dispatch.log import log_uncounted
-from ..dispatch.transitions import At, Start, Transitions
 from ..errors import DeadlineExceeded, TruncatedStream
 from ..events import Event, StreamEnd, StreamWarning
 from ..ground.text import type_name
@@ -21,8 +20,7 @@ from ..observers import StreamFacts
 from ..parts import StepOutcome
 from ..sources import Source
 from ..tools import Toolset
-from .pump import ItemDecoder, Judge, Pump, Transform
-from .queues import Outbox
+from .pump import ItemDecoder, Pump, Transform
 from .step import Step
 
 _TRIES = 16  # to settle: each try gets further, and nobody presses Ctrl-C more often than that
@@ -139,14 +137,3 @@ class Attempt:
             self.step.emit(StreamWarning("stage_failed", type_name(raised)))
         if self.end is None:
             self.step.emit(StreamEnd(error=error))
-
-
-def attempt_of(
-    reading: Reading, shared: StepOptions, step: Step, outbox: Outbox, start: Start, at: At, tries: Judge | None
-) -> Attempt:
-    source, decoder, options, facts, begin = reading
-    tools, limits = shared.tools, shared.limits
-    pump = Pump(source, decoder, step, outbox, shared.transforms, limits, facts, begin, tries)
-    serves = None if tries is None else tries.serves
-    transitions = Transitions(shared.pool, tools, limits, options, step, start, at, serves)
-    return Attempt(step, decoder, pump, Calls(transitions, tools, 1 if tries is None else tries.number))

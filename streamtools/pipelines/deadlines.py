@@ -10,7 +10,7 @@ from functools import partial
 
 import anyio
 
-from ..dispatch.timers import Timer
+from ..dispatch.event_loop import Timer
 from ..dispatch.transitions import At
 from ..errors import DeadlineExceeded
 from ..limits import Limits
@@ -23,6 +23,7 @@ class Deadlines:
     pump: Pump  # is asked to look whether its source has been silent for too long
     expired: Callable[[DeadlineExceeded], None]  # is called when a time of the step or run is over
     requested_at: float | None  # when the request was made, on ``time.monotonic``; None: when `set` is called
+    now: Callable[[], float] = anyio.current_time
     at: At | None = None  # calls back at a time of the event loop; None before `set`
     began_at: float = 0.0  # when the step began, on ``time.monotonic``
     look_every_s: float = math.inf
@@ -30,8 +31,9 @@ class Deadlines:
     of_step: dict[str, Timer] = field(default_factory=dict)
     of_source: dict[str, Timer] = field(default_factory=dict)
 
-    def set(self, at: At, run_began_at: float) -> None:
+    def set(self, at: At, now_of_loop: Callable[[], float], run_began_at: float) -> None:
         self.began_at = now = time.monotonic()
+        self.now = now_of_loop
         self.at, self.look_every_s = at, self.pump.idle_timeout_s / LOOKS
         self.begin_source(self.pump, self.requested_at or now)
         self._begin("step_timeout", now, "the step was not over", self.of_step)
@@ -47,11 +49,7 @@ class Deadlines:
         assert self.at is not None, "set"
         if (seconds := getattr(self.limits, name)) is not None:
             passed = partial(self._passed, DeadlineExceeded(name, seconds, missed))
-            kept[name] = self.at(anyio.current_time() + seconds - (time.monotonic() - began), passed)
-
-    def leaves(self, seconds: float, run_began_at: float) -> bool:
-        ends = ((self.limits.step_timeout, self.began_at), (self.limits.run_timeout, run_began_at))
-        return all(most is None or began + most > time.monotonic() + seconds for most, began in ends)
+            kept[name] = self.at(self.now() + seconds - (time.monotonic() - began), passed)
 
     def source_is_over(self) -> None:
         for timer in self.of_source.values():
@@ -67,7 +65,7 @@ class Deadlines:
 
     def _look(self) -> None:
         assert self.at is not None, "set"
-        now = anyio.current_time()
+        now = self.now()
         # After a process was stopped, this may run before the task that reads what has come meanwhile. The look after
         # one that was late counts, however late: a loop that is always late must find out, too.
         if now > self.look_until:

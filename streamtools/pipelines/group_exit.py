@@ -23,14 +23,18 @@ _CLOSINGS = 8  # how often a coroutine that awaits in its cleanup is closed
 
 
 async def join(
-    group: TaskGroup, look: Callable[[float], object], watch: Callable[[], Coroutine[Any, Any, object]] | None
+    group: TaskGroup,
+    look: Callable[[float], object],
+    watch: Callable[[], Coroutine[Any, Any, object]] | None,
+    *,
+    cancels: bool,
 ) -> None:
-    """Cancels a group, waits until every task of it has ended, and leaves it.
+    """Cancels a group, unless its tasks are at their end, waits until every task of it has ended, and leaves it.
 
     Meanwhile `look` is called with the loop's time: on asyncio a task that looks might be cut off itself. Elsewhere
     `watch` runs as a task of the group.
     """
-    if not group.cancel_scope.cancel_called:  # an interrupt came just before the cancellation
+    if cancels and not group.cancel_scope.cancel_called:  # an interrupt came just before the cancellation
         group.cancel_scope.cancel()
     looking = None
     if "asyncio" in sys.modules and hasattr(group, "_tasks"):  # the group is asyncio's
@@ -72,6 +76,7 @@ class _Looking:
     def _look(self) -> None:
         try:
             self.look(self.loop.time())
+            self.group.cancel_scope.cancel()  # unless it was: no task may need so long to its end
             _deliver(self.group.cancel_scope)
             running = [task for task in self.group._tasks if not task.done()]
             lost = {task: task._fut_waiter for task in (*running, self.own) if _is_lost(task, self.loop)}

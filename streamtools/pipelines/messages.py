@@ -1,120 +1,24 @@
 """The messages of a run: those it began with, what its steps leave, and what people say on the way; in whose words.
 
-Mostly these are the wire's own, with the tools exported for it: the `WireConversation`. A model without tool calling is
-spoken to in others.
+Mostly these are the wire's own, with the tools exported for it. A model without tool calling is spoken to in others.
 
-An entry, a message that was said, is a plain dict with an ``id``. It waits until a step begins, and enters the history
-there, so that it never stands between a call and its result.
+An entry, a message that was said, is a plain dict with its ``id``, ``when`` and ``messages``. It waits until a step
+begins, and enters the history there, so that it never stands between a call and its result.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
-from anyio.lowlevel import EventLoopToken, current_token
-
-from ..content import Text
-from ..dispatch.event_loop import is_in_loop
-from ..errors import LocalProtocolError
 from ..events import MessageAdded, Observation
 from ..ground.own import MESSAGES, own
 from ..tools import AnyTool
 from ..turn import Turn
 from ..wires import Wire, find
 
-if TYPE_CHECKING:
-    from ..exports import Exports
-
-When: TypeAlias = Literal["next", "now"]
-"""When a message enters the history: after the results of the current step, or as soon as its response is cut."""
-
 INTERRUPTED = "the user interrupted the response"  # why calls of a response that a message has cut are skipped
 STOPPED = "the run was stopped"
-
-
-class Inbox:
-    def __init__(self, wire: Wire | str) -> None:
-        self._wire = find(wire)
-        self._waiting: list[dict[str, Any]] = []
-        self._runs_in: EventLoopToken | None = None
-        self.is_stopped = False  # True once the run is to stop
-
-    def open(self) -> None:
-        self._runs_in = current_token()
-
-    def check(self, act: str, *, is_over: bool) -> None:
-        """Refuses an act on a run that is not going on, or from another thread, with a `LocalProtocolError`."""
-        if self._runs_in is None:
-            raise LocalProtocolError(f"{act}: the run has not begun; enter its block first")
-        if is_over:
-            raise LocalProtocolError(f"{act}: the run is over; begin another one with its messages")
-        if not is_in_loop(self._runs_in):
-            raise LocalProtocolError(
-                f"{act} calls in the run's event loop; from another thread "
-                f"anyio.from_thread.run_sync(run.{act}, ..., token=...), with its anyio.lowlevel.current_token()"
-            )
-
-    # -- putting in --
-
-    def say(
-        self,
-        message: str | Mapping[str, Any] | Sequence[Any],
-        when: When,
-        entry_id: str | None = None,
-        *,
-        keep: Callable[[Mapping[str, Any]], None] | None = None,
-    ) -> dict[str, Any]:
-        """Puts in a message of the user's, which is copied, unless *keep* refuses the entry; returns the entry. Raises
-        a `TypeError` if it is neither text nor a message, a `ValueError` if it is none of a user's on this wire, or
-        *when* is not known."""
-        if when not in get_args(When):
-            raise ValueError(f"unknown when {when!r}; known: {', '.join(get_args(When))}")
-        is_list = isinstance(message, Sequence) and not isinstance(message, str)
-        written = [one for part in (message if is_list else [message]) for one in self._written(part)]
-        entry = {"id": entry_id or uuid.uuid4().hex, "kind": "say", "when": when, "messages": written}
-        if keep is not None:
-            keep(entry)
-        self._waiting.append(entry)
-        return entry
-
-    def _written(self, message: Any) -> list[dict[str, Any]]:
-        from ..wires.transcript import Prompt
-
-        if getattr(message, "is_marked", False):
-            raise TypeError("say: Untrusted text keeps its mark only in a message, as a block of its own; pass that")
-        if isinstance(message, str):
-            if not message.strip():
-                raise ValueError("say: the message is empty")
-            return self._wire.render_prompt(Prompt(role="user", blocks=(Text(message),)))
-        if not isinstance(message, Mapping):
-            raise TypeError(f"say takes text, or a message as {self._wire.name} has it, not {type(message).__name__}")
-        copied = own(dict(message))
-        read = self._wire.entries([copied])
-        if not read or any(not isinstance(one, Prompt) or one.role != "user" or one.flaws for one in read):
-            raise ValueError(f"say takes a message of the user's; {self._wire.name} reads this one as something else")
-        return [copied]
-
-    # -- taking out --
-
-    @property
-    def waiting(self) -> tuple[dict[str, Any], ...]:
-        return tuple(map(own, self._waiting))
-
-    def take(self, count: int) -> list[dict[str, Any]]:
-        due, self._waiting = self._waiting[:count], self._waiting[count:]
-        return due
-
-    # -- cutting --
-
-    @property
-    def withholds(self) -> tuple[str, bool] | None:
-        """Why calls that have not begun are not to, and whether those are spared that wait for an approval: the run is
-        to stop, or something was said that was to cut them; None if neither."""
-        if self.is_stopped:
-            return STOPPED, False
-        return (INTERRUPTED, True) if any(entry["when"] == "now" for entry in self._waiting) else None
 
 
 class Conversation(Protocol):
@@ -136,27 +40,6 @@ class Conversation(Protocol):
         ...
 
 
-class WireConversation:
-    def __init__(self, exports: Exports, wire: Wire | str) -> None:
-        self.tools: Sequence[AnyTool] = exports
-        self._exports = exports
-        self._wire = wire
-
-    def request(self, messages: list[Any]) -> tuple[list[Any], Any]:
-        return messages, list(self._exports.payloads)
-
-    def messages(self, turn: Turn) -> list[Any]:
-        return turn.messages(self._wire)
-
-    def with_results(self, messages: list[Any], results: Iterable[Observation]) -> list[Any]:
-        from ..history import with_results  # few runs go on with calls that waited
-
-        return with_results(messages, results, self._wire)
-
-    def only_thinks(self, turn: Turn) -> bool:
-        return False
-
-
 class RunHistory:
     """What the model has read and said: one list, to which each step adds what was said before it, and its turn."""
 
@@ -164,6 +47,7 @@ class RunHistory:
         self, begun_with: Sequence[Any], conversation: Conversation, wire: Wire | str, *, drafts: bool
     ) -> None:
         self.begun_with = own(list(begun_with), MESSAGES)
+        self.waiting: list[Mapping[str, Any]] = []  # the entries that no step has begun with yet
         self.said: list[Mapping[str, Any]] = []  # the entries among the messages
         self.is_cut = False  # True if something was said to cut the response of the step, or so is on record
         self._kept = list(self.begun_with)
@@ -175,7 +59,10 @@ class RunHistory:
             None  # calls of the messages that it began with, which the step is about
         )
 
-    def begin_step(self, said: Iterable[Mapping[str, Any]]) -> list[MessageAdded]:
+    def begin_step(self, count: int, said: Sequence[Mapping[str, Any]] | None) -> list[MessageAdded]:
+        """Adds the entries that were said before the step; by default so many of those that wait."""
+        if said is None:
+            said, self.waiting = self.waiting[:count], self.waiting[count:]
         entries = list(said)
         self.is_cut, self._waited = False, None
         self.said += entries

@@ -14,15 +14,14 @@ from anyio import CancelScope
 from anyio.lowlevel import checkpoint
 
 from ..decode.body import SLICE_BYTES, slices
-from ..decode.decoder import StreamDecoder
 from ..dispatch.event_loop import is_cancelled, refuse_deferred, settle_next
-from ..dispatch.states import Call
+from ..dispatch.states import Call, Mention
 from ..errors import DeadlineExceeded, RequestError, StreamError, TruncatedStream
-from ..events import Event, EventBase, RequestFailed, StreamEnd, StreamWarning, UnknownPayload
+from ..events import Event, EventBase, Observation, RequestFailed, StreamEnd, StreamWarning, UnknownPayload
 from ..ground.text import type_name
 from ..limits import Limits
 from ..observers import StreamFacts
-from ..parts import REQUEST_OUTCOMES, Failure, ResumePoint
+from ..parts import REQUEST_OUTCOMES, Failure
 from ..sources import Source
 from ..stages import Chain, Deferred
 from ..wires import Wire
@@ -55,12 +54,32 @@ class ItemDecoder(Protocol):
 
 
 class Judge(Protocol):
-    """Decides what becomes of a response that has failed, where that is not simply its end."""
+    """Decides what becomes of a step's response that has failed, where that is not simply its end."""
 
     number: int  # of the attempt, from 1
+    is_cut: bool  # the attempt has ended in its middle, and counts all the same
+    is_followed: bool  # a step that is cut is followed by another one
 
-    def rest(self, error: Exception, point: ResumePoint) -> Source | None:
-        """Returns a source of the rest of a response that broke off so, if it is to be read."""
+    def listen(self) -> None: ...
+
+    def begin(self) -> None: ...
+
+    async def go_on(self) -> None:
+        """Reads one attempt after the other, as long as the one before it was discarded."""
+        ...
+
+    def cut(self, reason: str) -> None: ...
+
+    def wake(self) -> None:
+        """Ends a pause: a time of the step is over."""
+        ...
+
+    def void(self, call: Mention | str) -> Observation | None:
+        """Returns the end of a call of a discarded attempt, whose id may have recurred; None of any other."""
+        ...
+
+    def rest(self, pump: Pump) -> Source | None:
+        """Returns a source of the rest of a response that broke off, if it is to be read."""
         ...
 
     def discards(self, error: Exception, end: StreamEnd) -> bool:
@@ -72,17 +91,21 @@ class Judge(Protocol):
         """Gives a call the ending of one that is the same, of a discarded attempt; returns False if it has to run."""
         ...
 
+    async def drop_carried(self) -> None:
+        """Cancels the calls of discarded attempts that still run."""
+        ...
+
 
 @dataclass(slots=True, eq=False)
 class Pump:
     """The way of one stream from its source to the step. Run it in a task; cancel that task to stop."""
 
-    _source: Source  # is read to its end, or until the decoder is done, and closed
-    _decoder: ItemDecoder
+    source: Source  # is read to its end, or until the decoder is done, and closed
+    decoder: ItemDecoder
     _step: Step
     _outbox: Outbox
     _transforms: tuple[Transform, ...]
-    _limits: Limits
+    limits: Limits
     _facts: StreamFacts | None  # for observers that see the body itself; None if no model is asked
     _begin: Callable[[Callable[[Event], None]], list[Event]] | None = None  # returns the events before the first
     judge: Judge | None = None  # is asked when the response has failed
@@ -95,8 +118,8 @@ class Pump:
     """The decoder's own `StreamEnd`, once there is one; a transform may have kept it from being emitted."""
     _is_cut: bool = False  # the rest of the stream is not wanted
     _rest: Source | None = None  # of the response, to be read next
-    _broke: tuple[Exception | None, Source, int] | None = None  # why and where it broke off, and how much had come
-    _blamed: Source | None = None  # whose status tells of the failure, if it is not the one that was read last
+    _is_rest: bool = False  # the source gives the rest of a response that broke off
+    blamed: Source | None = None  # whose status tells of the failure, if it is not the one that was read last
     _reading: CancelScope | None = None  # made in the event loop: a pipeline may be made where none runs
     _seen_length: int = -1  # how much had come when `look` looked last
     _silent_looks: int = 0  # looks since then that found no more than that
@@ -106,20 +129,21 @@ class Pump:
     @property
     def idle_timeout_s(self) -> float:
         """The seconds for which the source may be silent; `look` finds out whether it is."""
-        return math.inf if self._limits.idle_timeout is None else self._limits.idle_timeout
+        return math.inf if self.limits.idle_timeout is None else self.limits.idle_timeout
 
     async def run(self) -> None:
         """Emits all events of the source, no faster than they are consumed; then closes the source."""
         reading = await self._read_source()
         while self._has_rest(reading):
             assert self._rest is not None, "just found"
-            self._source, self._rest, self.raised, self._seen_length = self._rest, None, None, -1
+            self.source, self._rest, self.raised, self._seen_length = self._rest, None, None, -1
+            self._is_rest = True
             reading = await self._read_source()
         if (
             reading.cancelled_caught and not self.is_void
         ):  # it may be cut behind its last events, while the source is closed
             try:
-                last = [*self._last_events(), *self._noted(refuse_deferred(self._decoder))]
+                last = [*self._last_events(), *self._noted(refuse_deferred(self.decoder))]
                 self._step.emit_all(self._judged(last))
             except Exception as raised:  # a stage of the user's
                 self.raised = raised
@@ -142,28 +166,17 @@ class Pump:
         # Transforms see one iteration, which ends with its source.
         if self.judge is None or self._is_cut or self._transforms or isinstance(self.raised, DeadlineExceeded):
             return False
-        assert isinstance(self._decoder, StreamDecoder), "else no model is asked, and nobody judges"
-        error, source, came = self.raised, self._source, self._decoder.received
-        if self._broke is not None and self._broke[2] == came:
-            error, source, _ = self._broke  # the rest was refused: that is not why the response broke off
-        self._broke = error, source, came
-        point = self._decoder.resume_point()
-        if point is not None:
-            # Asked with the latest error: a rest that is refused for good is not asked for again.
-            latest = self.raised or TruncatedStream("the stream ended before its terminal marker")
-            self._rest = self.judge.rest(latest, point)
-        if self._rest is None:
-            self.raised, self._blamed = error, source
+        self._rest = self.judge.rest(self)
         return self._rest is not None
 
     async def discard(self) -> None:
         """Closes a source that is not to be read, within the grace, also when cancelled."""
-        with CancelScope(shield=True, deadline=anyio.current_time() + self._limits.cancel_grace):
-            await self._source.aclose()
+        with CancelScope(shield=True, deadline=anyio.current_time() + self.limits.cancel_grace):
+            await self.source.aclose()
 
     @property
     def came(self) -> bool:
-        return self._decoder.received > 0
+        return self.decoder.received > 0
 
     def fail(self, error: StreamError) -> None:
         self.raised = self.raised or error
@@ -183,8 +196,8 @@ class Pump:
         # goes on, and bytes that come meanwhile are read only afterwards.
         if self._pausing or self._passing_on:
             self._seen_length = -1  # a silence begins later, and is counted from the next look
-        elif self._decoder.received != self._seen_length:
-            self._seen_length, self._silent_looks = self._decoder.received, 0
+        elif self.decoder.received != self._seen_length:
+            self._seen_length, self._silent_looks = self.decoder.received, 0
         elif (silent := self._silent_looks + 1) < LOOKS:
             self._silent_looks = silent
         else:
@@ -200,7 +213,7 @@ class Pump:
                 error = raised
             self._pausing = True  # nothing more is expected of the source
             closing.shield = True  # also when cancelled, within the grace
-            closing.deadline = anyio.current_time() + self._limits.cancel_grace
+            closing.deadline = self._step.now() + self.limits.cancel_grace
             await self._close_source(error, closing)
         await checkpoint()  # the grace may have swallowed a cancellation from outside
         if isinstance(error, Exception):  # a transform or a stage raised
@@ -213,13 +226,13 @@ class Pump:
 
     def later(self) -> AsyncIterator[Mapping[str, Any]] | None:
         """Returns an iterator of what comes about the calls after the response; None if nothing can take them back."""
-        record = self._decoder.record
+        record = self.decoder.record
         if record is None or record.taken_back is None or self.raised is not None:
             return None
-        return self._source.later()
+        return self.source.later()
 
     async def watch(self, later: AsyncIterator[Mapping[str, Any]], take_back: Callable[[str], None]) -> None:
-        record = self._decoder.record
+        record = self.decoder.record
         taken_back = None if record is None else record.taken_back
         assert taken_back is not None, "else there is nothing to watch"
         async for payload in later:
@@ -241,7 +254,7 @@ class Pump:
     def failure(self, error: Exception) -> Failure:
         from ..sources.failures import failure_of  # most requests are answered
 
-        source = self._blamed or self._source
+        source = self.blamed or self.source
         return failure_of(error, status=source.status, headers=source.headers)
 
     async def _read(self) -> None:
@@ -276,17 +289,17 @@ class Pump:
     async def _batches(self) -> AsyncGenerator[list[Event], None]:
         """Without transforms nobody has to see the events before they are emitted: they are emitted here, and only
         those of the end are yielded."""
-        decoder, step, outbox, direct = self._decoder, self._step, self._outbox, not self._transforms
+        decoder, step, outbox, direct = self.decoder, self._step, self._outbox, not self._transforms
         chain, queue = decoder.chain, outbox.queue
         if self._begin is not None:
             yield self._begin(step.keep)
         try:
             self._pausing = True  # a request may take longer than a stream may be silent
-            items = await self._source.items()
+            items = await self.source.items()
             self._pausing = False
-            if self._broke is not None:
+            if self._is_rest:
                 step.emit(StreamWarning("response_resumed"))
-            if step.observers and (server := self._source.server) is not None:
+            if step.observers and (server := self.source.server) is not None:
                 step.tell("see_server", *server)
             async for item in self._seen(items):
                 if direct and type(item) is bytes and len(item) <= SLICE_BYTES:  # nearly always: saves 0.1 µs an event
@@ -325,22 +338,22 @@ class Pump:
     def _seen(self, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
         if self._facts is None or not any(hasattr(observer, "on_item") for observer in self._step.observers):
             return items
-        if self._broke is None:
+        if not self._is_rest:
             self._step.tell("begin_stream", self._facts)
-        return _Seen(items, self._source.as_item, partial(self._step.tell, "on_item"))
+        return _Seen(items, self.source.as_item, partial(self._step.tell, "on_item"))
 
     def _last_events(self) -> list[Event]:
         error = self.stream_error()
         is_cut = (self._is_cut or self.is_broken) and error is None
         if self._facts is not None and self._step.observers and not is_cut:
             self._step.tell("end_stream", error)
-        last = self._noted(self._decoder.finish(error, abandoned=is_cut))
+        last = self._noted(self.decoder.finish(error, abandoned=is_cut))
         ended = self.raised or (None if self.end is None else self.end.error)
         is_unanswered = self.raised is not None and not self.came
         if (
             ended is not None
             and self._facts is not None
-            and (is_unanswered or (self._blamed or self._source).status is not None)
+            and (is_unanswered or (self.blamed or self.source).status is not None)
         ):
             failed = self.failure(ended)
             self._step.emit(RequestFailed(failed.outcome, failed.error_type, failed.status, failed.retry_after))
@@ -357,18 +370,18 @@ class Pump:
             if isinstance(event, StreamEnd):
                 self.end = event
                 if event.error is not None:
-                    self._source.explain(event.error)
+                    self.source.explain(event.error)
         return last
 
     async def _settle_next(self) -> list[Event]:
         """Has a large call judged in a thread. Meanwhile nothing is expected of the source."""
         self._pausing = True
-        events = await settle_next(self._decoder)
+        events = await settle_next(self.decoder)
         self._pausing = False
         return events
 
     def _parts(self, item: Any) -> Iterable[bytes | Mapping[str, Any]]:
-        payload = self._source.as_item(item)
+        payload = self.source.as_item(item)
         return () if payload is None else slices(payload)
 
     async def _pause(self) -> None:
@@ -382,7 +395,7 @@ class Pump:
 
     async def _close_source(self, error: BaseException | None, closing: CancelScope) -> None:
         try:
-            await self._source.aclose(error)
+            await self.source.aclose(error)
         except Exception as raised:
             if error is not None and not isinstance(error, Exception) and not is_cancelled():
                 self.raised = self.raised or raised  # the source's own time is up, as its manager reports
@@ -391,7 +404,7 @@ class Pump:
         except anyio.get_cancelled_exc_class() as raised:
             if closing.cancel_called:
                 self._step.emit(
-                    StreamWarning("source_unresponsive", f"closing took over {self._limits.cancel_grace:g} s")
+                    StreamWarning("source_unresponsive", f"closing took over {self.limits.cancel_grace:g} s")
                 )
             stray(raised)
             self._step.emit(StreamWarning("source_close_failed", type_name(raised)))

@@ -1,4 +1,4 @@
-"""Bounds the queues from the reading task to a pipeline's consumers: the outbox, and a branch for each further one.
+"""Bounds the queue from the reading task to a pipeline's consumer.
 
 A memory object stream costs 6 to 21 µs per event, an `Outbox` 0.7: putting never waits (the pump asks for room once per
 chunk, a tool's event must not wait for anybody), and getting only waits when nothing is there.
@@ -7,57 +7,42 @@ chunk, a tool's event must not wait for anybody), and getting only waits when no
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias
+from collections.abc import Callable
+from typing import Protocol
 
 import anyio
-from anyio.lowlevel import checkpoint, current_token
+from anyio.lowlevel import checkpoint
 
-from ..dispatch.event_loop import call_soon, ring
-from ..errors import ConsumerTooSlow
+from ..dispatch.event_loop import ring
 from ..events import (
     Event,
-    EventsDropped,
     OutputDelta,
-    ProviderItem,
     ReasoningDelta,
-    ReasoningEnd,
-    ReasoningStart,
     RefusalDelta,
-    StepEnd,
     StepStart,
-    StreamWarning,
     TextDelta,
-    TextEnd,
-    TextStart,
     ToolCallDelta,
     ToolCallFragment,
-    ToolProgress,
-    UnknownPayload,
 )
-from ..limits import checked_bound
-
-WhenFull: TypeAlias = Literal["wait", "drop_oldest", "disconnect"]
-"""The rule for a full branch: reading the source pauses; the oldest events are dropped, and an `EventsDropped` stands
-for them; or the branch ends, with `ConsumerTooSlow`."""
 
 DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, OutputDelta, ToolCallDelta, ToolCallFragment})
 
-_MAY_GO = DELTAS | {
-    ProviderItem,
-    ReasoningEnd,
-    ReasoningStart,
-    StreamWarning,
-    TextEnd,
-    TextStart,
-    ToolProgress,
-    UnknownPayload,
-}
-"""The events that ``"drop_oldest"`` drops. Of the rest there is a bounded number in a step (`Limits.max_tool_calls`),
-and the turn holds them anyway."""
 
+class ConsumerQueue(Protocol):
+    """One more consumer's queue."""
 
-_TURNS = 2  # rounds of the event loop for the reader of a full branch to run: within one, trio has no order of tasks
+    error: BaseException | None  # to be raised behind the last event
+
+    @property
+    def behind(self) -> int:
+        """The number of events that wait, if the reader is waited for; else 0."""
+        ...
+
+    def put(self, event: Event) -> None: ...
+
+    async def wait_for_room(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Outbox:
@@ -68,12 +53,11 @@ class Outbox:
         self.size = size
         self.full_at = size
         """The length of `queue` at which the pump asks for room: `size`, or 0 if a branch holds the pump up."""
-        self.branches: tuple[BranchQueue, ...] = ()
+        self.branches: tuple[ConsumerQueue, ...] = ()
         self.closed = False
         self.resting = False
         """True while nothing comes unless somebody runs a call: a wait for an event then returns without one."""
-        self.new_event: Callable[[], anyio.Event] = anyio.Event
-        """Makes an event: the event loop's own type once that is known, since finding the loop costs more."""
+        self.new_event: Callable[[], anyio.Event] = anyio.Event  # of the event loop's own type, as `Host.new_scope`
         self.awaited: anyio.Event | None = None  # set by the consumer while it waits for an event
         self.room_awaited: anyio.Event | None = None  # set by the pump while it waits for room
         self.skipped_to_end: anyio.Event | None = None  # set by a consumer that wants no event, only the end
@@ -121,9 +105,6 @@ class Outbox:
         self.queue.clear()
         self.full_at = 0
 
-    def hold(self) -> None:
-        self.full_at = 0
-
     def fail_branches(self, error: BaseException | None) -> None:
         for branch in self.branches:
             branch.error = error
@@ -149,21 +130,9 @@ class Outbox:
             self.room_awaited.set()
             self.room_awaited = None
 
-    async def wait(self) -> bool:
-        """Waits for an event; returns False when there will be none, or none by itself."""
-        while not self.queue:
-            if self.closed or self.resting:
-                return False
-            if self.awaited is None:
-                self.await_one()
-            assert self.awaited is not None, "just made"
-            await self.awaited.wait()
-        return True
-
     def await_one(self) -> None:
         """Has the consumer woken by the next event."""
-        self.awaited = made = self.new_event()
-        self.new_event = type(made)
+        self.awaited = self.new_event()
 
     async def skip(self) -> None:
         """Drops events until no more will come, or none by itself; the last ones still wait then. The consumer is woken
@@ -178,181 +147,3 @@ class Outbox:
             await self.skipped_to_end.wait()
         finally:
             self.skipped_to_end = None
-
-
-class Branch:
-    """One more consumer of a pipeline's events, from the making of the branch on; made by `Pipeline.branch`.
-
-    Iterate it in a task of its own, in a group around the pipeline: reading one consumer to its end before the other
-    may wait for ever. A branch ends after `StepEnd`, also when the pipeline is left in the middle: the closing events
-    come here, too. A stream error is raised here as it is at the pipeline, once, after the last event: the same object.
-
-    A branch that is made with ``when_full="wait"`` and no longer read stops the pipeline. Give it up with `aclose` or
-    by ``async with branch:``. One that nothing refers to any more gives itself up.
-    """
-
-    def __init__(self, queue: BranchQueue) -> None:
-        self._queue = queue
-
-    @property
-    def waiting(self) -> int:
-        """The number of events that wait to be read."""
-        return self._queue.waiting
-
-    @property
-    def dropped(self) -> int:
-        """The number of events that were dropped because the branch was full. An `EventsDropped` stands for each
-        gap."""
-        return self._queue.dropped
-
-    def __aiter__(self) -> Branch:
-        return self
-
-    async def __anext__(self) -> Event:
-        queue = self._queue
-        if await queue.wait():
-            return queue.take()
-        if queue.error is not None:
-            error, queue.error = queue.error, None
-            raise error
-        raise StopAsyncIteration
-
-    async def aclose(self) -> None:
-        """Gives the branch up: its events are dropped, and the pump waits for it no more. Idempotent; in any task.
-
-        A task that iterates it reaches its end.
-        """
-        self._queue.discard()
-
-    async def __aenter__(self) -> Branch:
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        await self.aclose()
-
-    def __del__(self) -> None:
-        self._queue.discard_soon()
-
-
-class BranchQueue:
-    """A bounded queue of events to a branch. The step puts them in without knowing the `Branch`, which may be dropped.
-    `hold` makes the pump ask for room before it reads on; `leave` is called when no more events are wanted."""
-
-    def __init__(
-        self, size: int, when_full: WhenFull, hold: Callable[[], None], leave: Callable[[BranchQueue], None]
-    ) -> None:
-        checked_bound("size", size)
-        if when_full not in _OVERFLOW:
-            raise ValueError(f"unknown when_full {when_full!r}; known: {', '.join(_OVERFLOW)}")
-        self.error: BaseException | None = None  # the error to raise after the last event
-        self.dropped = 0
-        self._settled: deque[Event] = deque()  # the oldest: kept events, with gaps between; never dropped any more
-        self._box = Outbox(size)  # the rest
-        self._lossless = when_full == "wait"
-        self._overflow = _OVERFLOW[when_full]
-        self._reading = 0  # how many wait for an event, or were woken and have not run yet
-        self._turns = 0  # of the event loop, which the pump still gives to the reader
-        self._hold = hold
-        self._leave = leave
-        self._token = current_token()
-
-    @property
-    def waiting(self) -> int:
-        return len(self._settled) + len(self._box.queue)
-
-    @property
-    def behind(self) -> int:
-        """As `waiting` if the branch is waited for; else 0, since it drops the events that are too many."""
-        return self.waiting if self._lossless else 0
-
-    # -- for the step and the pump --
-
-    def put(self, event: Event) -> None:
-        box = self._box
-        if full := len(box.queue) >= box.size and not self._reading:
-            self._overflow(self, event)
-        box.put(event)
-        if not full and len(box.queue) == box.size:
-            self._turns = _TURNS
-        if self._holds():
-            self._hold()
-        if type(event) is StepEnd:
-            box.close()
-
-    async def wait_for_room(self) -> None:
-        """Waits while this branch holds up the pump: by its rule, or because its reader is to have its turn."""
-        while self._holds():
-            if self._lossless:
-                await self._box.wait_for_room()
-            else:
-                self._turns -= 1
-                await checkpoint()
-
-    def close(self) -> None:
-        self._box.close()
-
-    def discard(self) -> None:
-        self.error = None
-        self._settled.clear()
-        self._box.discard()
-        self._leave(self)
-
-    def discard_soon(self) -> None:
-        """Calls `discard` in the event loop; from any thread, and in the middle of anything."""
-        if not self._box.closed:
-            call_soon(self._token, self.discard)
-
-    def _holds(self) -> bool:
-        box = self._box
-        return len(box.queue) >= box.size and (self._lossless or self._reading > 0 or self._turns > 0)
-
-    def _grow(self, _: Event) -> None:
-        """Makes no room: the pump waits after this chunk, and a tool's event waits for nobody."""
-
-    def _drop_oldest(self, _: Event) -> None:
-        """Makes room for one event, and for more if many came at once."""
-        while len(self._box.queue) >= self._box.size:
-            self._drop(self._box.queue.popleft())
-
-    def _drop(self, event: Event) -> None:
-        """Puts an event that may be dropped into a gap; moves any other to the settled ones, not looked at again."""
-        if type(event) not in _MAY_GO:
-            self._settled.append(event)
-            return
-        self.dropped += 1
-        last = self._settled[-1] if self._settled else None
-        if type(last) is EventsDropped:
-            # Also if the numbers between are another pipeline's of the same run: else each would begin a new gap.
-            last.to_seq = last.seq = event.seq  # type: ignore[misc]  # nobody has seen it yet
-        else:
-            self._settled.append(EventsDropped(event.seq, event.seq, seq=event.seq, step=event.step))
-
-    def _disconnect(self, event: Event) -> None:
-        self.error = ConsumerTooSlow(size=self._box.size, seq=event.seq)
-        self.close()
-        self._leave(self)
-
-    # -- for the reader --
-
-    async def wait(self) -> bool:
-        if self._settled or self._box.queue:
-            return True
-        self._reading += 1
-        try:
-            return await self._box.wait()
-        finally:
-            self._reading -= 1
-
-    def take(self) -> Event:
-        if self._settled:
-            return self._settled.popleft()
-        event = self._box.queue.popleft()
-        self._box.make_room()
-        return event
-
-
-_OVERFLOW: Mapping[WhenFull, Callable[[BranchQueue, Event], None]] = {
-    "wait": BranchQueue._grow,
-    "drop_oldest": BranchQueue._drop_oldest,
-    "disconnect": BranchQueue._disconnect,
-}

@@ -2,41 +2,48 @@
 
 Theory of operation. The `Runner` of a step has one task group: a task reads the source and drives the decoder, each
 call runs in a task of its own, and every event goes through the `Step`. It reads one `Attempt`; where a policy may ask
-the model again, `tries` goes on with others. `end` cancels the tasks that still run, waits for them, and settles. The
-task that calls `enter` calls `end`, too; the consumer's side is `Pipeline`.
+the model again, its `Judge` goes on with others. `end` cancels the tasks that still run, waits for them, and settles.
+The task that calls `enter` calls `end`, too; the consumer's side is `Pipeline`.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextvars import copy_context
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import anyio
 from anyio import CancelScope, create_task_group
 from anyio.abc import TaskGroup
-from anyio.lowlevel import EventLoopToken, current_token
+from anyio.lowlevel import EventLoopToken
 
-from ..dispatch.event_loop import is_cancellation, is_cancelled, is_raised_by_loop, is_running, ring, settle_at_exit
-from ..dispatch.timers import Timer, Timers
+from ..dispatch import Calls
+from ..dispatch.event_loop import (
+    Timer,
+    Timers,
+    is_cancellation,
+    is_cancelled,
+    is_raised_by_loop,
+    is_running,
+    ring,
+    settle_at_exit,
+)
+from ..dispatch.transitions import Transitions, Waits
 from ..errors import DeadlineExceeded, LocalProtocolError
-from ..events import Event, Observation, StepStart, StreamWarning
+from ..events import Event, StepStart, StreamWarning
 from ..ground.text import type_name
 from ..turn import Turn
-from .attempt import Attempt, Reading, StepOptions, attempt_of
+from .attempt import Attempt, Reading, StepOptions
 from .deadlines import Deadlines
 from .group_exit import join
-from .pump import unwrapped
+from .pump import Judge, Pump, unwrapped
 from .queues import Outbox
 from .step import Step
 from .trajectory import Trajectory
 
 if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, and ask once
     from ..dispatch.rules import Rules
-    from ..dispatch.states import Mention
-    from ..seams import OnRecord, StepView
-    from .tries import Requests, Tries
+    from ..seams import StepView
 
 
 class Runner:
@@ -47,18 +54,14 @@ class Runner:
         reading: Reading,
         options: StepOptions,
         *,
-        requests: Requests | None = None,
+        judged: Callable[[Runner], Judge] | None = None,
         before: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.trajectory = trajectory
         self.outbox = Outbox(options.limits.event_buffer)
         self.step = Step(trajectory, self.outbox, options.tools)
         self.start = start  # the step's first event
-        self.tries: Tries | None = None  # if the model may be asked again
-        if requests is not None:
-            from .tries import Tries
-
-            self.tries = Tries(self, requests)
+        self.tries = None if judged is None else judged(self)  # if the model may be asked again
         self.state: Literal["new", "opening", "open", "left"] = "new"
         self.token: EventLoopToken | None = None  # of the event loop that it was entered in
         self.error: BaseException | None = None  # to be raised behind the last event, once
@@ -66,8 +69,8 @@ class Runner:
         self.attempt = self._attempt_of(reading)
         self._view: StepView | None = None  # of a step with rules
         self._before = before  # what is to be done before the step begins
+        self.resumed: Any = None  # the calls that the step goes on with
         self._said: tuple[Event, ...] = ()
-        self._is_on_record = False  # the response is
         self.deadlines = Deadlines(options.limits, self.attempt.pump, self._expire, start.requested_at)
         self._timers: Timers | None = None
         self._own_timers: set[Timer] = set()
@@ -89,25 +92,13 @@ class Runner:
             raise LocalProtocolError("a pipeline is entered once; make a new one for the next stream")
 
     def check_open(self) -> None:
-        if self.state == "open":
+        if self.state in ("opening", "open"):
             return
-        if self.state == "opening":
-            raise TypeError("the pipeline was opened; iterate what `open` returned")
         verb = "was left" if self.state == "left" else "was not entered"
         raise TypeError(
             f"the pipeline's block {verb}; write:  async with pipeline(stream, tools=[...]) as events:  "
             "async for event in events: ..."
         )
-
-    def check_begun(self) -> None:
-        if self.state == "opening":
-            raise LocalProtocolError("the pipeline has not begun; wait for an event about the call")
-        if self.state != "left":
-            self.check_open()
-
-    def void(self, call: Mention | str) -> Observation | None:
-        """Returns the end of a call of a discarded attempt, whose id may have recurred; None of any other."""
-        return None if self.tries is None else self.tries.void(call)
 
     def noted(self, changed: bool) -> bool:
         """Lets the consumer wait again after a rest, if something has changed; returns whether it has."""
@@ -139,23 +130,18 @@ class Runner:
     def look_again(self, call_id: str, key: str | None = None) -> bool | None:
         """Looks for a decision or an answer that was put on record elsewhere, about the call of this key if one is
         given; returns False if it comes too late, and None if that is not known yet."""
-        looks = self.attempt.calls.look_again(call_id, key) if self.state == "open" else None
+        looks = self.attempt.calls.waiting.look_again(call_id, key) if self.state == "open" else None
         self.noted(bool(looks and key))
         return looks
 
     def cut(self, reason: str, *, spares_approvals: bool) -> bool:
-        """Ends the response here, without an error: nothing more is read, calls that have not begun are ``skipped``,
-        the others go on to their end; if nothing is spared, those that may run again are cancelled. Returns False if
-        that is not to be done.
-
-        Args:
-            reason: why, for the model to read about the calls.
-            spares_approvals: nothing is cut while a call waits for an approval.
-        """
+        """Ends the response here, without an error: nothing more is read, calls that have not begun are ``skipped`` for
+        this reason, the others go on to their end. Returns False if nothing is cut, since a call waits for an approval;
+        if these are not spared, calls that may run again are cancelled, too."""
         pump, calls = self.attempt.pump, self.attempt.calls
         if self.state == "left" or (spares_approvals and calls.is_asking):
             return False
-        if not self._is_on_record:  # else the response is whole, and so are the calls that have begun
+        if self.start.asks_model:  # else the response is there, and so are the calls that have begun
             pump.cut()
         calls.cut(reason, cancels=not spares_approvals)
         if self.tries is not None:
@@ -170,15 +156,6 @@ class Runner:
     def begin_with(self, events: Iterable[Event]) -> None:
         self._said = tuple(events)
 
-    def put_on_record(self, record: OnRecord | None, *, replayed: bool) -> None:
-        """Makes this a step whose response is on record, and the ends of its calls if it is `replayed`."""
-        calls, self._is_on_record = self.attempt.calls, True
-        self.start = replace(self.start, asks_model=False, continued=not replayed, replayed=replayed)
-        if record is not None:
-            self.start = replace(self.start, resumes=record.traceparent, proposed_by=record.proposed_by)
-            self.attempt.pump.is_broken, calls.attempt = record.is_broken, record.attempt
-        calls.looks_up = not replayed
-
     # -- entering and leaving --
 
     async def enter(self) -> None:
@@ -190,9 +167,9 @@ class Runner:
                 self.state = "left"
                 raise
         self.state = "open"
-        self._scope, self._context = CancelScope(), copy_context()
-        self.step.new_scope = type(self._scope)
-        self.token = current_token()
+        self._timers = timers = Timers.current()
+        self.token, self._scope, self._context = timers.token, timers.new_scope(), copy_context()
+        self.step.new_scope, self.step.now, self.outbox.new_event = timers.new_scope, timers.now, timers.new_event
         self._listen()
         self.step.begin(self.start)
         for event in self._said:
@@ -202,9 +179,8 @@ class Runner:
         try:
             settle_at_exit(self)
             self._group.start_soon(self._run)
-            self._timers = Timers.current()
-            self._timers.join(self, self._group)
-            self.deadlines.set(self._at, self.trajectory.began_at)
+            timers.join(self, self._group)
+            self.deadlines.set(self._at, timers.now, self.trajectory.began_at)
             if self.tries is not None:
                 self.tries.begin()
         except BaseException as error:  # an interrupt: nobody else ends what was not entered
@@ -226,33 +202,34 @@ class Runner:
     async def _leave(self, *, cancelled: bool) -> None:
         group = self._group
         assert group is not None, "set when it was entered"
+        is_over = False  # all tasks are at their end
         broken = group.cancel_scope.cancel_called  # a task died of an unforeseen error
         # Each step stands in the `finally` of the one before it: a second Ctrl-C may interrupt any line.
         try:
-            self._part()
+            is_over = self._part() and self._is_over and self.tries is None and not self.attempt.calls.busy
         finally:
             try:
-                group.cancel_scope.cancel()  # before the outbox is closed: a task that waits for room must not go on
+                if not is_over:  # before the outbox is closed: a task that waits for room must not go on
+                    group.cancel_scope.cancel()
                 self.outbox.discard()
             finally:
                 try:
-                    await self._join(group, broken=broken)
+                    await self._join(group, broken=broken, is_over=is_over)
                 finally:
                     left = self.attempt.outcome if self.outbox.resting else "abandoned"
                     self.attempt.settle_surely("cancelled" if cancelled else left)
 
-    def _part(self) -> None:
+    def _part(self) -> bool:
         self.attempt.calls.stop()
         self.deadlines.stop()
-        if self._timers is not None:
-            self._timers.leave(self)
+        return self._timers is None or self._timers.leave(self)
 
-    async def _join(self, group: TaskGroup, *, broken: bool) -> None:
+    async def _join(self, group: TaskGroup, *, broken: bool, is_over: bool) -> None:
         """Waits for the tasks. The body's own exception is not passed to their group, which would wrap it; the
         exception comes out of the block unchanged."""
         calls = self.attempt.calls
         try:
-            await join(group, calls.look, calls.tell_stragglers if calls.busy else None)
+            await join(group, calls.look, calls.tell_stragglers if calls.busy else None, cancels=not is_over)
         except BaseExceptionGroup as raised:
             fatal = raised if broken else raised.split(Exception)[1]
             if fatal is not None:
@@ -315,7 +292,7 @@ class Runner:
         await calls.wait_idle()
         while calls.to_tell and attempt.failure is None:
             self.outbox.rest()
-            await calls.wait_decided()
+            await calls.wait_told()
             await calls.wait_idle()
 
     async def _calls_end_watched(self, attempt: Attempt, later: AsyncIterator[Mapping[str, Any]]) -> None:
@@ -326,7 +303,15 @@ class Runner:
             group.cancel_scope.cancel()
 
     def _attempt_of(self, reading: Reading) -> Attempt:
-        return attempt_of(reading, self._options, self.step, self.outbox, self._start_call, self._at, self.tries)
+        source, decoder, dispatch, facts, begin = reading
+        given, step, tries = self._options, self.step, self.tries
+        tools, limits = given.tools, given.limits
+        pump = Pump(source, decoder, step, self.outbox, given.transforms, limits, facts, begin, tries)
+        serves, number = (None, 1) if tries is None else (tries.serves, tries.number)
+        transitions = Transitions(
+            given.pool, tools, limits, dispatch, step, self._start_call, self._at, _waiting, serves
+        )
+        return Attempt(step, decoder, pump, Calls(transitions, tools, number))
 
     def read_anew(self, reading: Reading) -> Attempt:
         self.attempt = self._attempt_of(reading)
@@ -371,6 +356,12 @@ class Runner:
         self.attempt.expire(error)
         if self.tries is not None:
             self.tries.wake()
+
+
+def _waiting(turn: Transitions) -> Waits:
+    from ..waiting.calls import Waiting  # most calls wait for nobody
+
+    return Waiting(turn)
 
 
 class _Face(Protocol):

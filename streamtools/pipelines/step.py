@@ -1,29 +1,49 @@
-"""Runs one step's events: numbers them, keeps the turn, tells the observers, fills the outbox."""
+"""Runs one step's events: numbers them, keeps the turn, tells the observers, fills the outbox.
+
+`seq` numbers the events of a run; `causes` names the events that led to one. Both are set at one place, here, when an
+event is emitted, so that effects are attributed by identity and not by when they happened to be seen.
+
+    StepStart ← the observations of the step before        StreamStart, StreamEnd ← StepStart, StreamStart
+    TextStart, ReasoningStart, … ← StreamStart             TextEnd ← TextStart
+    AttemptBegan ← StepStart, or the AttemptDiscarded before it, which is caused as a StepEnd is
+    ToolCallStart ← StreamStart, and the start of the text or reasoning before it
+    ToolCallEnd ← ToolCallStart                            ToolCallValidated ← ToolCallEnd
+    ToolStarted ← ToolCallValidated, and its release       ToolProgress, Observation ← the call's event before it
+    StreamWarning, UnknownPayload ← StreamStart, or StepStart before it
+    StepEnd ← StreamEnd and the step's observations
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from anyio import CancelScope
 
 from ..errors import contained
 from ..events import (
+    AttemptBegan,
     AttemptDiscarded,
     CausedEvent,
     Event,
     Observation,
     ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
     StepEnd,
     StepStart,
     StreamEnd,
+    StreamStart,
     StreamWarning,
     TextDelta,
+    TextEnd,
+    TextStart,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
@@ -34,8 +54,8 @@ from ..observers import Observer
 from ..parts import StepOutcome, Usage
 from ..turn import TAKEN_BY, Turn, TurnBuilder
 from ..wires import Wire
-from .queues import DELTAS, Branch, BranchQueue, Outbox, WhenFull
-from .trajectory import Causality, Trajectory, sees_originals, told
+from .queues import DELTAS, ConsumerQueue, Outbox
+from .trajectory import Trajectory, sees_originals, told
 
 if TYPE_CHECKING:
     from ..seams import Shown
@@ -55,6 +75,7 @@ class Step:
         self.number: int
         self.counts = trajectory.counts
         self.new_scope: Callable[[], CancelScope] = CancelScope  # see `Host`; set as the step begins
+        self.now: Callable[[], float] = anyio.current_time
         self.ended = False  # True once `StepEnd` is being emitted: nothing more will come
         self._trajectory = trajectory
         self._outbox = outbox
@@ -88,20 +109,18 @@ class Step:
         for kind, callback in callbacks.items():
             self._listeners[kind] = (*self._listeners.get(kind, ()), callback)
 
-    def branch(self, size: int | None, when_full: WhenFull) -> Branch:
+    def join(self, reader: ConsumerQueue) -> None:
         outbox = self._outbox
-        queue = BranchQueue(outbox.size if size is None else size, when_full, outbox.hold, self._leave)
         if self.ended:
-            queue.close()
+            reader.close()
         else:
-            outbox.branches = (*outbox.branches, queue)
+            outbox.branches = (*outbox.branches, reader)
             self.reroute()
-        return Branch(queue)
 
     def begin(self, start: StepStart) -> None:
         """Begins the step: gives it its number, and emits its `StepStart`. One that is ``replayed`` has no observers,
         which saw it before."""
-        self.number, self._causality = self._trajectory.begin_step()
+        self.number, self._causality.before = self._trajectory.begin_step(self._causality.observations)
         self.observers = [] if start.replayed else list(self._trajectory.observers)
         self.reroute()
         if self.observers:
@@ -312,8 +331,8 @@ class Step:
         else:
             self._routes, self._other_routes, self._plain = dict(self._listeners), (), _PLAIN
 
-    def _leave(self, queue: BranchQueue) -> None:
-        self._outbox.branches = tuple(known for known in self._outbox.branches if known is not queue)
+    def part(self, reader: ConsumerQueue) -> None:
+        self._outbox.branches = tuple(known for known in self._outbox.branches if known is not reader)
         self.reroute()
 
     def _fails(self, observer: Observer, error: BaseException) -> None:
@@ -365,3 +384,56 @@ class _Reporting:
             except BaseException as raised:
                 if raised is not error:
                     self._fails(raised)
+
+
+# -- causes --
+
+_START_OF: dict[type, type] = {TextEnd: TextStart, ReasoningEnd: ReasoningStart}
+_ROOTS = frozenset({StepStart, StreamStart, AttemptBegan, AttemptDiscarded})
+_set = object.__setattr__  # events are immutable to everybody else
+
+
+@dataclass(slots=True, eq=False)
+class Causality:
+    before: tuple[int, ...] = ()
+    observations: list[int] = field(default_factory=list)
+    _root: tuple[int, ...] = ()  # StreamStart, or StepStart before there is one
+    _stream_end: tuple[int, ...] = ()
+    _calls: dict[str, int] = field(default_factory=dict)  # the latest event of each call
+    _said: tuple[int, ...] = ()  # the start of the latest text or reasoning
+    _parts: dict[type, int] = field(default_factory=dict)  # the start of the text or reasoning that now streams
+
+    def begin_attempt(self) -> None:
+        self.observations.clear()
+        self._calls.clear()
+        self._parts.clear()
+        self._said = self._stream_end = ()
+
+    def stamp(self, event: CausedEvent, seq: int, step: int, time: float) -> None:
+        causes, kind = self._root, type(event)
+        if (call_id := getattr(event, "call_id", None)) is not None:
+            latest = self._calls.get(call_id)
+            causes = (*causes, *self._said) if latest is None else (latest,)
+            self._calls[call_id] = seq
+            if kind is Observation:
+                self.observations.append(seq)
+        elif kind is TextStart or kind is ReasoningStart:
+            self._parts[kind], self._said = seq, (seq,)
+        elif kind is TextEnd or kind is ReasoningEnd:
+            start = self._parts.get(_START_OF[kind])
+            causes = causes if start is None else (start,)
+        elif kind is StreamEnd:
+            self._stream_end = (seq,)
+        elif kind is StepEnd:
+            causes = (*self._stream_end, *self.observations) or causes
+        elif kind in _ROOTS:
+            causes = self.before if kind is StepStart else causes
+            if kind is AttemptDiscarded:
+                causes = (*causes, *self.observations)
+            self._root = (seq,)
+        if event.causes:
+            causes = tuple(dict.fromkeys((*event.causes, *causes)))
+        _set(event, "seq", seq)
+        _set(event, "step", step)
+        _set(event, "time", time)
+        _set(event, "causes", causes)

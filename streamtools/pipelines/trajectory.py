@@ -1,16 +1,6 @@
-"""Makes one run of many turns: the state that its steps share, and the numbers and causes of its events.
+"""Makes one run of many turns: the state that its steps share.
 
-`seq` numbers the events of a run; `causes` names the events that led to one. Both are set at one place, here, when an
-event is emitted, so that effects are attributed by identity and not by when they happened to be seen.
-
-    StepStart ← the observations of the step before        StreamStart, StreamEnd ← StepStart, StreamStart
-    TextStart, ReasoningStart, … ← StreamStart             TextEnd ← TextStart
-    AttemptBegan ← StepStart, or the AttemptDiscarded before it, which is caused as a StepEnd is
-    ToolCallStart ← StreamStart, and the start of the text or reasoning before it
-    ToolCallEnd ← ToolCallStart                            ToolCallValidated ← ToolCallEnd
-    ToolStarted ← ToolCallValidated, and its release       ToolProgress, Observation ← the call's event before it
-    StreamWarning, UnknownPayload ← StreamStart, or StepStart before it
-    StepEnd ← StreamEnd and the step's observations
+`seq` numbers the events of a run. `step` sets it, with the causes of each event.
 """
 
 from __future__ import annotations
@@ -19,27 +9,12 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from ..dispatch.budgets import Spent
+from ..dispatch.pool import Spent
 from ..dispatch.states import RunCounts
 from ..errors import LocalProtocolError, contained
-from ..events import (
-    AttemptBegan,
-    AttemptDiscarded,
-    CausedEvent,
-    Observation,
-    ReasoningEnd,
-    ReasoningStart,
-    StepEnd,
-    StepStart,
-    StreamEnd,
-    StreamStart,
-    TextEnd,
-    TextStart,
-)
 from ..ground.text import class_name, type_name
 from ..observers.contracts import Observer, ambient
 from ..parts import Usage
@@ -47,9 +22,7 @@ from ..parts import Usage
 if TYPE_CHECKING:
     from ..seams import Guard, Shown
 
-_START_OF: dict[type, type] = {TextEnd: TextStart, ReasoningEnd: ReasoningStart}
 _logger = logging.getLogger("streamtools")
-_set = object.__setattr__  # events are immutable to everybody else
 
 
 class Trajectory:
@@ -125,7 +98,7 @@ class Trajectory:
         self.kept: dict[type, Any] = {}
         """What capabilities keep for the run, each under a type of its own."""
         self._shown: Shown | None = None  # of its begin and end
-        self._latest = Causality()
+        self._observations: list[int] = []  # the numbers of those of the latest step
         self.salts = 0
         """How many texts `new_salt` has given out."""
         self._entered: Literal["no", "yes", "left"] = "no"
@@ -196,30 +169,18 @@ class Trajectory:
                 _logger.warning("an observer was dropped: %s raised %s", type_name(observer), kind)
         return said
 
-    @classmethod
-    def of(
-        cls, trajectory: Trajectory | None, observers: Iterable[Observer] | None, privacy: Guard | None = None
-    ) -> Trajectory:
-        """Returns the run that was given, or a new one with these observers. `pipeline` calls this."""
-        if trajectory is None:
-            return cls(observers=observers, privacy=privacy)
-        if privacy is not None:
-            raise ValueError("give the policy to the Trajectory, which all its steps share, not to one pipeline")
-        if observers is not None:
-            raise ValueError("give the observers to the Trajectory, which all its steps share, not to one pipeline")
-        return trajectory
-
     def new_salt(self) -> str:
         """Returns a text that no other pipeline gets, for call ids that have to be made up. `pipeline` calls this."""
         self.salts += 1
         return f"{self.run_id}:{self.salts}"
 
-    def begin_step(self) -> tuple[int, Causality]:
-        """Begins the next step; returns its number, and its `Causality`. `pipeline` calls this."""
+    def begin_step(self, observations: list[int]) -> tuple[int, tuple[int, ...]]:
+        """Begins the next step, which will put the numbers of its observations into that list; returns its number, and
+        those of the observations of the step before. `pipeline` calls this."""
         step, self.steps = self.steps, self.steps + 1
         self.began_at = self.began_at or time.monotonic()
-        self._latest = Causality(tuple(self._latest.observations))
-        return step, self._latest
+        before, self._observations = tuple(self._observations), observations
+        return step, before
 
 
 def sees_originals(observer: Observer) -> bool:
@@ -243,54 +204,3 @@ def _checked(observers: Any) -> tuple[Observer, ...]:
             name = f"the class {one.__name__}" if isinstance(one, type) else type(one).__name__
             raise TypeError(f"an observer has a method on_event(event), see streamtools.observers; this is {name}")
     return listed
-
-
-@dataclass(slots=True, eq=False)
-class Causality:
-    before: tuple[int, ...] = ()
-    observations: list[int] = field(default_factory=list)
-    _root: int | None = None  # StreamStart, or StepStart before there is one
-    _stream_end: int | None = None
-    _calls: dict[str, int] = field(default_factory=dict)  # the latest event of each call
-    _said: int | None = None  # the start of the latest text or reasoning
-    _parts: dict[type, int] = field(default_factory=dict)  # the start of the text or reasoning that now streams
-
-    def begin_attempt(self) -> None:
-        self.observations.clear()
-        self._calls.clear()
-        self._parts.clear()
-        self._said = self._stream_end = None
-
-    def stamp(self, event: CausedEvent, seq: int, step: int, time: float) -> None:
-        root: tuple[int, ...] = () if self._root is None else (self._root,)
-        causes = root
-        if (call_id := getattr(event, "call_id", None)) is not None:
-            latest = self._calls.get(call_id)
-            if latest is not None:
-                causes = (latest,)
-            elif self._said is not None:
-                causes = (*root, self._said)
-            self._calls[call_id] = seq
-            if isinstance(event, Observation):
-                self.observations.append(seq)
-        elif isinstance(event, (TextStart, ReasoningStart)):
-            self._parts[type(event)] = self._said = seq
-        elif isinstance(event, (TextEnd, ReasoningEnd)):
-            start = self._parts.get(_START_OF[type(event)])
-            causes = root if start is None else (start,)
-        elif isinstance(event, StreamEnd):
-            self._stream_end = seq
-        elif isinstance(event, StepEnd):
-            end = () if self._stream_end is None else (self._stream_end,)
-            causes = (*end, *self.observations) or root
-        elif isinstance(event, (StepStart, StreamStart, AttemptBegan, AttemptDiscarded)):
-            causes = self.before if isinstance(event, StepStart) else root
-            if isinstance(event, AttemptDiscarded):
-                causes = (*root, *self.observations)
-            self._root = seq
-        if event.causes:
-            causes = tuple(dict.fromkeys((*event.causes, *causes)))
-        _set(event, "seq", seq)
-        _set(event, "step", step)
-        _set(event, "time", time)
-        _set(event, "causes", causes)

@@ -34,7 +34,7 @@ from ..observers import RunFacts, Withheld
 from ..parts import changed
 from ..wires import made_files
 from .secrets import Redact, TextMask
-from .values import DOT, Known, Values, set_field
+from .values import DOT, RunKnowledge, Values, set_field
 
 _ENDS: Mapping[type[Event], type[Event]] = {TextEnd: TextDelta, ReasoningEnd: ReasoningDelta}
 _LAST = frozenset({StreamEnd, StepEnd})
@@ -49,7 +49,7 @@ class _Growing:
     is_hidden: bool = False  # True once the rest is masked, since JSON escapes could hide a secret in it
 
 
-_known_of: WeakKeyDictionary[RunFacts, Known] = WeakKeyDictionary()
+_known_of: WeakKeyDictionary[RunFacts, RunKnowledge] = WeakKeyDictionary()
 
 
 class Copies:
@@ -57,7 +57,7 @@ class Copies:
     masked deltas are left out."""
 
     def __init__(self, redact: Redact, run: RunFacts, names: Collection[str], *, for_pages: bool) -> None:
-        known = _known_of.setdefault(run, Known())
+        known = _known_of.setdefault(run, RunKnowledge())
         known.tool_names |= frozenset(names)
         self.values = Values(redact, known)
         self._for_pages = for_pages

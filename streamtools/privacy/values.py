@@ -46,7 +46,7 @@ _OURS = frozenset({ToolCall, Finding, ToolResult, Text, Media, Opaque, Part})
 _COUNTED = frozenset({Usage, Wait, FailedAttempt})  # they have no content
 
 
-class Known:
+class RunKnowledge:
     """What a policy knows of a run."""
 
     def __init__(self) -> None:
@@ -56,10 +56,10 @@ class Known:
 
 
 class Values:
-    def __init__(self, redact: Redact, run: Known | None = None) -> None:
+    def __init__(self, redact: Redact, run: RunKnowledge | None = None) -> None:
         self.shapes = redact if isinstance(redact, SecretShapes) else None
         self._redact = redact
-        self._run = run or Known()
+        self._run = run or RunKnowledge()
         self._known = self._run.texts
 
     def text(self, text: str) -> str:

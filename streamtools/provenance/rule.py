@@ -20,8 +20,8 @@ from ..limits import Limits
 from ..parts import Finding
 from ..seams import Allow, Ask, ReadyCall, Refuse, StepView, Verdict
 from ..seams.desk import read_verdict
-from ..tools import Toolset
-from ..tools.options import AnyPolicy, policies_of
+from ..tools import AnyPolicy, Toolset
+from ..tools.options import policies_of
 from ..wires import Wire
 from .history import add_item, add_request, add_result, add_said
 from .index import Index, Origin

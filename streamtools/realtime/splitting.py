@@ -20,9 +20,7 @@ from ..framing import Frame
 from ..limits import Limits
 from ..sources.kinds import Item, as_event, as_item, connection_of
 from ..sources.source import open_source
-from ..wires import detect, find
-from ..wires.reading import malformed, provider_error
-from ..wires.wire import Lanes, OpenResponse
+from ..wires import Lanes, OpenResponse, detect, find, malformed, provider_error
 
 _MAX_ASIDES = 64  # events kept although they belong to no open response
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..events import (
     AnswerRequested,
     ApprovalRequested,
     ApprovalResolved,
-    CausedEvent,
     Event,
     Observation,
     StepEnd,
@@ -28,22 +26,10 @@ from ..limits import checked_bound
 from ..observers.contracts import Observer
 from ..parts import Outcome
 
-_FIELDS_OF: dict[type[Event], tuple[str, ...]] = {  # the fields of each boundary that are not content
-    ToolCallStart: ("call_id", "name", "kind"),
-    ApprovalRequested: ("call_id", "tool_name"),
-    ApprovalResolved: ("call_id", "tool_name", "approved", "by", "at"),
-    AnswerRequested: ("call_id", "tool_name", "rests"),
-    ToolStarted: ("call_id", "tool_name", "attempt"),
-    Observation: (
-        "call_id", "tool_name", "outcome", "schema_source", "validated", "validation_error", "observation_type",
-        "duration", "attempts",
-    ),
-    StreamStart: ("wire", "model"),
-    StreamEnd: ("finish", "complete"),
-    StepEnd: ("outcome",),
-    StreamWarning: ("code",),
-}  # fmt: skip
-BOUNDARIES = frozenset({StepStart, ToolCallEnd, ToolCallValidated, *_FIELDS_OF})  # the events that a cursor keeps
+BOUNDARIES = frozenset({  # the events that a cursor keeps
+    StepStart, StreamStart, ToolCallStart, ToolCallEnd, ToolCallValidated, ApprovalRequested, ApprovalResolved,
+    AnswerRequested, ToolStarted, Observation, StreamWarning, StreamEnd, StepEnd,
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,26 +134,3 @@ class Cursor(Observer):
             before=tuple(event for event in self._events if event.seq < first),
             after=tuple(event for event in self._events if event.seq > last),
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the record as plain JSON, for a log or a verifier: names, ids, outcomes and causes; no arguments, no
-        values, no text."""
-        return {
-            "run_id": self.run_id,
-            "step": self.step,
-            "position": self.position,
-            "forgotten": self.forgotten,
-            "boundaries": [_boundary(event) for event in self._events],
-        }
-
-
-def _boundary(event: Event) -> dict[str, Any]:
-    # Named fields alone: a field that an event gets later may have content, and a log must not show it by itself.
-    boundary: dict[str, Any] = {"event": type(event).__name__, "seq": event.seq, "step": event.step}
-    if isinstance(event, CausedEvent):
-        boundary |= {"causes": list(event.causes), "time": event.time}
-    if isinstance(event, (ToolCallEnd, ToolCallValidated)):
-        boundary |= {"call_id": event.call_id, "tool_name": event.call.name, "status": event.call.status}
-    for name in _FIELDS_OF.get(type(event), ()):
-        boundary[name] = getattr(event, name)
-    return boundary

@@ -1,7 +1,6 @@
 """Replays a recording: emits its events again, at their old pace or faster, to a loop and to observers.
 
-With the recorded results nothing is run: the bodies are decoded again, and all else is as it was recorded. With
-``results="live"`` the bodies go through pipelines of today, and the tools run.
+Nothing is run: the bodies are decoded again, and all else is as it was recorded.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, Unpack
+from typing import Any, Self
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -23,19 +22,14 @@ from ..decode import StreamDecoder
 from ..durable.codec import written_event
 from ..errors import LocalProtocolError, StreamError
 from ..events import Event, Observation
-from ..front import PipelineKeywords, pipeline
 from ..ground import shown_by
 from ..limits import Limits
 from ..observers import Observer, StreamFacts
-from ..pipelines import Trajectory
-from ..pipelines.hosted import OpenPipeline, open_in
 from ..stages import DEFAULT, OutputType, StageList
 from ..tools import AnyTools
 from ..turn import Turn
 from ..wires import names
 from .recording import Chunk, Recording, RecordingError, SourceEnd, moved, shown_ids, turns_of
-
-_RECORDED = {"stages", "output", "limits"}  # options that recorded results leave something to do
 
 
 def replay(
@@ -43,14 +37,15 @@ def replay(
     *,
     speed: float = math.inf,
     tools: AnyTools | None = None,
-    results: Literal["recorded", "live"] = "recorded",
     run_id: str | None = None,
     observers: Iterable[Observer] = (),
-    **options: Unpack[PipelineKeywords],
+    stages: StageList | None = None,
+    output: OutputType | None = None,
+    limits: Limits = Limits(),
 ) -> Replay:
     """Replays a recording of `record`. Enter the block and iterate, or await it for the last turn.
 
-    By default nothing is run. The events are those that were recorded, but for their times, and `Replay.differences`
+    Nothing is run. The events are those that were recorded, but for their times, and `Replay.differences`
     lists where the recorded bodies decode to something else now: with the `tools`, also where arguments are judged
     otherwise.
 
@@ -58,68 +53,35 @@ def replay(
         path: the file, or a `Recording`.
         speed: how many times faster than it happened; by default without any pause.
         tools: the tools of today.
-        results: ``"live"`` runs the tools, **for real**: what they buy or delete is bought or deleted again. The steps
-            are those that were recorded, whatever the tools return now; calls that were resumed are left out.
         run_id: the run, if the file has several.
         observers: see every event: a `streamtools.view.Watch`, a `streamtools.telemetry.Tracing`.
-        options: ``stages``, ``output`` and ``limits`` as for `pipeline`; live, all options of a pipeline.
+        stages: the stages of the run, if it had its own; without them its responses are not decoded again.
+        output: the output type of the run, as for `pipeline`.
+        limits: the bounds of decoding.
 
     Raises:
-        RecordingError: the file is not a recording, or lacks the run; or it is redacted, and results are to be live.
-        ValueError: `speed` is not greater than 0, or `results` is neither of the two words.
-        TypeError: an option is unknown; or results are to be live without tools.
+        RecordingError: the file is not a recording, or lacks the run.
+        ValueError: `speed` is not greater than 0.
         OSError: the file cannot be read.
     """
     recording = path if isinstance(path, Recording) else Recording.read(path, run_id=run_id)
     if not speed > 0:
         raise ValueError(f"speed={speed!r}: must be a number greater than 0")
-    if results not in ("recorded", "live"):
-        raise ValueError(f"unknown results {results!r}; known: recorded, live")
-    source: type[_Recorded | LiveSteps] = LiveSteps if results == "live" else _Recorded
-    return Replay(source(_Asked(recording, speed, tools, tuple(observers), options)))
-
-
-class _Asked(NamedTuple):
-    recording: Recording
-    speed: float
-    tools: AnyTools | None
-    observers: tuple[Observer, ...]
-    options: PipelineKeywords
-
-
-def recorded_responses(
-    path: str | os.PathLike[str] | Recording, *, run_id: str | None = None
-) -> Callable[[Any, Any], AsyncIterator[Any]]:
-    """Returns the request of a loop of today, which the recorded responses answer one after the other.
-
-        run = agent_loop(recorded_responses("trip.jsonl"), messages, tools=[...], wire="openai.chat_completions")
-
-    Nothing is compared, and the tools run: give it tools that may. For `run_id` see `replay`.
-
-    Raises:
-        RecordingError: as `replay`; or, by the function that is returned, there is no further response.
-    """
-    recording = path if isinstance(path, Recording) else Recording.read(path, run_id=run_id)
-    steps, clock = _steps(recording), Clock(recording.began_at, math.inf)
-    left = iter(steps)
-
-    def ask(messages: Any, tools: Any) -> AsyncIterator[Any]:
-        if (step := next(left, None)) is None:
-            raise RecordingError(f"the loop asks for more responses than the {len(steps)} that were recorded")
-        return _body(step, clock)
-
-    return ask
+    return Replay(Redecoding(recording, tools, stages, output, limits), speed, tuple(observers))
 
 
 class Replay:
     """A recording as it is replayed; made by `replay`."""
 
-    def __init__(self, source: _Recorded | LiveSteps) -> None:
-        self.recording = source.recording
+    def __init__(self, redecoding: Redecoding, speed: float, observers: tuple[Observer, ...]) -> None:
+        self.recording = redecoding.recording
         """The recording."""
+        self._redecoding, self._observers = redecoding, observers
+        self._clock = Clock(self.recording.began_at, speed)
+        self._shift = 0.0
+        self._timed: Iterator[tuple[float, Event]] = iter(())
         self._events: list[Event] = []
-        self._entered = False
-        self._source = source
+        self._entered = self._is_over = False
 
     __repr__ = shown_by("recording", "differences", "unchecked")
 
@@ -135,25 +97,36 @@ class Replay:
 
     @property
     def differences(self) -> tuple[Difference, ...]:
-        """The places where the bodies decode to other events than were recorded; none with live results."""
-        return tuple(self._source.differences)
+        """The places where the bodies decode to other events than were recorded."""
+        return tuple(self._redecoding.differences)
 
     @property
     def unchecked(self) -> tuple[str, ...]:
         """The reasons why some was not decoded again: it is redacted, stages are missing, or lines were torn."""
-        return tuple(self._source.unchecked)
+        return tuple(self._redecoding.unchecked)
 
     async def __aenter__(self) -> Self:
         if self._entered:
             raise LocalProtocolError("a replay is entered once; make a new one to replay again")
         self._entered = True
-        await self._source.enter()
+        # All times are moved by the same, so that the first event happens now: at any speed, durations are those of the
+        # recording.
+        self._timed = self._redecoding.timed()
+        self._shift = time.monotonic() - self.recording.began_at
+        self._clock.start()
+        for observer in self._observers:
+            begin = getattr(observer, "begin_run", None)
+            if begin is not None:
+                begin(self.recording)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._source.leave(kind, error, trace)
+        for observer in self._observers:
+            end = getattr(observer, "end_run", None)
+            if end is not None:
+                end(self.recording.outcome if self._is_over else "left", error)
 
     def __aiter__(self) -> Self:
         return self
@@ -161,15 +134,24 @@ class Replay:
     async def __anext__(self) -> Event:
         if not self._entered:
             raise TypeError("the replay's block was not entered; write:  async with replay(path) as run:")
-        event = await self._source.next()
-        self._events.append(event)
-        return event
+        for at, recorded in self._timed:
+            await self._clock.wait(at)
+            event = moved(recorded, self._shift)
+            # Directly, since a pipeline would stamp the event anew: `seq`, `causes` and `step` are the recorded ones.
+            for observer in self._observers:
+                kinds = observer.event_types
+                if kinds is None or type(event) in kinds:
+                    observer.on_event(event)
+            self._events.append(event)
+            return event
+        self._is_over = True
+        await checkpoint()
+        raise StopAsyncIteration
 
     async def finish(self) -> Turn:
         """Replays to the end, ignoring the events; returns the last turn. Awaiting the replay does the same.
 
         Raises:
-            StreamError: a response failed, with live results.
             RecordingError: the recording has no step.
         """
         if not self._entered:
@@ -184,57 +166,6 @@ class Replay:
 
     def __await__(self) -> Generator[Any, Any, Turn]:
         return self.finish().__await__()
-
-
-# -- with the recorded results --
-
-
-class _Recorded:
-    def __init__(self, asked: _Asked) -> None:
-        self.recording, speed, tools, self._observers, options = asked
-        if unknown := sorted(options.keys() - _RECORDED):
-            raise TypeError(
-                f"{unknown[0]} means nothing where results are recorded; there are {', '.join(sorted(_RECORDED))}, or "
-                'say results="live"'
-            )
-        self._redecoding = Redecoding(self.recording, tools, options)
-        self.differences = self._redecoding.differences
-        self.unchecked = self._redecoding.unchecked
-        self._clock = Clock(self.recording.began_at, speed)
-        self._shift = 0.0
-        self._timed: Iterator[tuple[float, Event]] = iter(())
-        self._is_over = False
-
-    async def enter(self) -> None:
-        # All times are moved by the same, so that the first event happens now: at any speed, durations are those of the
-        # recording.
-        self._timed = self._redecoding.timed()
-        self._shift = time.monotonic() - self.recording.began_at
-        self._clock.start()
-        for observer in self._observers:
-            begin = getattr(observer, "begin_run", None)
-            if begin is not None:
-                begin(self.recording)
-
-    async def leave(self, kind: Any, error: Any, trace: Any) -> None:
-        for observer in self._observers:
-            end = getattr(observer, "end_run", None)
-            if end is not None:
-                end(self.recording.outcome if self._is_over else "left", error)
-
-    async def next(self) -> Event:
-        for at, recorded in self._timed:
-            await self._clock.wait(at)
-            event = moved(recorded, self._shift)
-            # Directly, since a pipeline would stamp the event anew: `seq`, `causes` and `step` are the recorded ones.
-            for observer in self._observers:
-                kinds = observer.event_types
-                if kinds is None or type(event) in kinds:
-                    observer.on_event(event)
-            return event
-        self._is_over = True
-        await checkpoint()
-        raise StopAsyncIteration
 
 
 LONGEST_PAUSE_S = 10.0  # on the recording's clock
@@ -261,51 +192,32 @@ class Clock:
                 await anyio.sleep(left)
 
 
-# -- with the tools of today --
+# -- responses for a loop of today --
 
 
-class LiveSteps:
-    differences, unchecked = (), ()  # nothing is compared
+def recorded_responses(
+    path: str | os.PathLike[str] | Recording, *, run_id: str | None = None
+) -> Callable[[Any, Any], AsyncIterator[Any]]:
+    """Returns the request of a loop of today, which the recorded responses answer one after the other.
 
-    def __init__(self, asked: _Asked) -> None:
-        self.recording, speed, self._tools, observers, self._options = asked
-        if self._tools is None:
-            raise TypeError('results="live" needs the tools: replay(path, tools=[...], results="live")')
-        self._steps = iter(_steps(self.recording))
-        self._clock = Clock(self.recording.began_at, speed)
-        name, conversation = self.recording.name, self.recording.conversation_id
-        self._run = Trajectory(name=name, conversation_id=conversation, observers=observers, default_observers=False)
-        self._current: OpenPipeline | None = None
+        run = agent_loop(recorded_responses("trip.jsonl"), messages, tools=[...], wire="openai.chat_completions")
 
-    async def enter(self) -> None:
-        self._clock.start()
-        self._run.enter()
+    Nothing is compared, and the tools run, **for real**: give it tools that may. For `run_id` see `replay`.
 
-    async def leave(self, kind: Any, error: Any, trace: Any) -> None:
-        try:
-            if self._current is not None:
-                await self._current.aclose()
-        finally:
-            self._run.leave("left" if kind is not None else None, error)
+    Raises:
+        RecordingError: as `replay`; or the recording is redacted, so that it has no bodies; or, by the function that is
+            returned, there is no further response.
+    """
+    recording = path if isinstance(path, Recording) else Recording.read(path, run_id=run_id)
+    steps = _steps(recording)
+    left = iter(steps)
 
-    async def next(self) -> Event:
-        while True:
-            if self._current is None:
-                step = next(self._steps, None)
-                if step is None:
-                    await checkpoint()
-                    raise StopAsyncIteration
-                # One after the other, each in a task of its own: a block may not be open across a `yield`, and this
-                # method is left and entered again for each event.
-                options: dict[str, Any] = {"wire": step.facts.wire, **self._options}
-                body = _body(step, self._clock)
-                opening = pipeline(body, tools=self._tools, trajectory=self._run, **options)
-                self._current = open_in(None, opening)
-            try:
-                return await anext(self._current)
-            except StopAsyncIteration:
-                await self._current.aclose()
-                self._current = None
+    def ask(messages: Any, tools: Any) -> AsyncIterator[Any]:
+        if (step := next(left, None)) is None:
+            raise RecordingError(f"the loop asks for more responses than the {len(steps)} that were recorded")
+        return _body(step)
+
+    return ask
 
 
 @dataclass(slots=True)
@@ -336,9 +248,8 @@ def _steps(recording: Recording) -> list[_Step]:
     return steps
 
 
-async def _body(step: _Step, clock: Clock) -> AsyncIterator[Any]:
+async def _body(step: _Step) -> AsyncIterator[Any]:
     for chunk in step.chunks:
-        await clock.wait(chunk.at)
         await checkpoint()
         yield chunk.item
     if step.error is not None:
@@ -386,16 +297,21 @@ class Difference:
 class Redecoding:
     """Decodes the bodies of one recording again; without tools, arguments are not validated again."""
 
-    def __init__(self, recording: Recording, tools: AnyTools | None, options: PipelineKeywords) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        tools: AnyTools | None,
+        stages: StageList | None,
+        output: OutputType | None,
+        limits: Limits,
+    ) -> None:
         self.differences: list[Difference] = []  # the differences so far
         self.unchecked: list[str] = ["the recording is redacted"] if recording.redacted else []
         if recording.lost:
             self.unchecked.append(f"lines of the file were torn: {', '.join(map(str, recording.lost[:10]))}")
-        self._recording = recording
+        self.recording = recording
         self._tools = tools
-        self._stages: StageList | None = options.get("stages")
-        self._output: OutputType | None = options.get("output")
-        self._limits = options.get("limits", Limits())
+        self._stages, self._output, self._limits = stages, output, limits
         self._decoder: StreamDecoder | None = None
         self._made: deque[Event] = deque()
         self._is_over = False  # the decoder has finished
@@ -406,7 +322,7 @@ class Redecoding:
         self._tool_names: tuple[str, ...] = ()
 
     def timed(self) -> Iterator[tuple[float, Event]]:
-        for at, entry in self._recording.timed():
+        for at, entry in self.recording.timed():
             if isinstance(entry, of.EventBase):
                 self._seq = entry.seq
                 if isinstance(entry, of.StepStart) and not entry.asks_model:
@@ -444,7 +360,7 @@ class Redecoding:
         )
 
     def _problem(self, facts: StreamFacts) -> str | None:
-        if self._recording.redacted:
+        if self.recording.redacted:
             return "the recording is redacted"
         if not facts.is_plain and self._stages is None:
             return "a response passed stages or transforms of the program's own; give stages="

@@ -14,7 +14,7 @@ from ..ground.on_demand import names
 if TYPE_CHECKING:
     from .attempts import Again, Attempts, Cut, Rest, Sight
     from .calls import Allow, Ask, CallRule, ReadText, ReadyCall, Refuse, ResultFilter, StepView, Verdict
-    from .desk import Decision, Deny, Desk, Pending, Response, WrittenAnswer, is_settled
+    from .desk import Asked, Decision, Deny, Desk, Pending, Response, ShownCall, WrittenAnswer
     from .gate import CallEnd, Entered, Gate, GateView, call_fingerprint
     from .guard import Guard, Shown
     from .steps import OnRecord, RunView, StepPlan, StepRequest, StepSource
@@ -23,7 +23,7 @@ else:
         __name__,
         {
             "attempts": "Again Attempts Cut Rest Sight",
-            "desk": "Decision Deny Desk Pending Response WrittenAnswer is_settled",
+            "desk": "Asked Decision Deny Desk Pending Response ShownCall WrittenAnswer",
             "gate": "CallEnd Entered Gate GateView call_fingerprint",
             "guard": "Guard Shown",
             "calls": "Allow Ask CallRule ReadText ReadyCall Refuse ResultFilter StepView Verdict",
@@ -35,6 +35,7 @@ __all__ = [
     "Again",
     "Allow",
     "Ask",
+    "Asked",
     "Attempts",
     "CallEnd",
     "CallRule",
@@ -57,6 +58,7 @@ __all__ = [
     "RunView",
     "Seams",
     "Shown",
+    "ShownCall",
     "Sight",
     "StepPlan",
     "StepRequest",
@@ -65,7 +67,6 @@ __all__ = [
     "Verdict",
     "WrittenAnswer",
     "call_fingerprint",
-    "is_settled",
 ]
 
 

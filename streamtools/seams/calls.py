@@ -134,14 +134,14 @@ class Allow:
 class Ask:
     """Lets a call run once people have approved it, as a tool with ``needs_approval=True``."""
 
-    needs: int = 1
+    approvals: int = 1
     """How many people have to."""
     findings: tuple[Finding, ...] = ()
     """What is known of its arguments, for those who are asked."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.needs, int) or self.needs < 1:
-            raise ValueError(f"Ask(needs={self.needs!r}): must be an integer greater than 0")
+        if not isinstance(self.approvals, int) or self.approvals < 1:
+            raise ValueError(f"Ask(approvals={self.approvals!r}): must be an integer greater than 0")
 
 
 @dataclass(frozen=True, slots=True)

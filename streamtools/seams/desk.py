@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from pydantic_core import to_jsonable_python
 
 from ..content import PLACEHOLDERS
+from ..errors import DecisionError
 from ..ground.own import owned
+from ..ground.text import one_line
 from ..parts import ToolCall
 
 if TYPE_CHECKING:
@@ -37,12 +39,26 @@ class Pending:
     """``approval``: a `Decision` about the call. ``answer``: its result, since it is done outside. ``question``: the
     answer to what it has asked while it runs."""
     call_id: str
-    needs: int = 1
+    approvals: int = 1
     """How many people have to approve it, by different names. One denial is enough."""
     edited: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     """The arguments that it was approved with, if they were edited; only of a call that waits for its answer."""
     findings: tuple[Finding, ...] = field(default=(), compare=False)
     """As `ApprovalRequested.findings`."""
+
+    def is_settled(self, responses: Sequence[Response]) -> bool:
+        """Returns whether these responses, in the order of their places, leave nothing to wait for."""
+        last, is_full = responses[-1] if responses else None, len(responses) >= self.approvals
+        return last is not None and (is_full or isinstance(last, WrittenAnswer) or not last.verdict)
+
+    def check(self, decision: Decision) -> None:
+        """Raises a `DecisionError` if several people have to approve the call, and this decision has no name, or
+        arguments that only one of them has seen."""
+        if self.approvals > 1 and (decision.by is None or decision.arguments is not None):
+            needs = f"the call {one_line(self.call_id, 100)!r} requires {self.approvals} people, so each decision"
+            if decision.by is None:
+                raise DecisionError(self.call_id, "unnamed", f"{needs} says by= whom it is")
+            raise DecisionError(self.call_id, "edited", f"{needs} is about the arguments that were shown to all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +79,14 @@ class ShownCall(Protocol):
     """Anything that shows a call to whoever decides: an `ApprovalRequested`, or a `SuspendedCall`."""
 
     @property
-    def call_id(self) -> str: ...
+    def call_id(self) -> str:
+        """The call's identity, unique within its step."""
+        ...
+
     @property
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """A hash of the tool and the arguments that are shown."""
+        ...
 
 
 Asked: TypeAlias = ShownCall | ToolCall | str
@@ -89,7 +110,7 @@ class Decision:
     verdict: bool
     """True: the call may run. False: it may not."""
     by: str | None = None
-    """Who decided, as your application names people: 1 to 256 characters. A tool with ``requires=2`` needs it."""
+    """Who decided, as your application names people: 1 to 256 characters. A tool with ``approvals=2`` needs it."""
     at: float = field(default_factory=time.time)
     """When, in seconds since 1970; by default now."""
     reason: str | None = field(default=None, repr=False)
@@ -196,12 +217,6 @@ class WrittenAnswer:
 
 Response: TypeAlias = Decision | WrittenAnswer
 """What somebody says about a call that waits: a `Decision` for an approval, else a `WrittenAnswer`."""
-
-
-def is_settled(responses: Sequence[Response], needs: int) -> bool:
-    """Returns whether these responses, in the order of their places, leave nothing to wait for."""
-    last = responses[-1] if responses else None
-    return last is not None and (isinstance(last, WrittenAnswer) or not last.verdict or len(responses) >= needs)
 
 
 class Desk(Protocol):

@@ -39,9 +39,9 @@ class GateView:
     """Plain JSON by parameter name, as it was shown, also if a person has edited it since. Empty if it does not fit the
     tool any more."""
     operation: Callable[[], Any] | None = field(default=None, repr=False)
-    """Returns what the call does, by the ``operation=`` of its tool; None if the tool has none. It may raise."""
+    """Returns what the ``idempotency_key=`` of its tool names; None if the tool has none. It may raise."""
     scope: Literal["run", "conversation", "forever"] = "run"
-    """Where that is the same operation."""
+    """Where that names the same operation."""
     effect: Literal["pure", "idempotent", "once"] = "once"
     """The tool's effect."""
     is_approved: bool

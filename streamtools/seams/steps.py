@@ -112,7 +112,7 @@ class RunView(Protocol):
 
     @property
     def step(self) -> Any:
-        """The step that goes on, as `OpenPipeline`; None between two."""
+        """The step that goes on, a `Pipeline`; None between two."""
         ...
 
     @property

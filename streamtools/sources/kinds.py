@@ -24,10 +24,7 @@ import sys
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from types import AsyncGeneratorType, FunctionType, GeneratorType
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    from .langchain import LangChainChunks
+from typing import Any, TypeAlias
 
 TAPPED = "streamtools.tap"
 """The extension of a response of httpx that has the copy of its body; see `streamtools.integrations.httpx`."""
@@ -249,13 +246,15 @@ _OF_STREAMS = ("__aiter__", "__next__", "__anext__", "__aenter__", "__enter__", 
 _STANDARD_BASE64 = str.maketrans("-_", "+/")
 
 
-def langchain_chunks() -> LangChainChunks:
-    from .langchain import LangChainChunks  # most streams are of others
-
-    return LangChainChunks()
+chunk_readers: dict[str, Callable[[], Callable[[Any], Item]]] = {}
+"""By a library with a dialect of every wire, what makes the reader of one response's chunks; `sources` fills it."""
 
 
-def as_item(item: Any, chunks: Callable[[], LangChainChunks] = langchain_chunks) -> Item | None:
+def langchain_chunks() -> Callable[[Any], Item]:
+    return chunk_readers["langchain"]()
+
+
+def as_item(item: Any, chunks: Callable[[], Callable[[Any], Item]] = langchain_chunks) -> Item | None:
     """Returns an item of a stream as bytes, text or a plain payload; None if an SDK derived it from other items.
     LangChain's chunks are converted by what `chunks` returns. Raises a TypeError, which lists the items that a stream
     may yield, for any other."""
@@ -267,7 +266,7 @@ def as_item(item: Any, chunks: Callable[[], LangChainChunks] = langchain_chunks)
     # adds events of its own, as Anthropic's does; both are named by their type. An event of an event source has text as
     # its data, mistralai's an object.
     if getattr(item, "type", None) == "AIMessageChunk" and hasattr(item, "tool_call_chunks"):
-        return chunks().payload(item)
+        return chunks()(item)
     kind = getattr(item, "type", None)
     data = getattr(item, "data", None)
     if kind == "chunk" and hasattr(item, "chunk"):

@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import anyio
@@ -90,7 +90,6 @@ class Source:
         self._codings: tuple[str, ...] = ()  # of the body, where it comes as it is on the wire
         self._connected = connected
         self._of_connection: OfConnection | None = None
-        self._langchain = cache(langchain_chunks)
         self._is_at_line_start = True
 
     async def items(self) -> AsyncIterator[Any]:
@@ -118,12 +117,16 @@ class Source:
 
     def as_item(self, item: Any) -> Item | None:
         """Returns an item of this stream as `as_item` does, but in the light of the whole stream."""
-        payload = as_item(item, self._langchain)
+        payload = as_item(item, lambda: self._langchain)
         # litellm ends every stream with a finish reason, also one that was cut; this attribute is None where no
         # provider gave it. A finish that litellm made up must run nothing.
         if getattr(self._stream, "received_finish_reason", "") is None and isinstance(payload, Mapping):
             return without_finish(payload)
         return self._ended(payload) if isinstance(payload, str) else payload
+
+    @cached_property
+    def _langchain(self) -> Any:
+        return langchain_chunks()
 
     def _ended(self, text: str) -> str:
         """Returns a text with the end of its line if it is a whole JSON object: a frame of a socket comes without."""

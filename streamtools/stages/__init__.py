@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from ..errors import StreamError
@@ -62,11 +61,12 @@ class Chain:
 
     def __init__(self, stages: Iterable[Stage]) -> None:
         self._stages = tuple(stages)
-        # For each type of event: from each position on, the next stage that wants it. Filled as types are met, and
-        # shared by all chains whose stages want the same.
+        # For each position, by the type of event: the next stage that wants it. Filled as types are met, and shared by
+        # all chains whose stages want the same.
         self._handles = tuple([getattr(stage, "handles", None) for stage in self._stages])
         # A collection that may change is not shared: the table of another chain need not fit.
-        self._next = _next_by(self._handles) if _UNCHANGING.issuperset(map(type, self._handles)) else {}
+        is_shared = _UNCHANGING.issuperset(map(type, self._handles))
+        self._wanted = (_wanted_by if is_shared else _wanted_by.__wrapped__)(self._handles)
         self.deferred: Deferred | None = None
         """Work that has to be done, and its result given to `resume`, before anything else comes out; None if there is
         none."""
@@ -77,19 +77,18 @@ class Chain:
 
     def passes(self, kind: type[Event]) -> bool:
         """Returns whether events of this type go through untouched, so that they need not be fed."""
-        return (self._next.get(kind) or self._find_next(kind))[0] == len(self._stages)
+        return self._next(kind, 0) == len(self._stages)
 
     def grower(self, fragment: ToolCallFragment) -> Callable[[Any], Event | None] | None:
         """Returns a function that makes the event of more arguments for the call of this fragment, as the chain would;
         of anything but a text within the limits it makes none. None if a stage beside `accumulate` wants to see such
         events, or the call does not just grow. It serves until the chain is fed."""
         end = len(self._stages)
-        at = (self._next.get(ToolCallFragment) or self._find_next(ToolCallFragment))[0]
+        at = self._next(ToolCallFragment, 0)
         stage = self._stages[at] if at < end else None
         if type(stage) is not Accumulate or self.deferred is not None:
             return None
-        wanted = (self._next.get(ToolCallDelta) or self._find_next(ToolCallDelta))[at + 1]
-        return stage.grower(fragment) if wanted == end else None
+        return stage.grower(fragment) if self._next(ToolCallDelta, at + 1) == end else None
 
     def feed(self, event: Event) -> list[Event]:
         """Takes one event; returns the events that come out at the end."""
@@ -143,35 +142,32 @@ class Chain:
 
     def feed_all(self, events: Iterable[Event | Deferred], out: list[Event], position: int = 0) -> None:
         """Takes several events, through the stages from `position` on; appends those that come out to `out`."""
-        end = len(self._stages)
-        passing = [(iter(events), position)]  # what each stage has returned, and the position after it
-        while passing:
-            events, position = passing[-1]
-            for event in events:
-                if isinstance(event, Deferred):
-                    self.deferred, self._resume_at = event, position
-                    continue
-                if self.deferred is not None:
-                    self._held.append((event, position))
-                    continue
-                kind = type(event)
-                wanted_by = (self._next.get(kind) or self._find_next(kind))[position]
-                if wanted_by == end:
-                    out.append(event)
-                    continue
-                try:
-                    fed = self._stages[wanted_by].feed(event)
-                except StreamError:
-                    self.failed_at = wanted_by
-                    raise
-                try:
-                    passing.append((iter(fed), wanted_by + 1))
-                except TypeError:
-                    self._check_iterable(fed, wanted_by, "feed")
-                    raise
-                break  # the events that it has returned come first
-            else:
-                passing.pop()
+        stages, wanted = self._stages, self._wanted[position]
+        for event in events:
+            if isinstance(event, Deferred):
+                self.deferred, self._resume_at = event, position
+                continue
+            if self.deferred is not None:
+                self._held.append((event, position))
+                continue
+            wanted_by = wanted.get(type(event))
+            if wanted_by is None:
+                wanted_by = self._next(type(event), position)
+            if wanted_by == len(stages):
+                out.append(event)
+                continue
+            try:
+                fed = stages[wanted_by].feed(event)
+            except StreamError:
+                self.failed_at = wanted_by
+                raise
+            if fed == ():
+                continue
+            try:
+                self.feed_all(fed, out, wanted_by + 1)  # the events that it has returned come first
+            except TypeError:
+                self._check_iterable(fed, wanted_by, "feed")
+                raise
 
     def _check_iterable(self, made: object, position: int, method: str) -> None:
         if not isinstance(made, Iterable):
@@ -181,15 +177,18 @@ class Chain:
                 "and is not async"
             ) from None
 
-    def _find_next(self, kind: type[Event]) -> tuple[int, ...]:
+    def _next(self, kind: type[Event], position: int) -> int:
+        """Returns the position of the next stage that wants events of this type; the number of stages if none does."""
+        found = self._wanted[position].get(kind)
+        if found is not None:
+            return found
         if not issubclass(kind, EventBase):
             raise TypeError(
                 f"a stage returned {kind.__name__} among its events; feed() and finish() return events alone"
             )
         end = len(self._stages)
         wanting = [n for n, handles in enumerate(self._handles) if handles is None or kind in handles]
-        found = tuple(next((n for n in wanting if n >= position), end) for position in range(end + 1))
-        self._next[kind] = found
+        found = self._wanted[position][kind] = next((n for n in wanting if n >= position), end)
         return found
 
 
@@ -197,8 +196,8 @@ _UNCHANGING = {frozenset, type(None)}
 
 
 @lru_cache(maxsize=64)
-def _next_by(handles: tuple[Collection[type[Event]] | None, ...]) -> dict[type[Event], tuple[int, ...]]:
-    return {}
+def _wanted_by(handles: tuple[Collection[type[Event]] | None, ...]) -> tuple[dict[type[Event], int], ...]:
+    return tuple([{} for _ in range(len(handles) + 1)])
 
 
 class StageRecipe(Protocol):
@@ -286,16 +285,15 @@ class StageList:
         stages: list[Any] = []
         for entry in self._stages:
             stage = entry.make(tools, limits, id_salt)
-            if missing := [f"{name}()" for name in ("feed", "finish") if not callable(getattr(stage, name, None))]:
-                made = f"was made as {type(stage).__name__}, which has no {' and no '.join(missing)}"
+            feeds = callable(getattr(stage, "feed", None))
+            if not feeds or not callable(getattr(stage, "finish", None)):
+                made = f"was made as {type(stage).__name__}, which has no {'finish' if feeds else 'feed'}()"
                 raise TypeError(f"the stage {entry.name!r} {made}")
-            stages.append(stage)
-        for earlier, later in pairwise(stages):
-            if isinstance(later, Validate):
-                later.follows_finalize = type(earlier) is Finalize
-        for stage in stages:
+            if type(stage) is Validate:
+                stage.follows_finalize = bool(stages) and type(stages[-1]) is Finalize
             if hasattr(stage, "may_defer"):
                 stage.may_defer = defer
+            stages.append(stage)
         return Chain(stages)
 
     @property

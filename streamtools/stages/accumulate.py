@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Literal
 
 from ..content import Caller
@@ -65,7 +66,12 @@ class Accumulate:
     def feed(self, event: Event) -> Iterable[Event]:
         self._out = []
         if isinstance(event, ToolCallFragment):
-            self._fragment(event)
+            text = event.arguments
+            slot = self._grown_by(event) if text and type(text) is str else None
+            if slot is None:
+                self._fragment(event)
+            else:  # as nearly always
+                self._grow(slot, text)
         elif isinstance(event, StreamEnd):
             self._stream_end(event)
         elif isinstance(event, StreamStart):
@@ -81,24 +87,10 @@ class Accumulate:
         """Returns a function that takes more arguments for the call of a fragment, as `feed` would take fragments like
         it, and returns their event; None if the call does not just grow. The function makes no event of anything but a
         text within the limits. It serves until the next `feed`."""
-        if (
-            *(fragment.start, fragment.end, fragment.cut, fragment.name, fragment.problem, fragment.whole),
-            *(fragment.provider_state, fragment.namespace, fragment.caller, fragment.disorder),
-        ) != (False, False, False, None, None, None, None, None, None, None):
-            return None  # it says more
-        if fragment.index is not None:
-            slot = self._by_index.get(fragment.index)
-        else:
-            slot = self._slots[-1] if self._slots and not fragment.id else None
-        if slot is None or slot.state != "open" or slot.problem or not slot.announced or not slot.text_came:
+        slot = self._grown_by(fragment)
+        if slot is None or not slot.text_came:
             return None
-        if (
-            slot.repeat is not None
-            or slot.doubt & (CLOSED | CONTESTED)
-            or (fragment.id and self._by_id.get(fragment.id) is not slot)
-        ):
-            return None
-        json, pieces, shown = slot.json, slot.pieces, None if slot.kind == "custom" else slot.json
+        json, shown = slot.json, None if slot.kind == "custom" else slot.json
         most, most_of_all = self._limits.max_argument_bytes, self._limits.max_total_argument_bytes
 
         def grow(text: Any) -> ToolCallDelta | None:
@@ -110,11 +102,25 @@ class Accumulate:
                 return None
             self._argument_size = size
             json.feed(text)
-            pieces.append(text)
             slot.json_end = end = slot.json_end + length
             return ToolCallDelta(slot.call_id, text, shown, end)
 
         return grow
+
+    def _grown_by(self, fragment: ToolCallFragment) -> GrowingCall | None:
+        """Returns the call of a fragment that says nothing but its arguments, if that just grows."""
+        index, id_ = fragment.index, fragment.id
+        if _MORE(fragment) != _NO_MORE:
+            return None
+        if index is None:
+            slot = self._slots[-1] if self._slots and not id_ else None
+        else:
+            slot = self._by_index.get(index) if type(index) is int or type(index) is str else None
+        if slot is None or slot.state != "open" or slot.problem or not slot.announced or slot.repeat is not None:
+            return None
+        if slot.doubt & (CLOSED | CONTESTED) or (id_ and (type(id_) is not str or self._by_id.get(id_) is not slot)):
+            return None
+        return slot
 
     def _fragment(self, fragment: ToolCallFragment) -> None:
         if not _is_clean(fragment):
@@ -442,7 +448,6 @@ class Accumulate:
     def _append(self, slot: GrowingCall, text: str) -> None:
         slot.json.feed(text)
         slot.text_came = True
-        slot.pieces.append(text)
         if slot.rivals:
             at = slot.json.length - len(text)
             slot.rivals = [rival for rival in slot.rivals if rival.startswith(text, at)]
@@ -458,7 +463,7 @@ class Accumulate:
             return  # shown when it turns out to be another call
         if slot.namespace == slot.name:
             slot.namespace = ""  # one that was found by searching is in a namespace of its own name: dust-tt/dust#31323
-        name = qualified(slot.namespace, slot.name)
+        name = qualified(slot.namespace, slot.name) if slot.namespace else slot.name
         registered = self._registered(slot)
         if registered is not None and registered != name:
             self._warn("name_normalized")
@@ -595,7 +600,7 @@ class Accumulate:
         self._out.append(ToolCallEnd(call, error, bool(slot.doubt & DISORDER)))
 
     def _registered(self, slot: GrowingCall) -> str | None:
-        name = qualified(slot.namespace, slot.name)
+        name = qualified(slot.namespace, slot.name) if slot.namespace else slot.name
         if name in self._names:
             return name
         if slot.namespace:
@@ -609,6 +614,12 @@ class Accumulate:
         if code not in self._warned:
             self._warned |= {code}
             self._out.append(StreamWarning(code))
+
+
+_MORE = attrgetter(
+    "start", "end", "cut", "name", "problem", "whole", "provider_state", "namespace", "caller", "disorder"
+)
+_NO_MORE = (False, False, False, *[None] * 7)  # what it gives of a fragment that brings arguments alone
 
 
 def _is_clean(fragment: ToolCallFragment) -> bool:
@@ -686,11 +697,9 @@ class GrowingCall:
         self.repeat: list[str] | None = None  # what came behind complete arguments: perhaps all of them again
         self.problem: str | None = None
         self.provider_state: dict[str, object] | None = None
-        self.pieces: list[str] = []
         self.text_came = False
         self.joiner = SurrogateJoiner()
-        self.json = Moments(max_depth=limits.max_json_depth)
-        self.json_end = 0  # characters emitted in deltas so far
+        self.begin_again(limits)
 
     @property
     def is_bare(self) -> bool:
@@ -708,9 +717,9 @@ class GrowingCall:
         return is_whole and self.name == other.name and self.kind != "server"
 
     def begin_again(self, limits: Limits) -> None:
-        self.pieces = []
         self.json = Moments(max_depth=limits.max_json_depth)
-        self.json_end = 0
+        self.pieces = self.json.pieces
+        self.json_end = 0  # characters emitted in deltas so far
 
     def delta(self, text: str) -> ToolCallDelta:
         self.json_end += len(text)

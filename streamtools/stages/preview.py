@@ -1,9 +1,8 @@
 """Previews a growing JSON text: gives the plain Python value of the text so far, and at each delta that of its moment.
 
-`PartialJSON.feed` takes text cut anywhere; `PartialJSON.view` reads on from where the last view stopped, so that the
-total time is linear in the text however small the deltas and however many the views. For every prefix the view is the
-value that pydantic-core parses from it (``from_json(prefix, allow_partial="trailing-strings", allow_inf_nan=False)``),
-except:
+`PartialJSON.read` takes text cut anywhere and reads on from where it stopped, so that the total time is linear in the
+text however small the pieces. For every prefix the view is the value that pydantic-core parses from it
+(``from_json(prefix, allow_partial="trailing-strings", allow_inf_nan=False)``), except:
 
 * Where pydantic-core raises, the view stays as it was: None before there is a value, the last good one after an error.
   It also stays where pydantic-core ignores an error after a value (``[1 2``, ``{}x``).
@@ -39,7 +38,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
@@ -76,8 +74,7 @@ class PartialJSON:
     """A live view of one growing JSON text.
 
     >>> partial = PartialJSON()
-    >>> partial.feed('{"city": "Par')
-    >>> partial.view(partial.length), partial.state()
+    >>> partial.read('{"city": "Par'), partial.state()
     ({'city': 'Par'}, 'partial')
 
     Args:
@@ -85,11 +82,8 @@ class PartialJSON:
     """
 
     def __init__(self, max_depth: int = DEFAULT_MAX_DEPTH) -> None:
-        self.length = 0  # characters fed so far
         self.copied = 0
-        """Characters read again, or copied for long strings, so far: linear in `length` for any number of views."""
-        self._pieces: deque[str] = deque()  # fed and not yet read
-        self._read = 0
+        """Characters read again, or copied for long strings, so far: linear in those that were read."""
         self._max_depth = max_depth
         self._top: list[Any] = [None]  # the top-level value is appended, as if to a list
         self._parent: Any = self._top
@@ -104,31 +98,9 @@ class PartialJSON:
         self._held = ""
         self._number, self._phase = "", _NUMBER  # the number so far, and the table of the characters that may follow
 
-    def feed(self, text: str) -> None:
-        """Appends text, cut anywhere, for the next view to read. Takes constant time."""
-        if text:
-            self._pieces.append(text)
-            self.length += len(text)
-
-    def view(self, end: int) -> Any:
-        """Returns the value of the text up to character `end`, which is rounded up to the end of a fed piece.
-
-        The value covers more if an earlier view did. It is the same object at every call and grows in place, so copy
-        any part you keep. It is None until there is a value. Takes time linear in the new text.
-        """
-        pieces = self._pieces
-        if pieces and end > self._read:
-            text = pieces.popleft()
-            n = len(text)
-            if self._read + n < end:  # several were fed since the last view
-                text = self._take(text, end)
-                n = len(text)
-            self._read += n
-            return self.read(text)
-        return self._top[-1]
-
     def read(self, text: str) -> Any:
-        """Reads on, and returns the value; for a caller that keeps the pieces itself, instead of `feed` and `view`."""
+        """Reads on, at a text cut anywhere, and returns the value so far, None before there is one. It is the live
+        one, which grows with what is read next. Takes time linear in the new text."""
         # Most of a text is inside strings: checking here that a delta is plain costs half of the general way.
         if self._leaf is _IN_STRING and '"' not in text and "\\" not in text and text.isprintable():
             self._more_string(text)
@@ -150,14 +122,14 @@ class PartialJSON:
         return self._top[-1]
 
     def tentative(self) -> tuple[str | int, ...] | None:
-        """Returns the path of a number at the very end of the view, which may go on; else None."""
+        """Returns the path of a number at the very end of the text, which may go on; else None."""
         if self._leaf is not _IN_NUMBER or self._number == "-":
             return None
         path = [*self._stack, (self._parent, self._slot, self._after)][1:]  # the first parent is `_top`
         return tuple(len(parent) - 1 if slot == -1 else slot for parent, slot, _ in path)
 
     def moment(self, worth: int) -> tuple[Any, tuple[str | int, ...] | None] | None:
-        """Returns the value as the last view has it, for good, and `tentative`. Containers that are still open are
+        """Returns the value as it is now, for good, and `tentative`. Containers that are still open are
         copied; closed ones, which do not change any more, are shared. None if more than `worth` items were to be
         copied."""
         stack, child = self._stack, self._top[-1]
@@ -175,27 +147,18 @@ class PartialJSON:
         return child, self.tentative() if self._leaf is _IN_NUMBER else None
 
     def state(self) -> Literal["empty", "partial", "complete", "broken"]:
-        """Returns the state of the whole text fed so far; reads it to its end, in time linear in the new text.
+        """Returns the state of the text so far.
 
         ``empty``: white space only. ``complete``: one JSON value with only white space around it, which includes a
         top-level number that could go on. ``broken``: no continuation makes it valid, or it exceeds a limit (depth, a
         number of more than 4300 characters). ``partial``: anything else. Half a surrogate pair breaks nothing.
         """
-        self.view(self.length)
         if self._expect is _BROKEN:
             return "broken"
         if self._leaf is None:
             return "complete" if self._expect is _END else "empty" if self._expect is _START else "partial"
         whole = self._leaf is _IN_NUMBER and not self._stack and self._number[-1].isdigit()
         return "complete" if whole else "partial"
-
-    def _take(self, text: str, end: int) -> str:
-        """Joins `text` and the waiting pieces up to `end`: one long text is quicker to read than many short ones."""
-        joined, size = [text], self._read + len(text)
-        while self._pieces and size < end:
-            joined.append(self._pieces.popleft())
-            size += len(joined[-1])
-        return "".join(joined)
 
     def _break(self, text: str) -> int:
         self._leaf, self._expect = None, _BROKEN
@@ -404,12 +367,12 @@ class Moments(Preview):
         max_depth: how many containers may be open at once; see `PartialJSON`.
     """
 
-    __slots__ = ("_behind", "_growing", "_max_depth", "_moment", "_moment_at", "_pieces", "_read", "_taken", "length")
+    __slots__ = ("_behind", "_growing", "_max_depth", "_moment", "_moment_at", "_read", "_taken", "length", "pieces")
 
     def __init__(self, max_depth: int = DEFAULT_MAX_DEPTH) -> None:
         self.length = 0  # characters fed so far
         self._max_depth = max_depth
-        self._pieces: list[str] = []
+        self.pieces: list[str] = []  # all that was fed
         self._taken = self._read = 0  # the pieces that were read, and their characters
         self._growing: PartialJSON | None = None  # made for the first who looks: most texts are not shown
         self._moment, self._moment_at = NO_MOMENT, 0  # the last one, and the characters up to it
@@ -417,12 +380,12 @@ class Moments(Preview):
 
     def feed(self, text: str) -> None:
         if text:
-            self._pieces.append(text)
+            self.pieces.append(text)
             self.length += len(text)
 
     def state(self) -> Literal["empty", "partial", "complete", "broken"]:
         growing = self._growing or self._begin()
-        if self._taken < len(self._pieces):
+        if self._taken < len(self.pieces):
             growing.read(self._next(self.length))
         return growing.state()
 
@@ -432,7 +395,7 @@ class Moments(Preview):
             return self._moment
         if end < self._read:
             return self._earlier(end)
-        growing, pieces, taken = self._growing or self._begin(), self._pieces, self._taken
+        growing, pieces, taken = self._growing or self._begin(), self.pieces, self._taken
         if end > self._read and taken < len(pieces):
             text = pieces[taken]
             self._taken = taken + 1
@@ -450,7 +413,7 @@ class Moments(Preview):
         return growing
 
     def _next(self, end: int) -> str:
-        start, pieces = self._taken, self._pieces
+        start, pieces = self._taken, self.pieces
         while self._read < end and self._taken < len(pieces):
             self._read += len(pieces[self._taken])
             self._taken += 1
@@ -459,5 +422,5 @@ class Moments(Preview):
     def _earlier(self, end: int) -> Moment:
         if self._behind is None or self._behind._read > end:
             self._behind = Moments(self._max_depth)
-            self._behind._pieces, self._behind.length = self._pieces, self.length
+            self._behind.pieces, self._behind.length = self.pieces, self.length
         return self._behind.at(end)

@@ -62,21 +62,17 @@ def carried(carrier: Mapping[str, str]) -> Iterator[None]:
 
 # The tracer of each provider is kept, since making one costs a fifth of a step's spans. By the provider's identity:
 # Logfire's is a dataclass, with an equality of its own and without a hash.
-_tracers: dict[int, dict[str | None, trace.Tracer]] = {}
+_tracers: dict[int, trace.Tracer] = {}
 
 
-def tracer_of(provider: trace.TracerProvider | None, schema_url: str | None) -> trace.Tracer:
+def tracer_of(provider: trace.TracerProvider | None, schema_url: str) -> trace.Tracer:
     # The global provider may still be set: the tracer of its proxy must not be kept.
-    if provider is None:
-        return trace.get_tracer("streamtools", __version__, None, schema_url)
-    known = _tracers.get(id(provider))
-    if known is None:
-        known = {}
-        if _watched(provider):
-            _tracers[id(provider)] = known
-    if schema_url not in known:
-        known[schema_url] = trace.get_tracer("streamtools", __version__, provider, schema_url)
-    return known[schema_url]
+    tracer = None if provider is None else _tracers.get(id(provider))
+    if tracer is None:
+        tracer = trace.get_tracer("streamtools", __version__, provider, schema_url)
+        if provider is not None and _watched(provider):
+            _tracers[id(provider)] = tracer
+    return tracer
 
 
 def _watched(provider: trace.TracerProvider) -> bool:

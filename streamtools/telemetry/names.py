@@ -1,17 +1,15 @@
 """Lists every span and attribute name that streamtools emits, in one table; words failures and requests in them.
 
-A profile is one `Names`; a name that is None is not emitted. The ``streamtools.*`` names are ours, and the same in
-every profile. Source: https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (read
-2026-11-20), there gen-ai-spans.md and gen-ai-input-messages.json for requests.
+The ``streamtools.*`` names are ours. Source:
+https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (read 2026-11-20), there
+gen-ai-spans.md and gen-ai-input-messages.json for requests.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from ..errors import AnswerPending, ApprovalPending, ProviderError, StreamError
 from ..events import Observation, StreamEnd
@@ -19,161 +17,129 @@ from ..ground import class_name
 from ..parts import COUNTS, OUTCOMES, Usage
 from ..wires import find
 
-# -- the profiles --
-#
 # v1.41 is the last release of OpenTelemetry's conventions that has those for GenAI (stability: development); they have
-# moved to a repository of their own, whose first release is `genai-0.1`. Arize Phoenix and MLflow read the default, and
-# fill more columns from it than from names of their own (`tests/backends`), so they have no profile.
+# moved to a repository of their own. Arize Phoenix and MLflow read those of v1.41, and fill more columns from them than
+# from names of their own (`tests/backends`).
+
+SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.0"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """A profile of names for spans and attributes. The defaults are the GenAI semantic conventions v1.41."""
+    """The names of spans and attributes: those of the GenAI semantic conventions v1.41, and ours."""
 
-    schema_url: str | None = "https://opentelemetry.io/schemas/1.41.0"
+    run_span = "invoke_agent"  # the agent's name follows it, where it has one
+    run_begin_span = "streamtools.begin.run"  # written ahead, of no length
+    call_begin_span = "streamtools.begin.call"  # written ahead, of no length: the call must not run twice
+    step_span = "streamtools.step"
+    chat_span = "chat"  # the model's name follows it, where the request or the stream has it
+    tool_span = "execute_tool"  # the tool's name follows it
+    call_span = "streamtools.call"  # a call that did not run: a span of no length. The tool's name follows it
+    approval_span = "streamtools.approval"  # the tool's name follows it
+    wait_span = "streamtools.wait"  # the tool's name follows it
+    pause_span = "streamtools.pause"  # the time from an attempt that broke off to the next request
+    early_span = "streamtools.early"  # the tool's name follows it
+    attempt_event = "streamtools.attempt"  # an attempt that failed and was followed by another
 
-    run_span: str = "invoke_agent"  # the agent's name follows it, where it has one
-    run_begin_span: str = "streamtools.begin.run"  # written ahead, of no length
-    call_begin_span: str = "streamtools.begin.call"  # written ahead, of no length: the call must not run twice
-    step_span: str = "streamtools.step"
-    chat_span: str = "chat"  # the model's name follows it, where the request or the stream has it
-    tool_span: str = "execute_tool"  # the tool's name follows it
-    call_span: str = "streamtools.call"  # a call that did not run: a span of no length. The tool's name follows it
-    approval_span: str = "streamtools.approval"  # the tool's name follows it
-    wait_span: str = "streamtools.wait"  # the tool's name follows it
-    pause_span: str = "streamtools.pause"  # the time from an attempt that broke off to the next request
-    early_span: str = "streamtools.early"  # the tool's name follows it
-    attempt_event: str = "streamtools.attempt"  # an attempt that failed and was followed by another
-
-    run_constants: Mapping[str, str] = field(default_factory=lambda: {"gen_ai.operation.name": "invoke_agent"})
-    # A step carries no `gen_ai.*` attribute: Jaeger's UI would show it as an unknown GenAI operation.
-    step_constants: Mapping[str, str] = field(default_factory=dict)  # attributes of every step span
-    chat_constants: Mapping[str, str] = field(default_factory=lambda: {"gen_ai.operation.name": "chat"})
-    tool_constants: Mapping[str, str] = field(  # attributes of every tool span
-        default_factory=lambda: {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.type": "function"}
-    )
+    run_constants: ClassVar[Mapping[str, str]] = {"gen_ai.operation.name": "invoke_agent"}
+    # A step has none of these: Jaeger's UI would show it as an unknown GenAI operation.
+    chat_constants: ClassVar[Mapping[str, str]] = {"gen_ai.operation.name": "chat"}
+    tool_constants: ClassVar[Mapping[str, str]] = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.type": "function",
+    }
 
     # -- a run --
-    agent_name: str | None = "gen_ai.agent.name"
-    conversation_id: str | None = "gen_ai.conversation.id"
-    has_run_provider: bool = True  # the span of a run has the `provider`, too
+    agent_name = "gen_ai.agent.name"
+    conversation_id = "gen_ai.conversation.id"
 
     # -- the model's response --
-    provider: str | None = "gen_ai.provider.name"
-    server_address: str | None = "server.address"  # where the HTTP library has it
-    server_port: str | None = "server.port"
-    request_stream: str | None = "gen_ai.request.stream"
-    request_model: str | None = "gen_ai.request.model"
-    request_parameters: Mapping[str, str | None] = field(
-        default_factory=lambda: {
-            "temperature": "gen_ai.request.temperature",
-            "top_p": "gen_ai.request.top_p",
-            "top_k": "gen_ai.request.top_k",
-            "max_tokens": "gen_ai.request.max_tokens",
-            "seed": "gen_ai.request.seed",
-        }
-    )
-    response_model: str | None = "gen_ai.response.model"
-    response_id: str | None = "gen_ai.response.id"
-    finish_reasons: str | None = "gen_ai.response.finish_reasons"  # the provider's own words, as a list
-    time_to_first_chunk: str | None = "gen_ai.response.time_to_first_chunk"
+    provider = "gen_ai.provider.name"  # of a run, too: that of its first response
+    server_address = "server.address"  # where the HTTP library has it
+    server_port = "server.port"
+    request_stream = "gen_ai.request.stream"
+    request_model = "gen_ai.request.model"
+    request_parameters: ClassVar[Mapping[str, str]] = {
+        "temperature": "gen_ai.request.temperature",
+        "top_p": "gen_ai.request.top_p",
+        "top_k": "gen_ai.request.top_k",
+        "max_tokens": "gen_ai.request.max_tokens",
+        "seed": "gen_ai.request.seed",
+    }
+    response_model = "gen_ai.response.model"
+    response_id = "gen_ai.response.id"
+    finish_reasons = "gen_ai.response.finish_reasons"  # the provider's own words, as a list
+    time_to_first_chunk = "gen_ai.response.time_to_first_chunk"
     """Seconds from the request, or from the moment when streamtools took the stream over, to the first chunk."""
-    usage: Mapping[str, str | None] = field(  # a name for each count of `Usage`; one without a name is not emitted
-        default_factory=lambda: {count: facts.span for count, facts in COUNTS.items()}
-    )
-    run_usage: Mapping[str, str | None] = field(  # a name for each count of `Usage` on the span of a run: their sums
-        default_factory=lambda: {count: facts.span for count, facts in COUNTS.items()}
-    )
-    cost: str | None = "streamtools.cost"  # in the currency of the caller's `prices=`; of a run the sum
-    input_messages: str | None = "gen_ai.input.messages"  # content; only if it is captured, and the caller gave it
-    system_instructions: str | None = "gen_ai.system_instructions"
-    output_messages: str | None = "gen_ai.output.messages"  # content; only if it is captured
-    message_finish: str | None = "finish_reason"  # the member of an output message that contains the finish
+    usage: ClassVar[Mapping[str, str]] = {count: facts.span for count, facts in COUNTS.items()}
+    cost = "streamtools.cost"  # in the currency of the caller's `prices=`; of a run the sum
+    input_messages = "gen_ai.input.messages"  # content; only if it is captured, and the caller gave it
+    system_instructions = "gen_ai.system_instructions"
+    output_messages = "gen_ai.output.messages"  # content; only if it is captured
 
     # -- a tool call --
-    tool_name: str | None = "gen_ai.tool.name"
-    tool_call_id: str | None = "gen_ai.tool.call.id"
-    tool_arguments: str | None = "gen_ai.tool.call.arguments"  # content; only if it is captured
-    tool_result: str | None = "gen_ai.tool.call.result"  # content; only if it is captured
+    tool_name = "gen_ai.tool.name"
+    tool_call_id = "gen_ai.tool.call.id"
+    tool_arguments = "gen_ai.tool.call.arguments"  # content; only if it is captured
+    tool_result = "gen_ai.tool.call.result"  # content; only if it is captured
 
-    error_type: str = "error.type"
+    error_type = "error.type"
 
     # -- ours: identity and cause. They repeat the span links, because some trace stores drop those. --
-    run_id: str = "streamtools.run.id"
-    run_name: str = "streamtools.run.name"  # the agent's name on a span that is no operation of the conventions
-    run_steps: str = "streamtools.run.steps"  # how many responses of a model have ended in the run
-    run_outcome: str = "streamtools.run.outcome"  # `RunOutcome`; not there for a loop of the caller's own
-    step: str = "streamtools.step.number"
-    call_key: str = "streamtools.call.key"
+    run_id = "streamtools.run.id"
+    run_name = "streamtools.run.name"  # the agent's name on a span that is no operation of the conventions
+    run_steps = "streamtools.run.steps"  # how many responses of a model have ended in the run
+    run_outcome = "streamtools.run.outcome"  # `RunOutcome`; not there for a loop of the caller's own
+    step = "streamtools.step.number"
+    call_key = "streamtools.call.key"
     """``{step}.{index}``: the call's identity within its run, also where the provider gives no usable id."""
-    seq_first: str = "streamtools.seq.first"  # `seq` of the first event that the span covers
-    seq_last: str = "streamtools.seq.last"  # on a tool span that of its `Observation`
-    cause_seq: str = "streamtools.cause.seq"  # `seq` of its causes. On a chat span: the observations of the step before
-    link_type: str = "streamtools.link.type"  # `proposed_by`, `observed`, `follows` or `resumes`
-    calls_suspended: str = "streamtools.calls.suspended"
+    seq_first = "streamtools.seq.first"  # `seq` of the first event that the span covers
+    seq_last = "streamtools.seq.last"  # on a tool span that of its `Observation`
+    cause_seq = "streamtools.cause.seq"  # `seq` of its causes. On a chat span: the observations of the step before
+    link_type = "streamtools.link.type"  # `proposed_by`, `observed`, `follows` or `resumes`
+    calls_suspended = "streamtools.calls.suspended"
     """On a run and its last step: the keys of the calls that wait, and may go on in another trace."""
-    resumes_trace: str = "streamtools.resumes.trace_id"
-    resumes_span: str = "streamtools.resumes.span_id"  # likewise that step's span
-    proposer_span: str = "streamtools.proposed_by.span_id"
+    resumes_trace = "streamtools.resumes.trace_id"
+    resumes_span = "streamtools.resumes.span_id"  # likewise that step's span
+    proposer_span = "streamtools.proposed_by.span_id"
     """On a resumed call: the span of the response that made it, in the trace that `resumes_trace` names."""
 
     # -- ours: outcomes --
-    step_outcome: str = "streamtools.step.outcome"  # `StepEnd.outcome`
-    stream_wire: str = "streamtools.stream.wire"
-    stream_outcome: str = "streamtools.stream.outcome"  # `complete`, `truncated`, `abandoned`, `cancelled` or `error`
-    stream_finish: str = "streamtools.stream.finish"  # the finish in our words
-    stream_server_calls: str = "streamtools.stream.server_calls"  # they have no spans of their own
-    call_store_key: str = "streamtools.call.store_key"  # the key under which the store knows a call whose process died
-    call_kind: str = "streamtools.call.kind"
-    call_outcome: str = "streamtools.call.outcome"  # `Observation.outcome`
-    call_reason: str = "streamtools.call.reason"  # in words; on the span of no length
-    call_findings: str = "streamtools.call.findings"  # where the values of the arguments come from
-    call_id_synthesized: str = "streamtools.call.id_synthesized"
-    call_validated: str = "streamtools.call.validated"
-    call_problem: str = "streamtools.call.problem"  # code of the problem with the arguments
-    call_caller: str = "streamtools.call.caller"  # `code`; not there for calls of the model itself
-    call_normalizations: str = "streamtools.call.normalizations"  # from the arguments' text to their value
-    failure_stage: str = "streamtools.failure_stage"
-    schema_source: str = "streamtools.schema.source"
-    tool_owner: str = "streamtools.tool.owner"
-    schema_present: str = "streamtools.schema.present"
-    observation_type: str = "streamtools.observation.type"
-    tool_attempts: str = "streamtools.tool.attempts"
-    tool_queue_time: str = "streamtools.tool.queue_time_s"  # seconds from being ready to the tool's start
-    tool_effect: str = "streamtools.tool.effect"  # on the span that says that a call begins
-    approval_verdict: str = "streamtools.approval.verdict"  # `approved`, `denied`, or `none`: the block was left
-    approval_by: str = "streamtools.approval.by"  # the names of those who decided, where they are known
-    approval_edited: str = "streamtools.approval.edited"  # True if whoever approved the call has changed its arguments
-    waiting_tool: str = "streamtools.tool.name"  # not `gen_ai.tool.name`: the wait would count as a call
-    waiting_call: str = "streamtools.call.id"  # the id of a call that waits
-    wait_reason: str = "streamtools.wait.reason"  # `Wait.reason`
-    early_fate: str = "streamtools.early.fate"  # `claimed`, `missed` or `never_asked`
-    early_reason: str = "streamtools.early.reason"  # why it was missed
-    early_won: str = "streamtools.early.won_s"  # seconds that the early run had gone on when the framework asked for it
-    attempt_number: str = "streamtools.attempt.number"
-    attempt_duration: str = "streamtools.attempt.duration_s"
-    attempt_delay: str = "streamtools.attempt.delay_s"  # seconds of pause before the next attempt
-    call_recorded: str = "streamtools.call.recorded"  # the idempotency store knew how the call had ended: nothing ran
-    tool_still_running: str = "streamtools.tool.still_running"
-
-
-SEMCONV = Names()  # the GenAI semantic conventions v1.41
-
-_USAGE_0_1 = {count: facts.profiles.get("genai-0.1", facts.span) for count, facts in COUNTS.items()}
-
-# https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/non-normative/migration.md (read
-# 2026-11-28): #469 removed the tokens of caches and #289 the provider from an agent's span, #363 the finish from
-# messages.
-GENAI_0_1 = replace(
-    SEMCONV,
-    schema_url=None,  # the address of its schema was another one in each version that was read
-    usage=_USAGE_0_1,
-    run_usage=_USAGE_0_1 | dict.fromkeys(("cached_input_tokens", "cache_write_input_tokens")),
-    message_finish=None,
-    has_run_provider=False,
-)  # of their own repository: what changed since v1.41
-
-PROFILES: Mapping[str, Names] = MappingProxyType({"semconv-1.41": SEMCONV, "genai-0.1": GENAI_0_1})
+    step_outcome = "streamtools.step.outcome"  # `StepEnd.outcome`
+    stream_wire = "streamtools.stream.wire"
+    stream_outcome = "streamtools.stream.outcome"  # `complete`, `truncated`, `abandoned`, `cancelled` or `error`
+    stream_finish = "streamtools.stream.finish"  # the finish in our words
+    stream_server_calls = "streamtools.stream.server_calls"  # they have no spans of their own
+    call_kind = "streamtools.call.kind"
+    call_outcome = "streamtools.call.outcome"  # `Observation.outcome`
+    call_reason = "streamtools.call.reason"  # in words; on the span of no length
+    call_findings = "streamtools.call.findings"  # where the values of the arguments come from
+    call_id_synthesized = "streamtools.call.id_synthesized"
+    call_validated = "streamtools.call.validated"
+    call_problem = "streamtools.call.problem"  # code of the problem with the arguments
+    call_caller = "streamtools.call.caller"  # `code`; not there for calls of the model itself
+    call_normalizations = "streamtools.call.normalizations"  # from the arguments' text to their value
+    failure_stage = "streamtools.failure_stage"
+    schema_source = "streamtools.schema.source"
+    tool_owner = "streamtools.tool.owner"
+    schema_present = "streamtools.schema.present"
+    observation_type = "streamtools.observation.type"
+    tool_attempts = "streamtools.tool.attempts"
+    tool_queue_time = "streamtools.tool.queue_time_s"  # seconds from being ready to the tool's start
+    tool_effect = "streamtools.tool.effect"  # on the span that says that a call begins
+    approval_verdict = "streamtools.approval.verdict"  # `approved`, `denied`, or `none`: the block was left
+    approval_by = "streamtools.approval.by"  # the names of those who decided, where they are known
+    approval_edited = "streamtools.approval.edited"  # True if whoever approved the call has changed its arguments
+    waiting_tool = "streamtools.tool.name"  # not `gen_ai.tool.name`: the wait would count as a call
+    waiting_call = "streamtools.call.id"  # the id of a call that waits
+    wait_reason = "streamtools.wait.reason"  # `Wait.reason`
+    early_fate = "streamtools.early.fate"  # `claimed`, `missed` or `never_asked`
+    early_reason = "streamtools.early.reason"  # why it was missed
+    early_won = "streamtools.early.won_s"  # seconds that the early run had gone on when the framework asked for it
+    attempt_number = "streamtools.attempt.number"
+    attempt_duration = "streamtools.attempt.duration_s"
+    attempt_delay = "streamtools.attempt.delay_s"  # seconds of pause before the next attempt
+    call_recorded = "streamtools.call.recorded"  # the idempotency store knew how the call had ended: nothing ran
+    tool_still_running = "streamtools.tool.still_running"
 
 
 def provider_of(wire: str) -> str:
@@ -341,9 +307,11 @@ def input_messages(request: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _message(message: Any) -> dict[str, Any]:
+    if callable(dump := getattr(message, "model_dump", None)):  # an SDK's object
+        message = dump()
     if not isinstance(message, Mapping):
         return {"role": "user", "parts": list(_parts(message))}
-    role = message.get("role")
+    role = message.get("role", None if "type" in message else "user")  # Gemini's may lack it
     if role is None:  # an item of Responses
         return _item(message)
     parts = list(_parts(message.get("content", message.get("parts"))))

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import orjson
 from opentelemetry import trace
@@ -30,9 +30,9 @@ from ..durable.files import write_private
 from ..errors import LocalProtocolError
 from ..ground import missing
 
-ExporterName = Literal["otlp", "otlp-file", "console", "memory"]
+ExporterName = Literal["otlp", "otlp-file", "console"]
 
-MAX_SPANS = 10_000  # spans that the memory and the file exporter keep; a span is about 1 to 2 kB of JSON
+MAX_SPANS = 10_000  # spans that the file exporter keeps; a span is about 1 to 2 kB of JSON
 
 OTLP_TRACES_PATH = "/v1/traces"
 
@@ -55,16 +55,14 @@ def configure(
 
     Args:
         exporter: ``"otlp"``: over HTTP to a collector, in batches. ``"otlp-file"``: into a file of OTLP as JSON, which
-            Jaeger's UI opens; valid after every write. ``"console"``: to standard output. ``"memory"``: kept for
-            `Telemetry.spans`.
+            Jaeger's UI opens; valid after every write. ``"console"``: to standard output.
         service_name: the program's name; by default ``OTEL_SERVICE_NAME``, else ``"streamtools"``.
         path: the file of ``"otlp-file"``; an old one is replaced.
         endpoint: the collector of ``"otlp"``, with or without ``/v1/traces``; by default
             ``OTEL_EXPORTER_OTLP_ENDPOINT``, else ``http://localhost:4318``.
         set_global: make the provider the program's own, so that pipelines without ``observers=`` use it. False: pass
             ``observers=[Tracing(telemetry.provider)]`` yourself.
-        max_spans: the most spans that ``"memory"`` and ``"otlp-file"`` keep; later ones are dropped, which is logged
-            once.
+        max_spans: the most spans that ``"otlp-file"`` keeps; later ones are dropped, which is logged once.
 
     Returns:
         A handle; use it as a context manager, or call its `shutdown` at the end.
@@ -83,11 +81,10 @@ def configure(
     present = trace.get_tracer_provider() if set_global else None
     add = _adder(present)
     sink = make(Path(path), endpoint, max_spans)
-    watched = _Watched(sink)
-    processor = _Detachable(make_processor(watched))
+    file, processor = getattr(sink, "path", None), _Detachable(make_processor(sink))
     if add is not None and present is not None:
         add(processor)
-        return Telemetry(present, processor, watched, own=None)
+        return Telemetry(present, processor, file, own=None)
     name = service_name or os.environ.get("OTEL_SERVICE_NAME") or "streamtools"
     own = TracerProvider(resource=Resource.create({"service.name": name}))
     own.add_span_processor(processor)
@@ -95,48 +92,20 @@ def configure(
         trace.set_tracer_provider(own)
     # The global provider works on after `shutdown`, since the program cannot set another one: a later `configure` adds
     # to it. One that nobody else can reach ends with its handle.
-    return Telemetry(own, processor, watched, own=None if set_global else own)
+    return Telemetry(own, processor, file, own=None if set_global else own)
 
 
 class Telemetry:
     """A set-up made by `configure`. Ends with its block, or with `shutdown`."""
 
     def __init__(
-        self, provider: trace.TracerProvider, processor: _Detachable, exporter: _Watched, *, own: TracerProvider | None
+        self, provider: trace.TracerProvider, processor: _Detachable, path: Path | None, *, own: TracerProvider | None
     ) -> None:
         self.provider = provider  # the provider for `Tracing(telemetry.provider)`, and for spans of your own
-        self._processor = processor
-        self._exporter = exporter
-        self._own = own
-
-    @property
-    def path(self) -> Path | None:
+        self.path = path
         """The file that ``"otlp-file"`` writes, else None."""
-        inner = self._exporter.inner
-        return inner.path if isinstance(inner, FileExporter) else None
-
-    def spans(self) -> tuple[ReadableSpan, ...]:
-        """Returns the spans that have ended so far, in that order.
-
-        Raises:
-            LocalProtocolError: the exporter is not ``"memory"``.
-        """
-        inner = self._exporter.inner
-        if not isinstance(inner, MemoryExporter):
-            raise LocalProtocolError('only configure("memory") keeps spans')
-        return inner.spans
-
-    def flush(self, timeout_s: float = 10.0) -> bool:
-        """Exports the spans that have ended so far. Blocks; in async code call it in a thread.
-
-        Returns:
-            Whether every span since the last flush was exported, and in time.
-        """
-        # The SDK's batch processor ignores its timeout, and returns True for failed exports, so both are done here.
-        worker = threading.Thread(target=self._processor.force_flush, name="streamtools-flush", daemon=True)
-        worker.start()
-        worker.join(timeout_s)
-        return self._exporter.take_success() and not worker.is_alive()
+        self._processor = processor
+        self._own = own
 
     def shutdown(self) -> None:
         """Exports the remaining spans, and stops. Spans that end later go nowhere. Calling it again does nothing.
@@ -155,22 +124,6 @@ class Telemetry:
 
 
 # -- exporters and processors --
-
-
-class MemoryExporter(SpanExporter):
-    def __init__(self, max_spans: int = MAX_SPANS) -> None:
-        self._max_spans = max_spans
-        self._spans: list[ReadableSpan] = []
-        self.dropped = 0  # number of spans that there was no room for
-
-    @property
-    def spans(self) -> tuple[ReadableSpan, ...]:
-        return tuple(self._spans)
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        kept = spans[: self._max_spans - len(self._spans)]
-        self._spans.extend(kept)
-        return _count_dropped(self, len(spans) - len(kept), "memory", self._max_spans)
 
 
 class FileExporter(SpanExporter):
@@ -197,46 +150,16 @@ class FileExporter(SpanExporter):
             self._kept += len(kept)
             if kept:
                 self._write(kept)
-            return _count_dropped(self, len(spans) - len(kept), str(self.path), self._max_spans)
+            if len(kept) == len(spans):
+                return SpanExportResult.SUCCESS
+            if not self.dropped:
+                logger.warning("%s holds max_spans=%d spans; further spans are dropped", self.path, self._max_spans)
+            self.dropped += len(spans) - len(kept)
+            return SpanExportResult.FAILURE
 
     def _write(self, spans: Sequence[ReadableSpan]) -> None:
         self._resources += map(orjson.dumps, to_otlp(spans)["resourceSpans"])
         write_private(self.path, b'{"resourceSpans":[%s]}' % b",".join(self._resources))
-
-
-class _Droppable(Protocol):
-    dropped: int
-
-
-def _count_dropped(exporter: _Droppable, count: int, where: str, limit: int) -> SpanExportResult:
-    if not count:
-        return SpanExportResult.SUCCESS
-    if not exporter.dropped:
-        logger.warning("%s holds max_spans=%d spans; further spans are dropped", where, limit)
-    exporter.dropped += count
-    return SpanExportResult.FAILURE
-
-
-class _Watched(SpanExporter):
-    def __init__(self, inner: SpanExporter) -> None:
-        self.inner = inner
-        self._failed = False
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        try:
-            result = self.inner.export(spans)
-        except Exception:
-            self._failed = True
-            raise  # to the SDK's processor, which logs it
-        self._failed |= result is not SpanExportResult.SUCCESS
-        return result
-
-    def take_success(self) -> bool:
-        failed, self._failed = self._failed, False
-        return not failed
-
-    def shutdown(self) -> None:
-        self.inner.shutdown()
 
 
 class _Detachable(SpanProcessor):
@@ -278,7 +201,6 @@ _EXPORTERS: dict[str, tuple[_Make, Callable[[SpanExporter], SpanProcessor]]] = {
     "otlp": (_otlp, BatchSpanProcessor),
     "otlp-file": (lambda path, _, most: FileExporter(path, max_spans=most), BatchSpanProcessor),
     "console": (lambda *_: ConsoleSpanExporter(out=sys.stdout), SimpleSpanProcessor),
-    "memory": (lambda *given: MemoryExporter(given[2]), SimpleSpanProcessor),
 }
 
 

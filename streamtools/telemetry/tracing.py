@@ -46,7 +46,7 @@ from ..observers import EarlyEnd, PrivacyFacts, RunFacts
 from ..parts import OUTCOMES, RUN_OUTCOMES, STEP_OUTCOMES, WAITS, FailedAttempt, Part, StepOutcome, ToolCall, Usage
 from .carrier import carrier_of, span_context_of, tracer_of
 from .names import (
-    PROFILES,
+    SCHEMA_URL,
     Names,
     Prices,
     call_words,
@@ -93,39 +93,31 @@ class Tracing:
 
     Args:
         tracer_provider: the provider that takes the spans; by default the global provider, also if it is set later.
-        names: a profile of `streamtools.telemetry.names` (``"semconv-1.41"``, ``"genai-0.1"``), or your own.
         spans: the spans to draw, for example ``{"chat": False}`` where the client's own instrumentation draws them.
         max_attribute_chars: longer text is cut, and ends in ``…``; JSON is cut inside, and stays JSON.
         prices: the prices of models (see `streamtools.telemetry.names`): each chat then has its cost, and a run the
             sum. Without them cost is in tokens alone.
 
     Raises:
-        ValueError: an unknown profile or span, or a price for something that is not counted.
+        ValueError: an unknown span, or a price for something that is not counted.
     """
 
     def __init__(
         self,
         tracer_provider: trace.TracerProvider | None = None,
         *,
-        names: Names | str = "semconv-1.41",
         spans: Mapping[str, bool] | None = None,
         max_attribute_chars: int = MAX_ATTRIBUTE_CHARS,
         prices: Prices | None = None,
     ) -> None:
         capture_content = os.environ.get(CAPTURE_CONTENT, "").strip().lower() in _CAPTURING
-        if isinstance(names, str):
-            if names not in PROFILES:
-                raise ValueError(f"names={names!r}: must be a Names or one of {', '.join(PROFILES)}")
-            names = PROFILES[names]
         unknown = set(spans or ()) - set(_SPANS)
         if unknown:
             raise ValueError(f"spans: unknown {sorted(unknown)}; there are {', '.join(_SPANS)}")
         self._wanted = dict.fromkeys(_SPANS, True) | dict(spans or {})
-        self._names = names
-        self._writer = AttributeWriter(names, capture_content, max_attribute_chars, None, checked_prices(prices))
-        self._builder = SpanBuilder(
-            tracer=tracer_of(tracer_provider, names.schema_url), names=names, writer=self._writer, wanted=self._wanted
-        )
+        self._writer = AttributeWriter(capture_content, max_attribute_chars, None, checked_prices(prices))
+        tracer = tracer_of(tracer_provider, SCHEMA_URL)
+        self._builder = SpanBuilder(tracer=tracer, writer=self._writer, wanted=self._wanted)
         self._calls = CallSpans(self._builder, self._chat)
         self._run: OpenRun | None = None
         self._step: OpenStep | None = None
@@ -191,7 +183,7 @@ class Tracing:
         """Draws the span of a run, which its steps are below."""
         self._run = OpenRun(conversation_id=run.conversation_id)
         if self._wanted["run"]:
-            name, now = self._builder.named(self._names.run_span, run.name), time.monotonic()
+            name, now = self._builder.named(Names.run_span, run.name), time.monotonic()
             self._run.start(self._builder.tracer, name, self._writer.run_start(run), now)
         if self._wanted["begin"] and (self._run.span is None or self._run.span.is_recording()):
             self._builder.write_ahead(self._run, run)
@@ -232,7 +224,7 @@ class Tracing:
         """Draws a call under a tap: from the begin of its early run until the framework has the result."""
         step = self._step or self._before
         if step is not None and self._wanted["early"] and not step.sampled_out:
-            name = self._builder.named(self._names.early_span, end.tool_name)
+            name = self._builder.named(Names.early_span, end.tool_name)
             self._builder.start(step, name, self._writer.early(step.start, end), end.began).end(step.ns(end.ended))
 
     def around_tool(self, call_id: str) -> AbstractContextManager[object]:
@@ -255,13 +247,13 @@ class Tracing:
         asked = span_context_of(event.resumes)
         if self._wanted["step"] and not step.sampled_out:
             found, links = self._writer.step_start(event), self._links_of(step, asked)
-            step.span = self._builder.start(step, self._names.step_span, found, step.began, links)
+            step.span = self._builder.start(step, Names.step_span, found, step.began, links)
             if root is None:
                 step.begin_below(step.span, self._builder.tracer)
             else:
                 step.context = trace.set_span_in_context(step.span, step.context)
         if asked is not None and root is not None and not step.sampled_out:
-            root.add_link(asked, {self._names.link_type: "resumes"})
+            root.add_link(asked, {Names.link_type: "resumes"})
             root.set_attributes(self._writer.resumed(asked))
 
     def _pass_over(self, step: OpenStep, event: Event) -> None:
@@ -286,8 +278,7 @@ class Tracing:
         self._chat(step)
         if (run := step.run) is not None and run.span is not None and run.provider is None:
             run.provider = provider_of(event.wire)
-            if self._names.provider is not None and self._names.has_run_provider:
-                run.span.set_attribute(self._names.provider, run.provider)
+            run.span.set_attribute(Names.provider, run.provider)
 
     def _chat(self, step: OpenStep) -> Span | None:
         """Returns the chat span, which is made now if it does not exist; without the model's name if it is unknown."""
@@ -296,13 +287,13 @@ class Tracing:
         if step.chat is None and self._wanted["chat"] and step.start.asks_model:
             start, stream = step.start, step.stream
             asked = None if start.request is None else request_model(start.request)
-            name = self._builder.named(self._names.chat_span, asked or (stream.model if stream else None))
+            name = self._builder.named(Names.chat_span, asked or (stream.model if stream else None))
             observed = {} if self._before is None else self._before.observed
             links = [self._builder.link("observed", observed[seq]) for seq in start.causes if seq in observed]
             found = self._writer.chat_start(start, stream, None if step.run is None else step.run.conversation_id)
             found |= self._writer.server(*step.server)
             if step.attempt > 1:
-                found[self._names.attempt_number] = step.attempt
+                found[Names.attempt_number] = step.attempt
             began = step.began if step.asked_at is None else step.asked_at
             step.chat = step.open_chat = self._builder.start(step, name, found, began, links, SpanKind.CLIENT)
         return step.chat
@@ -310,7 +301,7 @@ class Tracing:
     def _attempt_began(self, step: OpenStep, event: of.AttemptBegan) -> None:
         if step.broke_off is not None and self._wanted["wait"]:
             found = self._writer.pause(step.start, event)
-            self._builder.start(step, self._names.pause_span, found, step.broke_off).end(step.ns(event.time))
+            self._builder.start(step, Names.pause_span, found, step.broke_off).end(step.ns(event.time))
         step.attempt, step.asked_at = event.attempt, None if event.attempt == 1 else event.time
 
     def _attempt_discarded(self, step: OpenStep, event: of.AttemptDiscarded) -> None:
@@ -362,7 +353,7 @@ class Tracing:
         if span.is_recording():
             found = self._writer.chat_end(outcome, last, step.cost)
             if step.server_calls:
-                found[self._names.stream_server_calls] = step.server_calls
+                found[Names.stream_server_calls] = step.server_calls
             if self._writer.capture_content:
                 calls = [known.call for known in step.calls.values() if known.call is not None]
                 found |= self._writer.chat_content(self._response_parts(step), calls, step.end)
@@ -400,7 +391,7 @@ class Tracing:
                     self._describe_stream(span, step, event.time)
                 _record(span, self._writer.step_end(event, step.error))
                 if step.suspended:
-                    span.set_attribute(self._names.calls_suspended, step.suspended)
+                    span.set_attribute(Names.calls_suspended, step.suspended)
             span.end(step.ns(event.time))
         if step.run is not None:
             step.run.suspended = step.suspended
@@ -433,7 +424,6 @@ _CODE = re.compile(r"[\w.:-]{1,64}", re.ASCII)  # what may be an `error.type`: o
 
 @dataclass(slots=True)
 class AttributeWriter:
-    names: Names
     capture_content: bool
     max_chars: int
     redact: Callable[[str], str] | None = None
@@ -468,114 +458,107 @@ class AttributeWriter:
     # -- a run --
 
     def run_start(self, run: RunFacts) -> Attributes:
-        names = self.names
-        found: Attributes = {names.run_id: self.text(run.run_id), **names.run_constants}
-        self._put(found, names.agent_name, run.name)
-        self._put(found, names.conversation_id, run.conversation_id)
+        found: Attributes = {Names.run_id: self.text(run.run_id), **Names.run_constants}
+        self._put(found, Names.agent_name, run.name)
+        self._put(found, Names.conversation_id, run.conversation_id)
         return found
 
     def run_begin(self, run: RunFacts) -> Attributes:
         # None of `gen_ai`, by which Jaeger's UI would count it as an operation.
-        found: Attributes = {self.names.run_id: self.text(run.run_id)}
-        self._put(found, self.names.run_name, run.name)
+        found: Attributes = {Names.run_id: self.text(run.run_id)}
+        self._put(found, Names.run_name, run.name)
         return found
 
     def run_end(self, run: OpenRun, outcome: str | None, error: BaseException | None) -> Attributes:
-        names = self.names
-        found: Attributes = {names.run_steps: run.steps}
-        self._put(found, names.run_outcome, outcome)
+        found: Attributes = {Names.run_steps: run.steps}
+        self._put(found, Names.run_outcome, outcome)
         if run.suspended:
-            found[names.calls_suspended] = run.suspended
+            found[Names.calls_suspended] = run.suspended
         if error is not None or outcome == "error":
-            found[names.error_type] = OTHER if error is None else self.text(class_name(error))
-        self._put_usage(found, run.usage, names.run_usage)
-        self._put(found, names.cost, run.cost)
+            found[Names.error_type] = OTHER if error is None else self.text(class_name(error))
+        self._put_usage(found, run.usage)
+        self._put(found, Names.cost, run.cost)
         return found
 
-    def _put_usage(self, found: Attributes, usage: Usage | None, names: Mapping[str, str | None]) -> None:
+    def _put_usage(self, found: Attributes, usage: Usage | None) -> None:
         if usage is not None:
-            for count, name in names.items():
+            for count, name in Names.usage.items():
                 self._put(found, name, getattr(usage, count, None))
 
     # -- a step --
 
     def step_start(self, start: of.StepStart) -> Attributes:
-        names = self.names
-        found: Attributes = {**self._identity(start), **names.step_constants, names.seq_first: start.seq}
+        found: Attributes = {**self._identity(start), Names.seq_first: start.seq}
         asked = span_context_of(start.resumes)
         return found if asked is None else found | self.resumed(asked)
 
     def resumed(self, asked: SpanContext) -> Attributes:
         return {
-            self.names.resumes_trace: trace.format_trace_id(asked.trace_id),
-            self.names.resumes_span: trace.format_span_id(asked.span_id),
+            Names.resumes_trace: trace.format_trace_id(asked.trace_id),
+            Names.resumes_span: trace.format_span_id(asked.span_id),
         }
 
     def step_end(self, end: of.StepEnd, error: StreamError | None) -> Attributes:
-        names = self.names
-        found: Attributes = {names.step_outcome: end.outcome, names.seq_last: end.seq}
+        found: Attributes = {Names.step_outcome: end.outcome, Names.seq_last: end.seq}
         if STEP_OUTCOMES[end.outcome].is_error:
-            found[names.error_type] = stream_error_type(error)
+            found[Names.error_type] = stream_error_type(error)
         return found
 
     # -- a chat --
 
     def chat_start(self, step: of.StepStart, stream: of.StreamStart | None, conversation_id: str | None) -> Attributes:
         """Returns the attributes of a response at its beginning; `stream` is None if it never began."""
-        names = self.names
-        found: Attributes = {**self._identity(step), **names.chat_constants}
-        found[names.seq_first] = step.seq if stream is None else stream.seq
-        self._put(found, names.request_stream, True)
-        self._put(found, names.conversation_id, conversation_id)
+        found: Attributes = {**self._identity(step), **Names.chat_constants}
+        found[Names.seq_first] = step.seq if stream is None else stream.seq
+        self._put(found, Names.request_stream, True)
+        self._put(found, Names.conversation_id, conversation_id)
         if step.request is not None:
-            self._put(found, names.request_model, request_model(step.request))
+            self._put(found, Names.request_model, request_model(step.request))
             for parameter, value in parameters(step.request):
-                self._put(found, names.request_parameters.get(parameter), value)
+                self._put(found, Names.request_parameters[parameter], value)
         if stream is not None:
-            found[names.stream_wire] = stream.wire
-            self._put(found, names.provider, provider_of(stream.wire))
-            self._put(found, names.response_model, stream.model)
-            self._put(found, names.response_id, stream.response_id)
+            found[Names.stream_wire] = stream.wire
+            self._put(found, Names.provider, provider_of(stream.wire))
+            self._put(found, Names.response_model, stream.model)
+            self._put(found, Names.response_id, stream.response_id)
             asked = step.time if step.requested_at is None else step.requested_at
-            self._put(found, names.time_to_first_chunk, max(0.0, stream.time - asked))
+            self._put(found, Names.time_to_first_chunk, max(0.0, stream.time - asked))
         return found
 
     def server(self, host: str | None, port: int | None) -> Attributes:
         found: Attributes = {}
-        self._put(found, self.names.server_address, host)
-        self._put(found, self.names.server_port, port)
+        self._put(found, Names.server_address, host)
+        self._put(found, Names.server_port, port)
         return found
 
     def chat_end(self, outcome: StepOutcome, last: of.StreamEnd | of.StepEnd, cost: float | None) -> Attributes:
-        names = self.names
-        found: Attributes = {names.stream_outcome: outcome, names.seq_last: last.seq}
+        found: Attributes = {Names.stream_outcome: outcome, Names.seq_last: last.seq}
         end = last if isinstance(last, of.StreamEnd) else None
         if STEP_OUTCOMES[outcome].is_error:
-            found[names.error_type] = stream_error_type(end.error if end else None)
+            found[Names.error_type] = stream_error_type(end.error if end else None)
         if end is None:
             return found
         finish = end.finish_raw or end.finish
         if finish is not None:
-            self._put(found, names.finish_reasons, (self.text(finish),))
-        self._put(found, names.stream_finish, end.finish)
-        self._put(found, names.response_model, end.model)
-        self._put_usage(found, end.usage, names.usage)
-        self._put(found, names.cost, cost)
+            self._put(found, Names.finish_reasons, (self.text(finish),))
+        self._put(found, Names.stream_finish, end.finish)
+        self._put(found, Names.response_model, end.model)
+        self._put_usage(found, end.usage)
+        self._put(found, Names.cost, cost)
         return found
 
     def attempt_end(self, event: of.AttemptDiscarded, cost: float | None) -> Attributes:
-        names = self.names
         outcome: StepOutcome = "truncated" if event.cause == "stream_truncated" else "error"
-        found: Attributes = {names.stream_outcome: outcome, names.seq_last: event.seq}
-        found |= {names.attempt_number: event.attempt, names.attempt_delay: event.delay_s}
-        self._put(found, names.error_type, event.error_type)
-        self._put_usage(found, event.usage, names.usage)
-        self._put(found, names.cost, cost)
+        found: Attributes = {Names.stream_outcome: outcome, Names.seq_last: event.seq}
+        found |= {Names.attempt_number: event.attempt, Names.attempt_delay: event.delay_s}
+        self._put(found, Names.error_type, event.error_type)
+        self._put_usage(found, event.usage)
+        self._put(found, Names.cost, cost)
         return found
 
     def pause(self, step: of.StepStart, event: of.AttemptBegan) -> Attributes:
         """Returns the attributes of the time between two requests of a step; the attempt is the second one."""
-        return {**self._identity(step), self.names.attempt_number: event.attempt}
+        return {**self._identity(step), Names.attempt_number: event.attempt}
 
     def cost(self, step: OpenStep, usage: Usage | None) -> float | None:
         named = step.stream.model if step.stream else None
@@ -585,10 +568,12 @@ class AttributeWriter:
 
     def request_content(self, request: Mapping[str, Any]) -> Attributes:
         found: Attributes = {}
-        names, contents = self.names, {"input": input_messages(request), "system": instructions(request)}
-        for name, value in ((names.input_messages, contents["input"]), (names.system_instructions, contents["system"])):
+        for name, value in (
+            (Names.input_messages, input_messages(request)),
+            (Names.system_instructions, instructions(request)),
+        ):
             if value:
-                self._put_content(found, name, json.dumps(value, ensure_ascii=False, default=str))
+                found[name] = self.content(json.dumps(value, ensure_ascii=False, default=str))
         return found
 
     def chat_content(self, answered: Iterable[Part], calls: Sequence[ToolCall], end: of.StreamEnd | None) -> Attributes:
@@ -601,38 +586,36 @@ class AttributeWriter:
             elif part.kind in _KINDS_OF_TEXT and part.text:
                 parts.append({"type": _KINDS_OF_TEXT[part.kind], "content": part.text[: self.max_chars]})
         message: dict[str, Any] = {"role": "assistant", "parts": parts}
-        if end is not None and end.finish is not None and self.names.message_finish is not None:
-            message[self.names.message_finish] = end.finish
+        if end is not None and end.finish is not None:
+            message["finish_reason"] = end.finish
         found: Attributes = {}
-        self._put_content(found, self.names.output_messages, _json([message]))
+        found[Names.output_messages] = self.content(_json([message]))
         return found
 
     # -- a tool call --
 
     def tool_start(self, step: of.StepStart, start: of.ToolCallStart) -> Attributes:
-        return {**self._named_call(step, start, self.names.tool_name), **self.names.tool_constants}
+        return {**self._named_call(step, start, Names.tool_name), **Names.tool_constants}
 
     def call_start(self, step: of.StepStart, start: of.ToolCallStart) -> Attributes:
         # No operation and no `gen_ai.tool.name`, by either of which it would count as a run of the tool.
-        return self._named_call(step, start, self.names.waiting_tool)
+        return self._named_call(step, start, Names.waiting_tool)
 
-    def _named_call(self, step: of.StepStart, start: of.ToolCallStart, tool_name: str | None) -> Attributes:
-        names = self.names
+    def _named_call(self, step: of.StepStart, start: of.ToolCallStart, tool_name: str) -> Attributes:
         found = self._of_call(step, start)
         self._put(found, tool_name, start.name or None)
-        self._put(found, names.tool_call_id, start.call_id)
+        self._put(found, Names.tool_call_id, start.call_id)
         if start.call_id_synthesized:
-            found[names.call_id_synthesized] = True
+            found[Names.call_id_synthesized] = True
         return found
 
     def approval(self, step: of.StepStart, start: of.ToolCallStart, asked: of.ApprovalRequested) -> Attributes:
         # None of `gen_ai`, by which the wait would count as a second tool.
-        names = self.names
-        found = {**self._of_call(step, start), names.cause_seq: asked.causes, names.seq_first: asked.seq}
-        self._put(found, names.waiting_tool, asked.tool_name or None)
-        self._put(found, names.waiting_call, start.call_id)
+        found = {**self._of_call(step, start), Names.cause_seq: asked.causes, Names.seq_first: asked.seq}
+        self._put(found, Names.waiting_tool, asked.tool_name or None)
+        self._put(found, Names.waiting_call, start.call_id)
         if asked.findings:
-            found[names.call_findings] = self._origins(asked.findings)
+            found[Names.call_findings] = self._origins(asked.findings)
         return found
 
     def _origins(self, findings: Iterable[object]) -> str:
@@ -642,77 +625,73 @@ class AttributeWriter:
         return [self.text(name) for name in names]
 
     def wait(self, step: of.StepStart, start: of.ToolCallStart, reason: str) -> Attributes:
-        found = {**self._of_call(step, start), self.names.wait_reason: reason}
-        self._put(found, self.names.waiting_tool, start.name or None)
-        self._put(found, self.names.waiting_call, start.call_id)
+        found = {**self._of_call(step, start), Names.wait_reason: reason}
+        self._put(found, Names.waiting_tool, start.name or None)
+        self._put(found, Names.waiting_call, start.call_id)
         return found
 
     def early(self, step: of.StepStart, end: EarlyEnd) -> Attributes:
-        names = self.names
-        found: Attributes = {names.run_id: self.text(step.run_id), names.early_fate: end.fate}
-        self._put(found, names.waiting_tool, end.tool_name)
-        self._put(found, names.waiting_call, end.call_id)
-        self._put(found, names.early_reason, end.reason)
+        found: Attributes = {Names.run_id: self.text(step.run_id), Names.early_fate: end.fate}
+        self._put(found, Names.waiting_tool, end.tool_name)
+        self._put(found, Names.waiting_call, end.call_id)
+        self._put(found, Names.early_reason, end.reason)
         if end.fate == "claimed":
-            found[names.early_won] = end.seconds_won
+            found[Names.early_won] = end.seconds_won
         return found
 
     def attempt(self, failed: FailedAttempt) -> Attributes:
-        names = self.names
         return {
-            names.attempt_number: failed.number,
-            names.error_type: self.text(failed.error_type),
-            names.attempt_duration: failed.ended - failed.began,
-            names.attempt_delay: failed.delay_s,
+            Names.attempt_number: failed.number,
+            Names.error_type: self.text(failed.error_type),
+            Names.attempt_duration: failed.ended - failed.began,
+            Names.attempt_delay: failed.delay_s,
         }
 
     def _of_call(self, step: of.StepStart, start: of.ToolCallStart) -> Attributes:
-        names = self.names
         return {
-            names.run_id: self.text(step.run_id),
-            names.step: start.step,
-            names.cause_seq: start.causes,
-            names.call_key: call_key(start),
-            names.call_kind: start.kind,
-            names.seq_first: start.seq,
+            Names.run_id: self.text(step.run_id),
+            Names.step: start.step,
+            Names.cause_seq: start.causes,
+            Names.call_key: call_key(start),
+            Names.call_kind: start.kind,
+            Names.seq_first: start.seq,
         }
 
     def tool_end(self, call: ToolCall | None, observation: of.Observation, *, started: bool) -> Attributes:
         """Returns the attributes of a call at its end, without a value of its arguments or result."""
-        names = self.names
         found: Attributes = {
-            names.call_outcome: observation.outcome,
-            names.call_validated: observation.validated,
-            names.schema_present: observation.schema_present,
-            names.observation_type: self.text(observation.observation_type),
-            names.tool_attempts: observation.attempts,
-            names.seq_last: observation.seq,
+            Names.call_outcome: observation.outcome,
+            Names.call_validated: observation.validated,
+            Names.schema_present: observation.schema_present,
+            Names.observation_type: self.text(observation.observation_type),
+            Names.tool_attempts: observation.attempts,
+            Names.seq_last: observation.seq,
         }
         if observation.schema_source is not None:
-            found[names.schema_source] = observation.schema_source
+            found[Names.schema_source] = observation.schema_source
         if observation.owner is not None:
-            found[names.tool_owner] = self.text(observation.owner)
+            found[Names.tool_owner] = self.text(observation.owner)
         if observation.findings:
-            found[names.call_findings] = self._origins(observation.findings)
+            found[Names.call_findings] = self._origins(observation.findings)
         if observation.recorded:
-            found[names.call_recorded] = True
+            found[Names.call_recorded] = True
         if observation.still_running:
-            found[names.tool_still_running] = True
+            found[Names.tool_still_running] = True
         if call is not None:
-            self._put(found, names.call_problem, call.problem)
+            self._put(found, Names.call_problem, call.problem)
             if call.caller != "direct":
-                found[names.call_caller] = call.caller
+                found[Names.call_caller] = call.caller
             if call.normalizations:
-                found[names.call_normalizations] = call.normalizations
+                found[Names.call_normalizations] = call.normalizations
         # The stage of a call that timed out or was cancelled depends on how far it had come.
         stage = OUTCOMES[observation.outcome].stage
         if stage is not None:
-            found[names.failure_stage] = "execution" if started and stage == "dispatch" else stage
-            found[names.error_type] = self.text(call_error_type(observation))
+            found[Names.failure_stage] = "execution" if started and stage == "dispatch" else stage
+            found[Names.error_type] = self.text(call_error_type(observation))
         return found
 
     def tool_lost(self) -> Attributes:
-        return {self.names.call_outcome: "unknown", self.names.error_type: OTHER}
+        return {Names.call_outcome: "unknown", Names.error_type: OTHER}
 
     def tool_content(self, call: ToolCall | None, observation: of.Observation) -> Attributes:
         found: Attributes = {}
@@ -720,8 +699,8 @@ class AttributeWriter:
             # Normalised, the text is not what ran (a JSON string with the object inside, say).
             is_changed = bool(call.normalizations) and call.arguments is not None
             arguments = _json(call.arguments) if is_changed else call.arguments_text
-            self._put_content(found, self.names.tool_arguments, arguments)
-        self._put_content(found, self.names.tool_result, observation.model_content)
+            found[Names.tool_arguments] = self.content(arguments)
+        found[Names.tool_result] = self.content(observation.model_content)
         return found
 
     def exception(self, error: BaseException) -> Attributes:
@@ -752,15 +731,10 @@ class AttributeWriter:
     # -- helpers --
 
     def _identity(self, step: of.StepStart) -> Attributes:
-        names = self.names
-        return {names.run_id: self.text(step.run_id), names.step: step.step, names.cause_seq: step.causes}
+        return {Names.run_id: self.text(step.run_id), Names.step: step.step, Names.cause_seq: step.causes}
 
-    def _put_content(self, found: Attributes, name: str | None, value: str) -> None:
-        if name is not None:
-            found[name] = self.content(value)
-
-    def _put(self, found: Attributes, name: str | None, value: Any) -> None:
-        if name is not None and value is not None:
+    def _put(self, found: Attributes, name: str, value: Any) -> None:
+        if value is not None:
             found[name] = self.text(value) if isinstance(value, str) else value
 
 
@@ -822,7 +796,6 @@ def _json(value: Any) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanBuilder:
     tracer: Tracer
-    names: Names
     writer: AttributeWriter
     wanted: Mapping[str, bool]  # the spans to draw
 
@@ -840,11 +813,11 @@ class SpanBuilder:
 
     def write_ahead(self, run: OpenRun, facts: RunFacts) -> None:
         context = None if run.span is None else trace.set_span_in_context(run.span)
-        at, name = run.ns(time.monotonic()), self.named(self.names.run_begin_span, facts.name)
+        at, name = run.ns(time.monotonic()), self.named(Names.run_begin_span, facts.name)
         self.tracer.start_span(name, context, attributes=self.writer.run_begin(facts), start_time=at).end(at)
 
     def link(self, kind: str, context: SpanContext) -> Link:
-        return Link(context, {self.names.link_type: kind})
+        return Link(context, {Names.link_type: kind})
 
     def named(self, prefix: str, subject: str | None) -> str:
         return f"{prefix} {self.writer.text(subject)}" if subject else prefix
@@ -988,7 +961,7 @@ class CallSpans:
 
     def __init__(self, builder: SpanBuilder, chat: Callable[[OpenStep], Span | None]) -> None:
         self._builder = builder
-        self._names, self._writer, self._wanted = builder.names, builder.writer, builder.wanted
+        self._writer, self._wanted = builder.writer, builder.wanted
         self._chat = chat
 
     def call_start(self, step: OpenStep, event: of.ToolCallStart) -> None:
@@ -1008,7 +981,7 @@ class CallSpans:
         known = step.calls.get(event.call_id)
         if known is None or not self._wanted["approval"]:
             return
-        name = self._builder.named(self._names.approval_span, event.tool_name)
+        name = self._builder.named(Names.approval_span, event.tool_name)
         known.approval = self._builder.start(
             step, name, self._writer.approval(step.start, known.start, event), event.time
         )
@@ -1018,15 +991,15 @@ class CallSpans:
         if known is not None:
             known.approved = event.approved
         if known is not None and known.approval is not None and event.by:
-            known.approval.set_attribute(self._names.approval_by, self._writer.people(event.by))
+            known.approval.set_attribute(Names.approval_by, self._writer.people(event.by))
         if known is not None and known.approval is not None and event.arguments is not None:
-            known.approval.set_attribute(self._names.approval_edited, True)
+            known.approval.set_attribute(Names.approval_edited, True)
         self._end_approval(step, known, "approved" if event.approved else "denied", event)
 
     def _end_approval(self, step: OpenStep, known: OpenToolSpan | None, verdict: str, last: of.CausedEvent) -> None:
         if known is not None and known.approval is not None:
             span, known.approval = known.approval, None
-            _record(span, {self._names.approval_verdict: verdict, self._names.seq_last: last.seq})
+            _record(span, {Names.approval_verdict: verdict, Names.seq_last: last.seq})
             span.end(step.ns(last.time))
 
     def tool_started(self, step: OpenStep, event: of.ToolStarted) -> None:
@@ -1040,12 +1013,12 @@ class CallSpans:
         self._open(step, known, event.time)
 
     def _write_ahead(self, step: OpenStep, known: OpenToolSpan, event: of.ToolStarted) -> None:
-        name = self._builder.named(self._names.call_begin_span, known.start.name)
-        found = {**self._writer.call_start(step.start, known.start), self._names.seq_last: event.seq}
+        name = self._builder.named(Names.call_begin_span, known.start.name)
+        found = {**self._writer.call_start(step.start, known.start), Names.seq_last: event.seq}
         if event.effect is not None:
-            found[self._names.tool_effect] = event.effect
+            found[Names.tool_effect] = event.effect
         if known.approved:
-            found[self._names.approval_verdict] = "approved"
+            found[Names.approval_verdict] = "approved"
         self._builder.start(step, name, found, event.time).end(step.ns(event.time))
 
     def observation(self, step: OpenStep, event: of.Observation) -> None:
@@ -1067,14 +1040,14 @@ class CallSpans:
             started, ready = known.started_at, known.ready_at
             found = self._writer.tool_end(known.call, event, started=started is not None)
             if started is not None and ready is not None:
-                found[self._names.tool_queue_time] = started - ready
+                found[Names.tool_queue_time] = started - ready
             for attempt in event.failed_attempts:
-                span.add_event(self._names.attempt_event, self._writer.attempt(attempt), step.ns(attempt.ended))
+                span.add_event(Names.attempt_event, self._writer.attempt(attempt), step.ns(attempt.ended))
             failed = event.outcome != "ok" and not pending  # one that only waits for an approval has no status
             if failed or started is None:
                 reason = (not_run_words if started is None else call_words)(event, step.end)
                 if started is None:  # a status has no text unless it is an error
-                    found[self._names.call_reason] = reason
+                    found[Names.call_reason] = reason
                 if failed:
                     self._builder.describe_failure(span, reason, event.error, error_of(event), step.ns(event.time))
             if self._writer.capture_content:
@@ -1086,7 +1059,7 @@ class CallSpans:
         """Draws the times in which a call could not start; approvals have been drawn."""
         for wait in event.waits if self._wanted["wait"] else ():
             if not WAITS[wait.reason].has_own_span and wait.seconds >= SHORTEST_WAIT_S:
-                name = self._builder.named(self._names.wait_span, known.start.name)
+                name = self._builder.named(Names.wait_span, known.start.name)
                 span = self._builder.start(
                     step, name, self._writer.wait(step.start, known.start, wait.reason), wait.began
                 )
@@ -1098,7 +1071,7 @@ class CallSpans:
         return known.span if known.started_at is not None else self._open(step, known, at)
 
     def _open(self, step: OpenStep, known: OpenToolSpan, at: float) -> Span | None:
-        runs, names = known.started_at is not None, self._names
+        runs = known.started_at is not None
         if not self._wanted["execute_tool" if runs else "call"]:
             return None
         # A sibling of the chat that proposed it, and not its child, because it may outlive it. A link names the cause,
@@ -1112,8 +1085,8 @@ class CallSpans:
                 step.proposed_by = links
         elif not links and (proposer := span_context_of(step.start.proposed_by)) is not None:
             links = (self._builder.link("proposed_by", proposer),)
-            found[names.proposer_span] = trace.format_span_id(proposer.span_id)
-        name = self._builder.named(names.tool_span if runs else names.call_span, known.start.name)
+            found[Names.proposer_span] = trace.format_span_id(proposer.span_id)
+        name = self._builder.named(Names.tool_span if runs else Names.call_span, known.start.name)
         known.span = self._builder.start(step, name, found, at, links)
         return known.span
 
@@ -1124,9 +1097,9 @@ class CallSpans:
         if span is None:
             return
         # Every call that is run here has its observation by now. Should one have none, its span ends all the same.
-        found: Attributes = {self._names.seq_last: event.seq}
+        found: Attributes = {Names.seq_last: event.seq}
         if known.started_at is None and not step.start.dispatches:
-            found[self._names.call_reason] = "not run here: it is left to the caller"
+            found[Names.call_reason] = "not run here: it is left to the caller"
         else:
             found |= self._writer.tool_lost()
             span.set_status(Status(StatusCode.ERROR, "its end is not known: its step is over"))

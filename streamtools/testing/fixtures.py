@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -38,9 +37,8 @@ class Replayed:
         """Replays a recording without running anything, and returns its last turn. `tools` are those of today: the
         recorded calls have to be judged by them as they were. `run_id`: of a file with several runs. Raises an
         `AssertionError` where something else comes out than was recorded."""
-        options: dict[str, Any] = {"stages": stages, "output": output}
-        given = {name: value for name, value in options.items() if value is not None}
-        run = replay(self._directory / path, tools=tools, run_id=run_id, observers=observers, **given)
+        path = self._directory / path
+        run = replay(path, tools=tools, run_id=run_id, observers=observers, stages=stages, output=output)
         turn = anyio.run(run.finish)
         # A redacted recording has no bodies: its events are all that there is to compare.
         problems = [f"not decoded again: {reason}" for reason in run.unchecked] if not run.recording.redacted else []

@@ -17,7 +17,7 @@ from ..limits import Limits
 from ..tools import Toolset
 from .calls import TextCalls
 from .dialects import DIALECTS, AutoCalls, dialect_of
-from .parts import DEFAULT_TAGS, SplitThink, Tags, TextStage, tag_pair
+from .thoughts import DEFAULT_TAGS, split
 
 __all__ = ["AUTO", "DIALECTS", "TextRecipe", "split_think", "text_calls"]
 
@@ -28,10 +28,10 @@ AUTO = "auto"
 @dataclass(frozen=True, slots=True)
 class TextRecipe:
     name: str  # the stage's name in the list
-    _make: Callable[[Toolset, Limits], TextStage | AutoCalls]
+    _make: Callable[[Toolset, Limits], TextCalls | AutoCalls]
     before: str | None = None  # the stage that takes the events of this one, and so has to come after it
 
-    def build(self, tools: Toolset, limits: Limits, id_salt: str) -> TextStage | AutoCalls:
+    def build(self, tools: Toolset, limits: Limits, id_salt: str) -> TextCalls | AutoCalls:
         return self._make(tools, limits)
 
 
@@ -92,8 +92,5 @@ def split_think(tags: Iterable[str | tuple[str, str]] = DEFAULT_TAGS, *, opened:
     Raises:
         ValueError: there are no tags, or one is empty.
     """
-    pairs = dict(tag_pair(tag) for tag in ((tags,) if isinstance(tags, str) else tags))
-    if not pairs:
-        raise ValueError("split_think() needs at least one tag")
-    known = Tags(pairs)
-    return TextRecipe("split_think", lambda tools, limits: SplitThink(known, opened=opened))
+    known = split((tags,) if isinstance(tags, str) else tags, opened=opened)
+    return TextRecipe("split_think", lambda tools, limits: TextCalls(known, Toolset(()), limits))

@@ -30,6 +30,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from typing import ClassVar
 
 from ..events import (
     Event,
@@ -45,7 +46,7 @@ from ..events import (
 )
 from ..limits import Limits
 from ..tools import Toolset
-from .parts import CallWriter, Only, Parser, TextDialect, TextStage
+from .parts import CallWriter, Only, Parser, TextDialect
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 from .thoughts import THINKING, UNCLOSED, Thought
 
@@ -55,14 +56,21 @@ _MAX_BLANKS = 64  # characters of white space before a marker at the beginning
 _is_plain_tag = re.compile(r"</\w+>").fullmatch
 
 
-class TextCalls(TextStage):
-    """Turns the calls in the text into `ToolCallFragment`s; with `runs_thoughts` those of a last open thought, too."""
+class TextCalls:
+    """Turns the calls in the text into `ToolCallFragment`s; with `runs_thoughts` those of a last open thought, too.
+    Keeps the order of parts: where something is taken out of the middle of a text, the text before it is a part of its
+    own, and so is the text after it."""
 
-    handles = TextStage.handles | THINKING | {ToolCallFragment}
+    handles: ClassVar[frozenset[type[Event]]] = frozenset(
+        {TextStart, TextDelta, TextEnd, StreamEnd, ToolCallFragment, *THINKING}
+    )
 
     def __init__(self, dialect: TextDialect, tools: Toolset, limits: Limits, *, runs_thoughts: bool = False) -> None:
-        super().__init__()
+        self._out: list[Event] = []
+        self._start: TextStart | None = None  # the wire's own start, not passed on yet
+        self._open = False  # True while a part of text is open
         self._dialect = dialect
+        self._inside = dialect.inside  # what the text begins with
         self._begins = dialect.begins.search
         self._lines = bool(dialect.at_line_start)
         self._reader = Reader(limits, lines=self._lines)
@@ -73,7 +81,8 @@ class TextCalls(TextStage):
         self._behind_call = False  # nothing but blanks came since the last call
         self._behind = False  # nothing but blanks came since the last call or the last thought
         self._mentioned = False  # an opening marker stayed text since the last call
-        self._is_fresh = bool(dialect.at_beginning)  # a marker may come that counts only at the beginning
+        # a marker may come that counts only at the beginning
+        self._is_fresh = bool(dialect.at_beginning or self._inside)
         # nothing is being read, and nothing but the text before matters to the next one
         self._is_idle = not self._is_fresh
         self._warned: set[str] = set()
@@ -94,10 +103,22 @@ class TextCalls(TextStage):
                 else:
                     self._reader.before = event.text
             return (event,)
-        out = super().feed(event)
+        out = self._out = []
+        if type(event) is TextDelta:
+            self._has_text = True
+            self._reader.feed(event.text)
+            self._read()
+        else:
+            self._other(event)
         begun = self._reader.text or self._behind or self._is_fresh or self._at_edge
         self._is_idle = self._parsing is None and not begun
         return out
+
+    def finish(self) -> Iterable[Event]:
+        self._out = []
+        self._text_over()
+        self._close_part()
+        return self._out
 
     @property
     def only(self) -> Only | None:
@@ -145,28 +166,51 @@ class TextCalls(TextStage):
         self._tell_between(event)
         self._begin_edge()
 
-    # -- for the base --
+    # -- parts --
 
-    def _is_plain(self, text: str) -> bool:
-        return False  # `feed` has looked
+    def _emit_text(self, text: str) -> None:
+        if not text:
+            return
+        if not self._open:
+            self._out.append(self._start or TextStart())
+            self._start, self._open = None, True
+        self._out.append(TextDelta(text))
 
-    def _text(self, text: str) -> None:
-        self._has_text = True
-        self._reader.feed(text)
-        self._read()
+    def _tell_between(self, event: Event) -> None:
+        self._start = None
+        self._close_part()
+        self._out.append(event)
+
+    def _end_text(self, end: TextEnd) -> None:
+        if not self._open:
+            if self._start is None and end.provider_state is None:
+                return  # the whole text was taken out
+            # an empty text stays one, and its state needs a text to belong to
+            self._out.append(self._start or TextStart())
+        self._out.append(end)
+        self._start, self._open = None, False
+
+    def _close_part(self) -> None:
+        if self._open:
+            self._open = False
+            self._out.append(TextEnd())
 
     def _text_over(self) -> None:
         self._reader.over = True
         self._read()
         self._reader.begin_again()  # a wire may have several texts
         self._behind_call = self._mentioned = False
-        self._is_fresh = bool(self._dialect.at_beginning)
+        self._inside, self._is_fresh = None, bool(self._dialect.at_beginning)
         blank, self._blank = self._blank, ""
         if self.only is None:
             self._emit_text(blank)
 
     def _other(self, event: Event) -> None:
         if type(event) in THINKING:
+            if (
+                self._inside is not None and type(event) is ReasoningStart
+            ):  # it was the block that the prompt has opened
+                self._inside, self._is_fresh = None, bool(self._dialect.at_beginning)
             self._behind = self._thought.take(event) or self._behind_call
             self._out.append(event)
         elif type(event) is ToolCallFragment:
@@ -174,8 +218,18 @@ class TextCalls(TextStage):
             if event.disorder == "declined":
                 self._declined = self._calls.count
             self._out.append(event)
+        elif isinstance(event, TextStart):
+            self._start = event
+        elif isinstance(event, TextEnd):
+            self._text_over()
+            # The whole text has again what was taken out of the deltas: a call that runs already, say.
+            self._end_text(event if event.whole is None else replace(event, whole=None))
+        elif isinstance(event, StreamEnd):
+            self._text_over()
+            self._close_part()
+            self._out.append(self._stream_end(event))
         else:
-            super()._other(event)
+            self._out.append(event)
 
     def _stream_end(self, end: StreamEnd) -> StreamEnd:
         count = self._calls.count - self._declined
@@ -216,6 +270,12 @@ class TextCalls(TextStage):
 
     def _begin(self) -> bool:
         reader = self._reader
+        if self._inside is not None:
+            if not reader.text:
+                return False
+            self._parse(self._inside, 0)
+            self._inside, self._is_fresh = None, False
+            return True
         text = reader.text.lstrip()
         at = len(reader.text) - len(text)
         if at < _MAX_BLANKS and not reader.over and any(known.startswith(text) for known in self._dialect.at_beginning):

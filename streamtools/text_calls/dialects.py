@@ -13,92 +13,45 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ..events import Event, StreamStart
-from . import markup, notation, thoughts
+from . import markup, notation
 from .calls import TextCalls
-from .parts import Parser, TextDialect
+from .notation import objects
+from .parts import Form, TextDialect
+from .thoughts import HARMONY, MUSE, thought
 
+_INKLING_CALL = "<|content_invoke_tool_json|>"
 
-def _each(markers: Iterable[str], parser: Parser) -> dict[str, Parser]:
-    return dict.fromkeys(markers, parser)
-
-
-def _tags(name: str, tags: markup.Invokes | markup.PairedTags, example: str, tolerates: str) -> TextDialect:
-    return TextDialect(
-        name=name,
-        anywhere=_each(tags.openers, tags),
-        closers=tags.closers,
-        inner=tags.inner,
-        example=example,
-        tolerates=tolerates,
-    )
-
-
-def _objects(
-    name: str,
-    markers: Mapping[str, str | None],
-    example: str,
-    tolerates: str = "",
-    *,
-    inside: str | None = None,
-    header: str | None = None,
-    keyed: bool = False,
-    others: Mapping[str, Parser] | None = None,
-    inner: Iterable[str] = (),
-    drops: Iterable[str] = (),
-) -> TextDialect:
-    """Returns a dialect of call objects between markers; `others` are further markers, `inner` may be orphans."""
-    read = notation.MarkedObjects(markers, inside=inside, header=header, keyed=keyed)
-    closers = tuple({closer: None for closer in markers.values() if closer})
-    anywhere = {**_each(read.openers, read), **(others or {})}
-    return TextDialect(
-        name=name,
-        anywhere=anywhere,
-        closers=closers,
-        inner=tuple(inner),
-        drops=tuple(drops),
-        example=example,
-        tolerates=tolerates,
-    )
-
-
-_SERVED = (
-    _objects(
+_ALL = (
+    TextDialect(
         "hermes",
-        {"<tool_call>": "</tool_call>"},
-        '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>',
-        "arguments before the name; a list of calls; a wrapping `function` object; `parameters`; no arguments",
+        [objects({"<tool_call>": "</tool_call>"})],
+        example='<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>',
+        tolerates="arguments before the name; a list of calls; a wrapping `function` object; `parameters`; no "
+        "arguments",
     ),
     TextDialect(
-        name="qwen3_coder",
-        anywhere=_each(markup.QWEN_OPENERS, markup.qwen_coder),
-        closers=("</tool_call>", "</seed:tool_call>"),
-        inner=("</function>", "</parameter>"),
+        "qwen3_coder",
+        [markup.qwen_coder],
         example="<tool_call><function=f><parameter=a>1</parameter></function></tool_call>",
         tolerates="the outer tags missing, if `f` is registered; `True`, `False`, `None`; `<seed:tool_call>`",
     ),
     TextDialect(
-        name="llama3",
-        anywhere={notation.PYTHON_TAG: notation.python_tag, notation.FUNCTION_OPENER: notation.function_tag},
-        at_line_start={"{": partial(notation.several_objects, known_only=True)},
-        closers=("</function>",),
+        "llama3",
+        [notation.python_tag, notation.function_tag],
+        lines=[Form(partial(notation.several_objects, known_only=True), ("{",))],
         example='<|python_tag|>{"name": "f", "parameters": {"a": 1}}',
         tolerates='no tag at the beginning of a line; `<function=f>{"a": 1}</function>`; several, separated by '
         "semicolons; `f.call(a=1)` after the tag",
     ),
     TextDialect(
-        name="mistral",
-        anywhere={notation.MISTRAL_OPENER: notation.mistral},
+        "mistral",
+        [notation.mistral],
         example='[TOOL_CALLS]f[ARGS]{"a": 1}',
         tolerates="a list of call objects (before v11), or one object; `[CALL_ID]x` before `[ARGS]`; no `[ARGS]`",
     ),
     TextDialect(
-        name="deepseek",
-        anywhere={
-            **_each(notation.DEEPSEEK_OPENERS, notation.deepseek),
-            **{opener: dsml for dsml in markup.DSML for opener in dsml.openers},
-        },
-        closers=(*notation.DEEPSEEK_CLOSERS, *(closer for dsml in markup.DSML for closer in dsml.closers)),
-        inner=tuple(closer for dsml in markup.DSML for closer in dsml.inner),
+        "deepseek",
+        [notation.DEEPSEEK, *markup.DSML],
         example='<｜DSML｜tool_calls><｜DSML｜invoke name="f"><｜DSML｜parameter name="a" string="false">1'
         "</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜tool_calls>",
         tolerates="V3 and R1: `<｜tool▁calls▁begin｜>` and its like, the type before the name, a code fence around the "
@@ -107,9 +60,8 @@ _SERVED = (
         '`{"arguments": ...}` around all; V4.1: a blank behind the bars',
     ),
     TextDialect(
-        name="kimi",
-        anywhere=_each(notation.KIMI_OPENERS, notation.kimi),
-        closers=notation.KIMI_CLOSERS,
+        "kimi",
+        [notation.KIMI],
         drops=("<|im_end|>",),
         example="<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
         '{"a": 1}<|tool_call_end|><|tool_calls_section_end|>',
@@ -117,214 +69,147 @@ _SERVED = (
         "`<|im_end|>` is dropped",
     ),
     TextDialect(
-        name="kimi_k3",
-        anywhere={markup.OPENER: markup.kimi_k3},
-        closers=markup.XTML_CLOSERS,
-        inner=markup.INNER,
+        "kimi_k3",
+        [markup.kimi_k3],
         drops=markup.XTML_DROPS,
         example='<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|><|open|>argument key="a" type="number"'
         "<|sep|>1<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>",
         tolerates="no section; no type; thoughts in `think`; the ends of response and message are dropped",
     ),
-    _tags(
+    TextDialect(
         "glm",
-        markup.GLM,
-        "<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>",
-        "with or without line breaks",
-    ),
-    _tags(
-        "minimax",
-        markup.MINIMAX,
-        '<minimax:tool_call><invoke name="f"><parameter name="a">1</parameter></invoke></minimax:tool_call>',
-        "no section, if `f` is registered",
+        [markup.GLM],
+        example="<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>",
+        tolerates="with or without line breaks",
     ),
     TextDialect(
-        name="minimax_m3",
-        anywhere=_each(markup.OPENERS, markup.minimax_m3),
-        closers=markup.NESTED_CLOSERS,
+        "minimax",
+        [markup.MINIMAX],
+        example='<minimax:tool_call><invoke name="f"><parameter name="a">1</parameter></invoke></minimax:tool_call>',
+        tolerates="no section, if `f` is registered",
+    ),
+    TextDialect(
+        "minimax_m3",
+        [markup.minimax_m3],
         example='N<tool_call>N<invoke name="f">N<a>1N</a>N</invoke>N</tool_call>'.replace("N", markup.MARK),
         tolerates="no section, if `f` is registered; tags inside a value: `item`, a name repeated, `$text`",
     ),
     TextDialect(
-        name="pythonic",
-        anywhere=_each(notation.PYTHONIC_MARKERS, notation.marked_list),
-        at_line_start={"[": notation.plain_list},
-        closers=tuple(notation.PYTHONIC_MARKERS.values()),
+        "pythonic",
+        [notation.marked_list],
+        lines=[notation.plain_list],
         example="<|tool_call_start|>[f(a=1)]<|tool_call_end|>",
         tolerates="`<|python_start|>` (Llama 4); no marker at the beginning of a line; the closing marker missing; "
         "`true`, `false`, `null`; tuples; trailing commas; line breaks in strings; call objects between the markers",
     ),
     TextDialect(
-        name="json",
-        anywhere={},
-        at_line_start={notation.FENCE: notation.fenced},
-        closers=(notation.FENCE,),
+        "json",
+        [],
+        lines=[notation.fenced],
         example='```json\n{"name": "f", "arguments": {"a": 1}}\n```',
         tolerates="a list; the labels `json`, `tool_call`, `tool_calls`, `tool_code`, or none",
     ),
-)
-
-_XLAM_MARKERS = {"[TOOL_CALLS]": None, "<tool_call>": "</tool_call>"}
-
-_OTHERS = (
     TextDialect(
-        name="gemma",
-        anywhere={
-            notation.GEMMA.opener: notation.GEMMA,
-            notation.FUNCTION_GEMMA.opener: notation.FUNCTION_GEMMA,
-            "<|channel>": thoughts.thought("<|channel>", ["<channel|>"], label="thought"),
-        },
-        closers=(notation.GEMMA.closer, notation.FUNCTION_GEMMA.closer),
-        inner=("<channel|>",),
+        "gemma",
+        [notation.GEMMA, notation.FUNCTION_GEMMA, thought("<|channel>", "<channel|>", label="thought")],
         example="<|tool_call>call:f{a:1}<tool_call|>",
         tolerates="`<start_function_call>` and `<escape>` (FunctionGemma); `\"x\"`, `'x'` and bare words for "
         '`<|"|>x<|"|>`; no `call`; thoughts in `<|channel>thought`',
     ),
     TextDialect(
-        name="harmony",
-        anywhere=_each(thoughts.HARMONY.openers, thoughts.HARMONY),
-        at_beginning={"to=": thoughts.HARMONY},
-        closers=thoughts.HARMONY.ends,
-        drops=thoughts.HARMONY.ends,
+        "harmony",
+        [Form(HARMONY.read, HARMONY.openers, HARMONY.ends)],
+        at_beginning={"to=": HARMONY.read},
+        drops=HARMONY.ends,
         example='<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|>',
         tolerates="the recipient before the channel; a call in `analysis`; `<|call|>` left out at the end of the "
         "response; `analysis` is reasoning, other channels are text",
     ),
     TextDialect(
-        name="muse",
-        anywhere={
-            **_each(thoughts.MUSE_MESSAGES.openers, thoughts.MUSE_MESSAGES),
-            **_each(thoughts.MUSE_MESSAGES.ends, thoughts.MUSE_MESSAGES.ended),
-            **_each(markup.MUSE.openers, markup.MUSE),
-        },
-        at_beginning={"to=": thoughts.MUSE_MESSAGES},
-        closers=(*markup.MUSE.closers, *thoughts.MUSE_MESSAGES.ends),
-        inner=markup.MUSE.inner,
+        "muse",
+        [Form(MUSE.read, MUSE.openers), markup.MUSE, Form(MUSE.ended, MUSE.ends, MUSE.ends)],
+        at_beginning={"to=": MUSE.read},
         example='<|start|>assistant to=t.f<|message|><atem:function_calls><atem:invoke name="t.f">'
         '<atem:parameter name="a">1</atem:parameter></atem:invoke></atem:function_calls><|eom|>',
         tolerates="no header; `<|eom|>` and `<|start|>` missing before a header; `to=self` and the developer's channel "
         "are reasoning; a call quoted for `user` or `commentary` is text",
     ),
-    _objects(
+    TextDialect(
         "inkling",
-        {"<|content_invoke_tool_json|>": "<|end_message|>"},
-        '<|content_invoke_tool_json|>{"name": "f", "args": {"a": 1}}<|end_message|>',
-        "thoughts behind `<|content_thinking|>`; the markers around text are dropped, with the name before a call",
-        header="<|message_model|>",
-        others={
-            "<|content_thinking|>": thoughts.thought(
+        [
+            objects({_INKLING_CALL: "<|end_message|>"}, header="<|message_model|>"),
+            thought(
                 "<|content_thinking|>",
-                ["<|end_message|>"],
-                stops=["<|message_model|>", "<|content_text|>", "<|content_invoke_tool_json|>"],
+                "<|end_message|>",
+                stops=["<|message_model|>", "<|content_text|>", _INKLING_CALL],
             ),
-        },
-        drops=["<|content_text|>", "<|end_message|>", "<|content_model_end_sampling|>"],
-    ),
-    _objects(
-        "cohere",
-        {"<|START_ACTION|>": "<|END_ACTION|>"},
-        '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {"a": 1}}]<|END_ACTION|>',
-        "thoughts in `<|START_THINKING|>`; the markers around text are dropped",
-        others={"<|START_THINKING|>": thoughts.thought("<|START_THINKING|>", ["<|END_THINKING|>"])},
-        inner=["<|END_THINKING|>"],
-        drops=[f"<|{edge}_{name}|>" for name in ("RESPONSE", "TEXT") for edge in ("START", "END")],
+        ],
+        drops=("<|content_text|>", "<|end_message|>", "<|content_model_end_sampling|>"),
+        example='<|content_invoke_tool_json|>{"name": "f", "args": {"a": 1}}<|end_message|>',
+        tolerates="thoughts behind `<|content_thinking|>`; the markers around text are dropped, with the name before a "
+        "call",
     ),
     TextDialect(
-        name="hunyuan",
-        anywhere=_each(markup.HUNYUAN_OPENERS, markup.hunyuan),
-        closers=markup.HUNYUAN.closers,
-        inner=markup.HUNYUAN.inner,
+        "cohere",
+        [objects({"<|START_ACTION|>": "<|END_ACTION|>"}), thought("<|START_THINKING|>", "<|END_THINKING|>")],
+        drops=tuple(f"<|{edge}_{name}|>" for name in ("RESPONSE", "TEXT") for edge in ("START", "END")),
+        example='<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {"a": 1}}]<|END_ACTION|>',
+        tolerates="thoughts in `<|START_THINKING|>`; the markers around text are dropped",
+    ),
+    TextDialect(
+        "hunyuan",
+        [markup.hunyuan],
         example="<tool_calls><tool_call>f<tool_sep><arg_key>a</arg_key><arg_value>1</arg_value></tool_call></tool_calls>",
         tolerates="call objects between the outer tags (A13B, Jamba); a suffix of all tags, as in "
         "`<tool_call:6124c78e>` (V4); no section; no `<tool_sep>`",
     ),
-    _tags(
+    TextDialect(
         "k2_horizon",
-        markup.K2_HORIZON,
-        "<ifm|tool_calls><ifm|tool_call>f<ifm|arg_key>a</ifm|arg_key><ifm|arg_type>integer</ifm|arg_type>"
+        [markup.K2_HORIZON],
+        example="<ifm|tool_calls><ifm|tool_call>f<ifm|arg_key>a</ifm|arg_key><ifm|arg_type>integer</ifm|arg_type>"
         "<ifm|arg_value>1</ifm|arg_value></ifm|tool_call></ifm|tool_calls>",
-        "no types; call objects inside `tool_call`; no section",
+        tolerates="no types; call objects inside `tool_call`; no section",
     ),
-    _tags(
+    TextDialect(
         "minicpm",
-        markup.MINICPM,
-        '<function name="f"><param name="a">1</param></function>',
-        "`f` has to be registered; CDATA; `<functionname=`, `<functionĠname=`",
+        [markup.MINICPM],
+        example='<function name="f"><param name="a">1</param></function>',
+        tolerates="`f` has to be registered; CDATA; `<functionname=`, `<functionĠname=`",
     ),
-    _tags(
+    TextDialect(
         "dots",
-        markup.DOTS,
-        '<dots_function_call><invoke name="f"><parameter name="a">1</parameter></invoke></dots_function_call>',
-        "call objects inside; no section, if `f` is registered",
+        [markup.DOTS],
+        example='<dots_function_call><invoke name="f"><parameter name="a">1</parameter></invoke></dots_function_call>',
+        tolerates="call objects inside; no section, if `f` is registered",
     ),
-    _tags(
-        "step3",
-        markup.STEP3,
-        '<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="f">'
-        '<steptml:parameter name="a">1</steptml:parameter></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>',
-        "no markers around the tags, if `f` is registered",
-    ),
-    _objects(
+    TextDialect(
         "gigachat",
-        dict.fromkeys(["<|function_call|>", "function call<|role_sep|>"]),
-        '<|function_call|>{"name": "f", "arguments": {"a": 1}}',
-        "`function call<|role_sep|>` (3.0); `<|message_sep|>` is dropped",
-        drops=["<|message_sep|>\n\n", "<|message_sep|>"],  # the line breaks are a part of the token
+        [objects(dict.fromkeys(["<|function_call|>", "function call<|role_sep|>"]))],
+        drops=("<|message_sep|>\n\n", "<|message_sep|>"),  # the line breaks are a part of the token
+        example='<|function_call|>{"name": "f", "arguments": {"a": 1}}',
+        tolerates="`function call<|role_sep|>` (3.0); `<|message_sep|>` is dropped",
     ),
-    _objects(
+    TextDialect(
         "apertus",
-        {"<|tools_prefix|>": "<|tools_suffix|>"},
-        '<|tools_prefix|>[{"f": {"a": 1}}]<|tools_suffix|>',
-        "several tools in one object",
-        keyed=True,
-    ),
-    _objects(
-        "internlm",
-        {"<|action_start|>": "<|action_end|>"},
-        '<|action_start|><|plugin|>{"name": "f", "parameters": {"a": 1}}<|action_end|>',
-        "a blank between the markers",
-        inside="<|plugin|>",
+        [objects({"<|tools_prefix|>": "<|tools_suffix|>"}, keyed=True)],
+        example='<|tools_prefix|>[{"f": {"a": 1}}]<|tools_suffix|>',
+        tolerates="several tools in one object",
     ),
     TextDialect(
-        name="phi4_mini",
-        anywhere={"functools[": notation.MarkedObjects({"functools": None})},
-        example='functools[{"name": "f", "arguments": {"a": 1}}]',
-    ),
-    TextDialect(
-        name="xlam",
-        anywhere=_each(_XLAM_MARKERS, notation.MarkedObjects(_XLAM_MARKERS)),
-        at_line_start={
-            "[": partial(notation.call_objects, close=None, known_only=True),
-            notation.FENCE: notation.fenced,
-        },
-        closers=(notation.FENCE, "</tool_call>"),
-        example='[TOOL_CALLS][{"name": "f", "arguments": {"a": 1}}]',
-        tolerates="no marker at the beginning of a line; a code fence; `<tool_call>` and its closing tag; one object "
-        "instead of the list",
-    ),
-    _objects(
-        "granite",
-        dict.fromkeys(["<|tool_call|>", "<tool_call>", "<function_call>"]),
-        '<|tool_call|>[{"name": "f", "arguments": {"a": 1}}]',
-        "`<tool_call>`, `<function_call>` (20b); one object instead of the list; a closing tag",
-        inner=["</tool_call>", "</function_call>"],
-    ),
-    _objects(
         "longcat",
-        {"<longcat_tool_call>": "</longcat_tool_call>"},
-        '<longcat_tool_call>{"name": "f", "arguments": {"a": 1}}</longcat_tool_call>',
-        "a list; `parameters`",
+        [objects({"<longcat_tool_call>": "</longcat_tool_call>"})],
+        example='<longcat_tool_call>{"name": "f", "arguments": {"a": 1}}</longcat_tool_call>',
+        tolerates="a list; `parameters`",
     ),
     TextDialect(
-        name="olmo3",
-        anywhere={notation.LINES_OPENER: notation.lines},
-        closers=(notation.LINES_CLOSER,),
+        "olmo3",
+        [notation.lines],
         example="<function_calls>f(a=1)</function_calls>",
         tolerates="several, one in a line; `true`, `false`, `null`",
     ),
 )
 
-DIALECTS: Mapping[str, TextDialect] = MappingProxyType({known.name: known for known in (*_SERVED, *_OTHERS)})
+DIALECTS: Mapping[str, TextDialect] = MappingProxyType({known.name: known for known in _ALL})
 """Every dialect by its name."""
 
 
@@ -366,7 +251,6 @@ FAMILIES = (  # all families; the first one whose pattern is found in a name cou
     Family("Kimi K3", "kimi_k3", r"kimi-?k3"),
     Family("Kimi K2", "kimi", r"kimi"),
     Family("Hermes 2 to 4", "hermes", r"hermes"),
-    Family("xLAM", "xlam", r"xlam"),
     Family("ToolACE", "pythonic", r"toolace"),
     Family("Qwen3-Coder, Qwen 3.5 and later", "qwen3_coder", r"qwen-?3-coder|qwen-?3\.[5-9]|qwen-?[4-9]\b"),
     Family("Nemotron 3", "qwen3_coder", r"nemotron-?3"),
@@ -392,11 +276,7 @@ FAMILIES = (  # all families; the first one whose pattern is found in a name cou
     Family("Command R to 4", "cohere", r"command-|c4ai"),
     Family("Hunyuan A13B, HY V3 and V4", "hunyuan", r"hunyuan|^hy-?v?[34]"),
     Family("Jamba", "hunyuan", r"jamba"),
-    Family("Granite 3, Granite 20B", "granite", r"granite"),
-    Family("Phi-4-mini", "phi4_mini", r"phi-?4-mini"),
-    Family("InternLM 2.5, 3", "internlm", r"internlm"),
     Family("MiniCPM5", "minicpm", r"minicpm-?5"),
-    Family("Step 3", "step3", r"step-?3"),
     Family("dots", "dots", r"^dots\b"),
     Family("GigaChat 3", "gigachat", r"gigachat-?3"),
     Family("Apertus", "apertus", r"apertus"),

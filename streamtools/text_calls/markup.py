@@ -29,7 +29,7 @@ from pydantic_core import from_json
 
 from .notation import call_objects
 from .parameters import NO_STRING, STRING, Arguments, Types, as_json, resolved, types_of
-from .parts import CallWriter
+from .parts import CallWriter, Form, form
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 from .thoughts import read_thought
 
@@ -39,14 +39,14 @@ _MAX_SUFFIX = 16  # characters of a suffix of tags, which is a few hexadecimal d
 _TOOL_CALL, _TOOL_CALL_END = "<tool_call>", "</tool_call>"
 _FUNCTION, _FUNCTION_END, _PARAMETER, _PARAMETER_END = "<function=", "</function>", "<parameter=", "</parameter>"
 _WRAPPERS = {_TOOL_CALL: _TOOL_CALL_END, "<seed:tool_call>": "</seed:tool_call>"}
-QWEN_OPENERS = (*_WRAPPERS, _FUNCTION)
 _QWEN_TAGS = Markers([_PARAMETER_END, _PARAMETER, _FUNCTION_END, _FUNCTION, *_WRAPPERS.values()])
 _TAG_END = Markers(">")
 
 
+@form(*_WRAPPERS, _FUNCTION, closers=_WRAPPERS.values(), inner=[_FUNCTION_END, _PARAMETER_END])
 def qwen_coder(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Reads Qwen3-Coder's call. The model often omits the outer opening tag; then only a registered tool is called."""
-    opener = yield from reader.expect(*QWEN_OPENERS)
+    opener = yield from reader.expect(*_WRAPPERS, _FUNCTION)
     if opener != _FUNCTION:
         yield from reader.then(_FUNCTION)
     close = _WRAPPERS.get(opener, _FUNCTION_END)
@@ -97,21 +97,21 @@ class PairedTags:
         self._value, self._value_end = tags("arg_value")
         self._type, self._type_end = tags("arg_type")
         self._typed = typed
-        self.openers = (*([self._section[0]] if self._section else []), self._call)
-        self.closers = (self._call_end, *([self._section[1]] if self._section else []))
-        self.inner = (self._value_end, self._key_end)  # the closing tags inside a call
+        sections, ends = ([self._section[0]], [self._section[1]]) if self._section else ([], [])
+        inner = (self._value_end, self._key_end)
+        self.form = Form(self._read, (*sections, self._call), (self._call_end, *ends), inner)
 
     @cached_property
     def _tags(self) -> Markers:
         """The tags that no name or value contains; made late, since a model may vary the suffix in every tag."""
-        return Markers([self._value, self._key, self._call, *self.inner, *self.closers])
+        return Markers([self._value, self._key, self._call, *self.form.inner, *self.form.closers])
 
     @cached_property
     def _type_stops(self) -> Markers:
         return Markers([self._type_end])
 
-    def __call__(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
-        opener = yield from reader.expect(*self.openers)
+    def _read(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
+        opener = yield from reader.expect(*self.form.openers)
         if self._section is None or opener != self._section[0]:
             yield from self.read_calls(reader, calls)
         else:
@@ -157,20 +157,21 @@ class PairedTags:
         return STRING if said.strip() == "string" else NO_STRING
 
 
-GLM = PairedTags()
-K2_HORIZON = PairedTags("ifm|", section="tool_calls", typed=True)
-HUNYUAN = PairedTags(section="tool_calls", separator="tool_sep")
-_HUNYUAN_LIST, _HUNYUAN_CALL = "<tool_calls", "<tool_call"
-HUNYUAN_OPENERS = tuple(f"{tag}{end}" for tag in (_HUNYUAN_LIST, _HUNYUAN_CALL) for end in ">:")
+GLM = PairedTags().form
+K2_HORIZON = PairedTags("ifm|", section="tool_calls", typed=True).form
+_HUNYUAN = PairedTags(section="tool_calls", separator="tool_sep")
+_HUNYUAN_CALL = "<tool_call"
+_HUNYUAN_OPENERS = tuple(f"{tag}{end}" for tag in ("<tool_calls", _HUNYUAN_CALL) for end in ">:")
 
 
+@form(*_HUNYUAN_OPENERS, closers=_HUNYUAN.form.closers, inner=_HUNYUAN.form.inner)
 def hunyuan(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Reads a section of Hunyuan: call objects (A13B, Jamba too), or calls of paired tags (V3), with a suffix (V4)."""
-    opener, suffix = (yield from reader.expect(*HUNYUAN_OPENERS)), ""
+    opener, suffix = (yield from reader.expect(*_HUNYUAN_OPENERS)), ""
     if opener.endswith(":"):
         suffix = f":{(yield from reader.word(_MAX_SUFFIX))}"
         yield from reader.expect(">")
-    tags = PairedTags(suffix=suffix, section="tool_calls", separator="tool_sep") if suffix else HUNYUAN
+    tags = PairedTags(suffix=suffix, section="tool_calls", separator="tool_sep") if suffix else _HUNYUAN
     if opener[:-1] == _HUNYUAN_CALL:
         yield from tags.read_calls(reader, calls)
     elif (yield from reader.spaces()) in "[{":
@@ -183,10 +184,8 @@ def hunyuan(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 
 MARK = "]<]minimax[>["
-INVOKE, _INVOKE_END = f'{MARK}<invoke name="', f"{MARK}</invoke>"
+_INVOKE, _INVOKE_END = f'{MARK}<invoke name="', f"{MARK}</invoke>"
 _SECTION, _SECTION_END = f"{MARK}<tool_call>", f"{MARK}</tool_call>"
-OPENERS = (_SECTION, INVOKE)
-NESTED_CLOSERS = (_INVOKE_END, _SECTION_END)
 _MARKS, _NESTED_TAG_END = Markers([MARK]), Markers("><\n")
 _MAX_NESTED_TAG = 256  # characters of a tag's name
 _MAX_DEPTH = 100  # of tags: a generator reads each level, and Python's limit is a thousand
@@ -199,16 +198,17 @@ class _Node:
     children: list[tuple[str, _Node]] = field(default_factory=list)
 
 
+@form(_SECTION, _INVOKE, closers=[_INVOKE_END, _SECTION_END])
 def minimax_m3(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Reads a section, or a call without one, which can call only registered tools."""
-    in_section = (yield from reader.expect(*OPENERS)) == _SECTION
+    in_section = (yield from reader.expect(_SECTION, _INVOKE)) == _SECTION
     if in_section:
-        yield from reader.then(INVOKE)
+        yield from reader.then(_INVOKE)
     while True:
         tag = yield from _invoke(reader, calls, known_only=not in_section)
         if in_section and tag == _INVOKE_END:
-            tag = yield from reader.then(INVOKE, _SECTION_END)
-        if tag != INVOKE:
+            tag = yield from reader.then(_INVOKE, _SECTION_END)
+        if tag != _INVOKE:
             return
 
 
@@ -229,7 +229,7 @@ def _invoke(reader: Reader, calls: CallWriter, *, known_only: bool) -> Parsing[s
             return _INVOKE_END
         if tag in ("/tool_call", "invoke"):
             arguments.end(cut=True)
-            return INVOKE if tag == "invoke" else _SECTION_END
+            return _INVOKE if tag == "invoke" else _SECTION_END
         if tag.startswith("/"):
             raise NotACall
         yield from call.parameter(tag)
@@ -325,46 +325,39 @@ def _member(schema: Any, root: Mapping[str, Any], name: str) -> Any:
 # -- tags between markers, with attributes --
 
 
-OPENER, _CLOSE, _SEP = "<|open|>", "<|close|>", "<|sep|>"
+_OPEN, _CLOSE, _SEP = "<|open|>", "<|close|>", "<|sep|>"
 _CALL_END, _TOOLS_END, _ARGUMENT_END, _THINK_END = (
     f"{_CLOSE}{name}{_SEP}" for name in ("call", "tools", "argument", "think")
 )
 XTML_DROPS = (f"{_CLOSE}response{_SEP}", f"{_CLOSE}message{_SEP}", "<|end_of_msg|>")
-XTML_CLOSERS = (_CALL_END, _TOOLS_END)
-INNER = (_ARGUMENT_END, _THINK_END)
+_XTML_CLOSERS = (_CALL_END, _TOOLS_END)
 _MAX_XTML_TAG = 512  # characters of a tag with its attributes; a name and a key are the longest of them
-_TAG_STOPS = Markers([_SEP, OPENER, _CLOSE])
+_TAG_STOPS = Markers([_SEP, _OPEN, _CLOSE])
 _THINK_STOPS = Markers([_THINK_END])
-_VALUE_STOPS = Markers([_ARGUMENT_END, OPENER, *XTML_CLOSERS])
+_VALUE_STOPS = Markers([_ARGUMENT_END, _OPEN, *_XTML_CLOSERS])
 _TAG = re.compile(r"""\s*(\w+)((?:\s+\w+="[^"]*")*)\s*""").fullmatch
 _find_attributes = re.compile(r"""(\w+)="([^"]*)\"""").findall
 
 
+@form(_OPEN, closers=_XTML_CLOSERS, inner=[_ARGUMENT_END, _THINK_END])
 def kimi_k3(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    yield from reader.expect(OPENER)
+    yield from reader.expect(_OPEN)
     name, attributes = yield from _xtml_tag(reader)
     if name == "think":
-        yield from read_thought(reader, calls, _THINK_STOPS, frozenset({_THINK_END}))
-    elif name == "tools":
-        yield from reader.then(OPENER)
+        yield from read_thought(reader, calls, _THINK_STOPS, _THINK_END)
+    if name in ("think", "response"):
+        return
+    in_section = name == "tools"
+    if in_section:
+        yield from reader.then(_OPEN)
         name, attributes = yield from _xtml_tag(reader)
-        yield from _calls(reader, calls, name, attributes, in_section=True)
-    elif name == "call":
-        yield from _calls(reader, calls, name, attributes, in_section=False)
-    elif name != "response":
-        raise NotACall
-
-
-def _calls(
-    reader: Reader, calls: CallWriter, name: str, attributes: dict[str, str], *, in_section: bool
-) -> Parsing[None]:
     while True:
         tool = attributes.get("tool", "")
         if name != "call" or not tool:
             raise NotACall
         following = yield from _call(reader, calls, tool)
         if following is None:
-            if not in_section or (yield from reader.then(OPENER, _TOOLS_END)) == _TOOLS_END:
+            if not in_section or (yield from reader.then(_OPEN, _TOOLS_END)) == _TOOLS_END:
                 return
             following = yield from _xtml_tag(reader)
         name, attributes = following
@@ -372,9 +365,9 @@ def _calls(
 
 def _call(reader: Reader, calls: CallWriter, tool: str) -> Parsing[tuple[str, dict[str, str]] | None]:
     """Reads a call from behind its tag; returns the tag of the next one if this was not closed before it."""
-    tag = yield from reader.then(OPENER, *XTML_CLOSERS)
+    tag = yield from reader.then(_OPEN, *_XTML_CLOSERS)
     arguments = Arguments(reader, calls, tool, close=_CALL_END)
-    while tag == OPENER:
+    while tag == _OPEN:
         name, attributes = yield from _xtml_tag(reader)
         if name == "call":
             arguments.end(cut=True)
@@ -383,7 +376,7 @@ def _call(reader: Reader, calls: CallWriter, tool: str) -> Parsing[tuple[str, di
             raise NotACall
         types = _xtml_types(attributes.get("type"))
         yield from arguments.value(attributes["key"], (_ARGUMENT_END,), _VALUE_STOPS, types=types)
-        tag = yield from reader.then(OPENER, *XTML_CLOSERS)
+        tag = yield from reader.then(_OPEN, *_XTML_CLOSERS)
     arguments.end(cut=tag != _CALL_END)
     return None
 
@@ -421,7 +414,6 @@ class Invokes:
 
     Args:
         blanks: the characters that may stand between a tag's name and its attribute.
-        noise: markers that say nothing, between the other tags.
         objects: a section may contain call objects instead.
         strays: reads the forms that DeepSeek V4 sometimes writes: a parameter that the next one closes, if the tool has
             that one; ``{"arguments": {...}}`` around all arguments.
@@ -437,14 +429,13 @@ class Invokes:
         invoke: str = "invoke",
         parameter: str = "parameter",
         blanks: Iterable[str] = (" ",),
-        noise: Iterable[str] = (),
         objects: bool = False,
         strays: bool = False,
         cdata: bool = False,
         spaces: bool = False,
     ) -> None:
         prefixes, blanks = [*prefixes], [*blanks]
-        self._sections, self._ends, self._noise = sections, tuple(dict.fromkeys(sections.values())), tuple(noise)
+        self._sections, self._ends = sections, tuple(dict.fromkeys(sections.values()))
         self._invokes = tuple(f'<{prefix}{invoke}{blank}name="' for prefix in prefixes for blank in blanks)
         self._invoke_ends = tuple(f"</{prefix}{invoke}>" for prefix in prefixes)
         self._parameters = tuple(f'<{prefix}{parameter}{blank}name="' for prefix in prefixes for blank in blanks)
@@ -453,30 +444,24 @@ class Invokes:
         self._tags = Markers([*self._invokes, *self._parameters, *ends])
         self._after_value = (*self._parameters, *self._invoke_ends, *self._invokes, *self._ends)
         self._objects, self._strays, self._cdata, self._spaces = objects, strays, cdata, spaces
-        self.openers = (*sections, *self._invokes)
-        """The tags that begin a call: a section, or an ``invoke`` without one, which can call only registered tools."""
-        self.closers = (*self._invoke_ends, *self._ends)
-        self.inner = (*self._parameter_ends, *self._noise)  # the closing tags inside a call, and the noise
+        # Without a section, an ``invoke`` can call only registered tools.
+        closers = (*self._invoke_ends, *self._ends)
+        self.form = Form(self._read, (*sections, *self._invokes), closers, self._parameter_ends)
 
-    def __call__(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
-        opener = yield from reader.expect(*self.openers)
+    def _read(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
+        opener = yield from reader.expect(*self.form.openers)
         in_section = opener in self._sections
         if in_section:
             if (yield from reader.spaces()) in "[{" and self._objects:
                 yield from call_objects(reader, calls, close=self._sections[opener])
                 return
-            yield from self._then(reader, *self._invokes)
+            yield from reader.then(*self._invokes)
         while True:
             tag = yield from self._invoke(reader, calls, known_only=not in_section)
             if in_section and tag in self._invoke_ends:
-                tag = yield from self._then(reader, *self._invokes, *self._ends)
+                tag = yield from reader.then(*self._invokes, *self._ends)
             if tag not in self._invokes:
                 return
-
-    def _then(self, reader: Reader, *literals: str) -> Parsing[str]:
-        while (found := (yield from reader.then(*literals, *self._noise))) in self._noise:
-            yield from reader.takes("function")  # the type, which Step3 writes between two of them
-        return found
 
     def _invoke(self, reader: Reader, calls: CallWriter, *, known_only: bool) -> Parsing[str]:
         name = yield from reader.name()
@@ -518,14 +503,14 @@ class Invokes:
                 reads = unclosed if self._strays else None
                 yield from arguments.value(key, self._parameter_ends, self._tags, types=types, unclosed=reads)
             if not following:
-                return (yield from self._then(reader, *self._after_value))
+                return (yield from reader.then(*self._after_value))
             key = following.pop()
 
     def _wrapped(self, reader: Reader, arguments: Arguments) -> Parsing[str]:
         pieces: list[str] = []
         try:
             yield from arguments.raw(pieces.append, self._parameter_ends, self._tags)
-            tag = yield from self._then(reader, *self._after_value)
+            tag = yield from reader.then(*self._after_value)
         except (NotACall, TextOver):
             arguments.give_up(pieces)
             raise
@@ -545,7 +530,7 @@ class Invokes:
         else:
             yield from self._json_in_one(reader, calls)
         reader.hold()
-        tag = yield from self._then(reader, *self._invoke_ends)
+        tag = yield from reader.then(*self._invoke_ends)
         calls.end()
         return tag
 
@@ -591,20 +576,15 @@ _BARS = ("｜DSML｜", "|DSML|", "||DSML||", "｜｜DSML｜｜", "‖DSML‖")
 _SECTIONS = ("function_calls", "tool_calls", "toolcalls", "tool", "calls")
 
 
-def _dsml(bars: str) -> Invokes:
-    """Returns the dialect with these bars: V4.1 writes a blank behind them."""
+def _dsml(bars: str) -> Form:
+    """Returns the form with these bars: V4.1 writes a blank behind them."""
     prefixes = (bars, f"{bars} ")
     sections = {f"<{prefix}{name}>": f"</{prefix}{name}>" for prefix in prefixes for name in _SECTIONS}
-    return Invokes(sections, prefixes=prefixes, strays=True)
+    return Invokes(sections, prefixes=prefixes, strays=True).form
 
 
 DSML = tuple(map(_dsml, _BARS))  # DeepSeek V3.2 to V4.1, by the bars around the word; V4 writes odd ones now and then
-MINIMAX = Invokes({"<minimax:tool_call>": "</minimax:tool_call>"})
-MINICPM = Invokes({}, invoke="function", parameter="param", blanks=(" ", "", "Ġ"), cdata=True)
-MUSE = Invokes({"<atem:function_calls>": "</atem:function_calls>"}, prefixes=["atem:"], spaces=True)
-DOTS = Invokes({"<dots_function_call>": "</dots_function_call>"}, objects=True)
-STEP3 = Invokes(
-    {"<｜tool_calls_begin｜>": "<｜tool_calls_end｜>"},
-    prefixes=["steptml:"],
-    noise=["<｜tool_call_begin｜>", "<｜tool_sep｜>", "<｜tool_call_end｜>"],
-)
+MINIMAX = Invokes({"<minimax:tool_call>": "</minimax:tool_call>"}).form
+MINICPM = Invokes({}, invoke="function", parameter="param", blanks=(" ", "", "Ġ"), cdata=True).form
+MUSE = Invokes({"<atem:function_calls>": "</atem:function_calls>"}, prefixes=["atem:"], spaces=True).form
+DOTS = Invokes({"<dots_function_call>": "</dots_function_call>"}, objects=True).form

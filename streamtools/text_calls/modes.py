@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from ..errors import ExportError
 from ..events import Observation
-from ..exports import export, payload
+from ..exports import export
 from ..history import with_results
 from ..parts import ToolCall
 from ..schema.bounds import schema_problem
@@ -171,7 +171,7 @@ class NativeToolAdapter:
                 `streamtools.exports.export` returns it, here and to the pipeline.
         """
         exported = {given.name: given.payload for given in tools if isinstance(given, Exported)}
-        payloads = [exported.get(name) or payload(tool, self.wire) for name, tool in named_tools(tools)]
+        payloads = [exported.get(name) or tool.to(self.wire) for name, tool in named_tools(tools)]
         # Providers refuse an empty list of tools.
         return entries.find(self.wire, False)[0].request(payloads, False) if payloads else {}
 
@@ -387,7 +387,7 @@ class ParsedAdapter(_TextAdapter):
         )
 
 
-class ValidatedAdapter:
+class ValidatedAdapter(_TextAdapter):
     """Validates every call of another adapter by its tool.
 
     Args:
@@ -398,6 +398,9 @@ class ValidatedAdapter:
     def __init__(self, base: ToolCallingAdapter | None = None) -> None:
         self.base = base if base is not None else ParsedAdapter()
         """The wrapped adapter."""
+        self._streaming = self.base if isinstance(self.base, StreamingAdapter) else None
+        for name in _OF_HISTORIES if self._streaming is not None else ():
+            setattr(self, name, getattr(self._streaming, name))  # else histories are text
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base!r})"
@@ -409,7 +412,8 @@ class ValidatedAdapter:
     def extract_tool_call(self, response: Any) -> Payload | None:
         """Returns the payload that the base finds; in a turn, that of the stages."""
         # A base of three methods knows nothing of turns: their payload was read by our stages.
-        return (self._streaming if isinstance(response, Turn) else self.base).extract_tool_call(response)
+        is_ours = isinstance(response, Turn) and self._streaming is None
+        return super().extract_tool_call(response) if is_ours else self.base.extract_tool_call(response)
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
         """Refuses the calls that the base refuses; validates by the tool those it lets pass without a schema."""
@@ -423,32 +427,12 @@ class ValidatedAdapter:
 
     def stages(self) -> StageList:
         """Returns the base's stages, if they validate; otherwise those for a payload in the text."""
-        return with_payloads() if isinstance(self.base, ParsedAdapter) else self._streaming.stages()
+        if self._streaming is None or isinstance(self.base, ParsedAdapter):
+            return super().stages()
+        return self._streaming.stages()
 
-    def messages(self, turn: Turn) -> list[dict[str, Any]]:
-        """Returns the messages to append after a turn: the base's, or as text."""
-        return self._streaming.messages(turn)
 
-    def only_thinks(self, turn: Turn) -> bool:
-        """Returns whether the turn is a scratchpad alone: by the base, or as text."""
-        return self._streaming.only_thinks(turn)
-
-    def with_results(self, messages: Sequence[Any], results: Iterable[Observation]) -> list[Any]:
-        """Returns the history with the results of calls that waited for an approval: by the base, or as text."""
-        return self._streaming.with_results(messages, results)
-
-    def format_assistant_message(self, response: Any) -> dict[str, Any]:
-        """Returns the model's message: the base's, or as text."""
-        return self._streaming.format_assistant_message(response)
-
-    def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
-        """Returns a call's result: the base's, or as text."""
-        return self._streaming.format_tool_result(result, tool_call_id=tool_call_id)
-
-    @property
-    def _streaming(self) -> StreamingAdapter:
-        # Any text adapter reads streams and writes histories in the same way; which one makes no difference.
-        return self.base if isinstance(self.base, StreamingAdapter) else JSONObjectAdapter()
+_OF_HISTORIES = ("messages", "only_thinks", "with_results", "format_assistant_message", "format_tool_result")
 
 
 # -- the mode of a model, by its name --

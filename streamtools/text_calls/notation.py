@@ -21,26 +21,15 @@ quotes and bare words are strings, too, since the models write them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from .parameters import escaped
-from .parts import CallWriter
+from .parts import CallWriter, Form, Parser, form
 from .reader import Markers, NotACall, Parsing, Reader
 
-_DEEPSEEK_CALL, _DEEPSEEK_NAME_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"
-_DEEPSEEK_CALL_END, _DEEPSEEK_END = "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"
-# R1 spells the first marker in several ways.
-_DEEPSEEK_SECTIONS = ("<｜tool▁calls▁begin｜>", "<｜tool_calls_begin｜>", "<｜tool calls begin｜>", "<｜tool▁calls｜>")
-DEEPSEEK_OPENERS = (*_DEEPSEEK_SECTIONS, _DEEPSEEK_CALL)
-DEEPSEEK_CLOSERS = (_DEEPSEEK_CALL_END, _DEEPSEEK_END)
-
-_KIMI_SECTIONS = ("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>")
-_KIMI_ENDS = ("<|tool_calls_section_end|>", "<|tool_call_section_end|>")
-_KIMI_CALL = "<|tool_call_begin|>"
+_DEEPSEEK_NAME_END, _DEEPSEEK_CALL_END = "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
 _KIMI_ARGUMENTS, _KIMI_CALL_END = "<|tool_call_argument_begin|>", "<|tool_call_end|>"
-KIMI_OPENERS = (*_KIMI_SECTIONS, _KIMI_CALL)
-KIMI_CLOSERS = (_KIMI_CALL_END, *_KIMI_ENDS)
 _KIMI_ID_END = Markers([_KIMI_ARGUMENTS])
 _KIMI_ID = re.compile(r"(?:functions\.)?([\w.\-]+?)(:\d+)?")
 
@@ -48,15 +37,18 @@ _MAX_LABEL = 16  # characters of a fence's label, such as "json"
 
 FENCE = "```"
 _LABELS = frozenset({"", "json", "tool_call", "tool_calls", "tool_code"})
-PYTHON_TAG = "<|python_tag|>"
-MISTRAL_OPENER = "[TOOL_CALLS]"
-FUNCTION_OPENER = "<function="
+_PYTHON_TAG, _FUNCTION, _FUNCTION_END, _MISTRAL = "<|python_tag|>", "<function=", "</function>", "[TOOL_CALLS]"
 
 
-def deepseek(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    if (yield from reader.expect(*DEEPSEEK_OPENERS)) != _DEEPSEEK_CALL:
-        yield from reader.then(_DEEPSEEK_CALL)
-    yield from reader.section(_DEEPSEEK_CALL, (_DEEPSEEK_END,), lambda: _deepseek_call(reader, calls))
+def _in_sections(read_one: Parser, sections: Iterable[str], call: str, call_end: str, ends: Iterable[str]) -> Form:
+    sections, ends = tuple(sections), tuple(ends)
+
+    def read(reader: Reader, calls: CallWriter) -> Parsing[None]:
+        if (yield from reader.expect(*sections, call)) != call:
+            yield from reader.then(call)
+        yield from reader.section(call, ends, lambda: read_one(reader, calls))
+
+    return Form(read, (*sections, call), (call_end, *ends))
 
 
 def _deepseek_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
@@ -72,10 +64,14 @@ def _deepseek_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
     yield from _json_arguments(reader, calls, name, close=_DEEPSEEK_CALL_END, fence=fence)
 
 
-def kimi(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    if (yield from reader.expect(*KIMI_OPENERS)) != _KIMI_CALL:
-        yield from reader.then(_KIMI_CALL)
-    yield from reader.section(_KIMI_CALL, _KIMI_ENDS, lambda: _kimi_call(reader, calls))
+DEEPSEEK = _in_sections(
+    _deepseek_call,
+    # R1 spells the first marker in several ways.
+    ["<｜tool▁calls▁begin｜>", "<｜tool_calls_begin｜>", "<｜tool calls begin｜>", "<｜tool▁calls｜>"],
+    "<｜tool▁call▁begin｜>",
+    _DEEPSEEK_CALL_END,
+    ["<｜tool▁calls▁end｜>"],
+)
 
 
 def _kimi_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
@@ -87,9 +83,19 @@ def _kimi_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
     yield from _json_arguments(reader, calls, match[1], call_id if match[2] else None, close=_KIMI_CALL_END)
 
 
+KIMI = _in_sections(
+    _kimi_call,
+    ["<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"],
+    "<|tool_call_begin|>",
+    _KIMI_CALL_END,
+    ["<|tool_calls_section_end|>", "<|tool_call_section_end|>"],
+)
+
+
+@form(_MISTRAL)
 def mistral(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Reads Mistral's calls: a name and arguments, which end with the response, or a list of call objects."""
-    yield from reader.expect(MISTRAL_OPENER)
+    yield from reader.expect(_MISTRAL)
     if (yield from reader.spaces()) in "[{":
         yield from call_objects(reader, calls, close=None)
         return
@@ -101,11 +107,12 @@ def mistral(reader: Reader, calls: CallWriter) -> Parsing[None]:
     yield from _json_arguments(reader, calls, name, call_id, close=None)
 
 
+@form(_FUNCTION, closers=[_FUNCTION_END])
 def function_tag(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    yield from reader.expect(FUNCTION_OPENER)
+    yield from reader.expect(_FUNCTION)
     name = yield from reader.name()
     yield from reader.expect(">")
-    yield from _json_arguments(reader, calls, name, close="</function>")
+    yield from _json_arguments(reader, calls, name, close=_FUNCTION_END)
 
 
 def _json_arguments(
@@ -129,6 +136,7 @@ def _ended(reader: Reader, calls: CallWriter, close: str | None) -> Parsing[None
         calls.end()
 
 
+@form(FENCE, closers=[FENCE])
 def fenced(reader: Reader, calls: CallWriter) -> Parsing[None]:
     yield from reader.expect(FENCE)
     if (yield from reader.word(max(map(len, _LABELS)))) not in _LABELS:
@@ -136,13 +144,14 @@ def fenced(reader: Reader, calls: CallWriter) -> Parsing[None]:
     yield from call_objects(reader, calls, close=FENCE, known_only=True)
 
 
+@form(_PYTHON_TAG)
 def python_tag(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Reads Llama 3's calls behind its tag: objects, or a call of a built-in tool."""
-    yield from reader.expect(PYTHON_TAG)
+    yield from reader.expect(_PYTHON_TAG)
     if (yield from reader.spaces()) == "{":
         yield from several_objects(reader, calls, known_only=False)
     else:
-        yield from dotted_call(reader, calls)
+        yield from _dotted_call(reader, calls)
 
 
 def several_objects(reader: Reader, calls: CallWriter, *, known_only: bool) -> Parsing[None]:
@@ -265,38 +274,29 @@ class _CallObject(NamedArguments):
             yield from self.reader.string(_MAX_CALL_KEY)
 
 
-class MarkedObjects:
-    """A dialect of call objects between two markers; without a closing one a call ends with its list, the next call or
-    the response. `inside` has to follow the opening marker. `header` may stand before it, with the tool's name between
-    them: neither says anything that the object does not. `keyed`: an object has the tool's name for a key.
-    """
+def objects(
+    markers: Mapping[str, str | None],
+    *,
+    header: str | None = None,
+    keyed: bool = False,
+) -> Form:
+    """Returns the form of call objects between two markers; without a closing one a call ends with its list, the next
+    call or the response. `header` may stand before the opening one, with the tool's name between them: neither says
+    anything that the object does not. `keyed`: an object has the tool's name for a key."""
+    openers = (*markers, *([header] if header else []))
 
-    def __init__(
-        self,
-        markers: Mapping[str, str | None],
-        *,
-        inside: str | None = None,
-        header: str | None = None,
-        keyed: bool = False,
-    ) -> None:
-        self._markers = markers
-        self._inside = inside
-        self._header = header
-        self.openers = (*markers, *([header] if header else []))
-        self._read = keyed_objects if keyed else call_objects
-
-    def __call__(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
-        opener = yield from reader.expect(*self.openers)
-        if opener == self._header:
+    def read(reader: Reader, calls: CallWriter) -> Parsing[None]:
+        opener = yield from reader.expect(*openers)
+        if opener == header:
             reader.hold()
             yield from reader.word(reader.limits.max_name_bytes)
-            opener = yield from reader.expect(*self._markers)
-        if self._inside is not None:
-            yield from reader.then(self._inside)
-        yield from self._read(reader, calls, close=self._markers[opener])
+            opener = yield from reader.expect(*markers)
+        yield from (_keyed_objects if keyed else call_objects)(reader, calls, close=markers[opener])
+
+    return Form(read, openers, tuple(filter(None, markers.values())))
 
 
-def keyed_objects(reader: Reader, calls: CallWriter, *, close: str | None) -> Parsing[None]:
+def _keyed_objects(reader: Reader, calls: CallWriter, *, close: str | None) -> Parsing[None]:
     """Reads a list of objects with names of tools for keys, and the closing marker; see `call_objects`."""
 
     def member(key: str, first: str) -> Parsing[None]:
@@ -319,16 +319,16 @@ def keyed_objects(reader: Reader, calls: CallWriter, *, close: str | None) -> Pa
 # -- Python --
 
 
-PYTHONIC_MARKERS = {"<|python_start|>": "<|python_end|>", "<|tool_call_start|>": "<|tool_call_end|>"}
-"""Opening and closing markers that some models put around the list: Llama 4, LFM2."""
-LINES_OPENER, LINES_CLOSER = "<function_calls>", "</function_calls>"
+# Llama 4's, LFM2's
+_AROUND_LISTS = {"<|python_start|>": "<|python_end|>", "<|tool_call_start|>": "<|tool_call_end|>"}
+_LINES, _LINES_END = "<function_calls>", "</function_calls>"
 
 _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 _is_number = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").fullmatch
 _NUMBER_END = Markers(" \t\r\n,)]}:")
 _MAX_NUMBER = 4400  # characters, also of a bare word: the longest integer that is parsed has 4300 digits
 _MAX_DEPTH = 100  # of brackets: two generators read each level, one inside the other, and Python's limit is a thousand
-_CLOSING = {"[": "]", "(": ")"}
+_CLOSING = {"[": "]", "(": ")", "{": "}"}
 _QUOTES = "'\""
 _STOPS = {quote: Markers([quote, "\\"]) for quote in _QUOTES}
 # Python's escape → its form in a JSON string.
@@ -342,6 +342,7 @@ _HEX = re.compile(r"[0-9a-fA-F]*")
 _Heard = list[tuple[str, str]]  # name and arguments of each call
 
 
+@form("[")
 def plain_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Reads a list without a marker, which can call only registered tools."""
     heard: _Heard = []
@@ -349,9 +350,10 @@ def plain_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
     _tell(heard, calls)
 
 
+@form(*_AROUND_LISTS, closers=_AROUND_LISTS.values())
 def marked_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Reads a list between two markers, of which the second may be missing; or call objects, as JSON."""
-    close = PYTHONIC_MARKERS[(yield from reader.expect(*PYTHONIC_MARKERS))]
+    close = _AROUND_LISTS[(yield from reader.expect(*_AROUND_LISTS))]
     if (yield from reader.spaces()) == "{":
         yield from call_objects(reader, calls, close=close)
         return
@@ -366,16 +368,17 @@ def marked_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
     yield from reader.then(close)
 
 
+@form(_LINES, closers=[_LINES_END])
 def lines(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    yield from reader.expect(LINES_OPENER)
+    yield from reader.expect(_LINES)
     heard: _Heard = []
     while (yield from reader.spaces()) != "<":
         heard.append((yield from _List(reader, calls, known_only=False).call()))
-    yield from reader.expect(LINES_CLOSER)
+    yield from reader.expect(_LINES_END)
     _tell(heard, calls)
 
 
-def dotted_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
+def _dotted_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Reads one call without a list, as Llama 3.1 calls its built-in tools: ``brave_search.call(query="...")``."""
     name, arguments = yield from _List(reader, calls, known_only=False).call()
     if not name.endswith(".call"):
@@ -450,10 +453,8 @@ class _List:
         first = yield from self._reader.spaces()
         if first in _QUOTES:
             return (yield from self._string())
-        if first in "[(":
-            return (yield from self._sequence(first))
-        if first == "{":
-            return (yield from self._dict())
+        if first in _CLOSING:
+            return (yield from self._container(first))
         if first.isalpha():
             word = yield from self._reader.word(len("False"))
             if word not in _WORDS:
@@ -465,42 +466,30 @@ class _List:
         self._spend(len(number))
         return number
 
-    def _sequence(self, opening: str) -> Parsing[str]:
-        self._enter()
-        self._reader.at += 1
-        items: list[str] = []
-        closing = _CLOSING[opening]
-        if (yield from self._reader.spaces()) == closing:
-            self._reader.at += 1
-        else:
-            items.append((yield from self._value()))
-            one = (yield from self._reader.spaces()) == closing
-            if one and opening == "(":  # not a tuple: parentheses around a value
-                self._reader.at += 1
-                self._depth_left += 1
-                return items[0]
-            while (yield from self._more(closing)):
-                items.append((yield from self._value()))
-        self._depth_left += 1
-        return f"[{', '.join(items)}]"
-
-    def _dict(self) -> Parsing[str]:
-        self._enter()
-        self._reader.at += 1
-        items: list[str] = []
-        if (yield from self._reader.spaces()) == "}":
-            self._reader.at += 1
-        else:
-            while True:
-                if (yield from self._reader.spaces()) not in _QUOTES:
+    def _container(self, opening: str) -> Parsing[str]:
+        reader, closing, items = self._reader, _CLOSING[opening], list[str]()
+        self._depth_left -= 1
+        if self._depth_left < 0:
+            raise NotACall
+        reader.at += 1
+        is_over = (yield from reader.spaces()) == closing
+        reader.at += is_over
+        is_tuple = opening == "(" and not is_over
+        while not is_over:
+            key = ""
+            if opening == "{":
+                if (yield from reader.spaces()) not in _QUOTES:
                     raise NotACall
-                key = yield from self._string()
-                yield from self._reader.then(":")
-                items.append(f"{key}: {(yield from self._value())}")
-                if not (yield from self._more("}")):
-                    break
+                key = f"{(yield from self._string())}: "
+                yield from reader.then(":")
+            items.append(f"{key}{(yield from self._value())}")
+            is_tuple = is_tuple and (len(items) > 1 or (yield from reader.spaces()) != closing)
+            is_over = not (yield from self._more(closing))
         self._depth_left += 1
-        return "{" + ", ".join(items) + "}"
+        inner = ", ".join(items)
+        if opening == "{":
+            return f"{{{inner}}}"
+        return f"[{inner}]" if is_tuple or opening == "[" or not items else inner  # parentheses around a value
 
     def _string(self) -> Parsing[str]:
         reader = self._reader
@@ -567,11 +556,6 @@ class _List:
             raise NotACall
         return escaped(chr(code))
 
-    def _enter(self) -> None:
-        self._depth_left -= 1
-        if self._depth_left < 0:
-            raise NotACall
-
     def _spend(self, characters: int) -> None:
         self._left -= characters
         if self._left < 0:
@@ -587,17 +571,17 @@ _KEY_STOPS = Markers(":,{}[]<\n")
 _WORD_STOPS = Markers(",}]<\n")
 
 
-class LiteralCalls:
-    """A dialect of such calls; `quote` stands before and behind a raw string."""
+class _LiteralCalls:
+    """Such calls; `quote` stands before and behind a raw string."""
 
     def __init__(self, opener: str, closer: str, quote: str) -> None:
-        self.opener, self.closer = opener, closer
-        self._quote = quote
+        self.form = Form(self._read, (opener,), (closer,))
+        self._opener, self._closer, self._quote = opener, closer, quote
         self._string_stops = Markers([quote, opener, closer])
         self._plain_stops = {plain: Markers([plain, "\\", opener, closer]) for plain in "'\""}
 
-    def __call__(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
-        yield from reader.expect(self.opener)
+    def _read(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
+        yield from reader.expect(self._opener)
         yield from reader.spaces()
         yield from reader.takes("call")
         if (yield from reader.peek()) == ":":
@@ -605,10 +589,10 @@ class LiteralCalls:
         name = yield from reader.name()
         if (yield from reader.spaces()) != "{":
             raise NotACall
-        calls.begin(name, close=self.closer, verbatim=False)
+        calls.begin(name, close=self._closer, verbatim=False)
         yield from self._value(reader, calls, min(reader.limits.max_json_depth, _MAX_DEPTH))
         reader.hold()
-        yield from reader.then(self.closer)
+        yield from reader.then(self._closer)
         calls.end()
 
     def _value(self, reader: Reader, calls: CallWriter, depth: int) -> Parsing[None]:
@@ -690,5 +674,5 @@ def _word(reader: Reader) -> Parsing[str]:
     return word if _is_number(word) else _WORDS.get(word) or f'"{escaped(word)}"'
 
 
-GEMMA = LiteralCalls("<|tool_call>", "<tool_call|>", '<|"|>')
-FUNCTION_GEMMA = LiteralCalls("<start_function_call>", "<end_function_call>", "<escape>")
+GEMMA = _LiteralCalls("<|tool_call>", "<tool_call|>", '<|"|>').form
+FUNCTION_GEMMA = _LiteralCalls("<start_function_call>", "<end_function_call>", "<escape>").form

@@ -135,13 +135,21 @@ class Arguments:
             self._reader.at += 1
         self._name(key)
         known = self.types.get(key) if types == "schema" else types
-        value = _StringValue(self._calls, trim) if known == STRING else _OtherValue(self._calls, trim, known)
+        add, held, is_text = self._calls.add, list[str](), known == STRING
+
+        def emit(piece: str) -> None:  # as it comes, except for a line break that may be its last character
+            piece = "".join([*held, piece])
+            held[:] = ["\n"] if trim and piece.endswith("\n") else []
+            add(escaped(piece.removesuffix("\n") if held else piece))
+
+        add('"' if is_text else "")
         try:
-            yield from self.raw(value.take, closes, tags, bounded=known != STRING, unclosed=unclosed)
+            yield from self.raw(emit if is_text else held.append, closes, tags, bounded=not is_text, unclosed=unclosed)
         except (NotACall, TextOver):
-            value.give_up()
+            self.give_up(map(escaped, held) if is_text else held)
             raise
-        value.end()
+        text = "".join(held)
+        add('"' if is_text else as_json(text.removesuffix("\n") if trim else text, known))
 
     def raw(
         self,
@@ -194,42 +202,3 @@ class Arguments:
         if not cut and not self._is_whole:
             self._calls.add("}" if self.given else "{}")
         self._calls.end(cut=cut)
-
-
-class _StringValue:
-    """A string parameter: emitted as it comes, except for a line break that may be its last character."""
-
-    def __init__(self, calls: CallWriter, trim: bool) -> None:
-        self._calls = calls
-        self._trim = trim
-        self._held = ""
-        calls.add('"')
-
-    def take(self, piece: str) -> None:
-        piece = self._held + piece
-        self._held = "\n" if self._trim and piece.endswith("\n") else ""
-        if text := piece.removesuffix(self._held):
-            self._calls.add(escaped(text))
-
-    def end(self) -> None:
-        self._calls.add('"')
-
-    def give_up(self) -> None:
-        self._calls.add(escaped(self._held))
-
-
-class _OtherValue:
-    def __init__(self, calls: CallWriter, trim: bool, types: Types) -> None:
-        self._calls = calls
-        self._trim = trim
-        self._types = types
-        self._pieces: list[str] = []
-        self.take = self._pieces.append
-
-    def end(self) -> None:
-        text = "".join(self._pieces)
-        self._calls.add(as_json(text.removesuffix("\n") if self._trim else text, self._types))
-
-    def give_up(self) -> None:
-        for piece in self._pieces:
-            self._calls.add(piece)

@@ -1,248 +1,71 @@
-"""Splits a text into parts: the base of the stages that read text, the stage for reasoning, the form of a dialect.
-
-Where a stage takes something out of the middle of a text, the text before it is a part of its own, and so is the text
-after it. Text without anything to take out passes unchanged.
-
-In `SplitThink` blocks do not nest, and a tag of another kind inside is reasoning; a closing tag outside is text. A
-block that is never closed is reasoning to the end, with the warning ``unclosed_think``: the model was cut while it
-thought, and its thoughts must not turn into an answer.
-"""
+"""The form of a dialect: its markers, and what a parser emits."""
 
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import ClassVar, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, Protocol, TypeAlias
 
 from ..events import (
     Event,
-    ReasoningDelta,
-    ReasoningEnd,
-    ReasoningStart,
-    StreamEnd,
-    StreamWarning,
-    TextDelta,
-    TextEnd,
-    TextStart,
     ToolCallFragment,
 )
 from ..tools import Toolset
 from .reader import Markers, NotACall, Parsing, Reader
 
 
-class TextStage(ABC):
-    """Base of the text stages: keeps the order of parts, whatever a stage takes out of a text."""
-
-    handles: ClassVar[frozenset[type[Event]]] = frozenset({TextStart, TextDelta, TextEnd, StreamEnd})
-
-    def __init__(self) -> None:
-        self._out: list[Event] = []
-        self._start: TextStart | None = None  # the wire's own start, not passed on yet
-        self._open = False  # True while a part of text is open
-
-    def feed(self, event: Event) -> Iterable[Event]:
-        if type(event) is TextDelta:
-            if self._open and self._is_plain(event.text):
-                return (event,)
-            self._out = []
-            self._text(event.text)
-        else:
-            self._out = []
-            self._other(event)
-        return self._out
-
-    def finish(self) -> Iterable[Event]:
-        self._out = []
-        self._text_over()
-        self._close_part()
-        return self._out
-
-    # -- for the stages --
-
-    @abstractmethod
-    def _is_plain(self, text: str) -> bool:
-        """Returns whether this text can pass unchanged: nothing is held, and nothing in it needs a look."""
-
-    @abstractmethod
-    def _text(self, text: str) -> None: ...
-
-    @abstractmethod
-    def _text_over(self) -> None: ...
-
-    def _stream_end(self, end: StreamEnd) -> StreamEnd:
-        return end
-
-    def _emit_text(self, text: str) -> None:
-        if not text:
-            return
-        if not self._open:
-            self._out.append(self._start or TextStart())
-            self._start, self._open = None, True
-        self._out.append(TextDelta(text))
-
-    def _tell_between(self, event: Event) -> None:
-        self._start = None
-        self._close_part()
-        self._out.append(event)
-
-    # -- events that are no text --
-
-    def _other(self, event: Event) -> None:
-        if isinstance(event, TextStart):
-            self._start = event
-            return
-        if isinstance(event, TextEnd):
-            self._text_over()
-            # The whole text has again what the stage took out of the deltas: a call that runs already, say.
-            self._end_text(event if event.whole is None else replace(event, whole=None))
-            return
-        if isinstance(event, StreamEnd):
-            self._text_over()
-            self._close_part()
-            event = self._stream_end(event)
-        self._out.append(event)
-
-    def _end_text(self, end: TextEnd) -> None:
-        if not self._open:
-            if self._start is None and end.provider_state is None:
-                return  # the whole text was taken out
-            # an empty text stays one, and its state needs a text to belong to
-            self._out.append(self._start or TextStart())
-        self._out.append(end)
-        self._start, self._open = None, False
-
-    def _close_part(self) -> None:
-        if self._open:
-            self._open = False
-            self._out.append(TextEnd())
-
-
-DEFAULT_TAGS = ("think", "thinking", "reasoning", "[THINK]")
-
-
-class Tags:
-    __slots__ = ("any", "closers", "first_characters", "openers")
-
-    def __init__(self, pairs: Mapping[str, str]) -> None:
-        self.openers = Markers(pairs)
-        self.closers = {opening: Markers([closing]) for opening, closing in pairs.items()}
-        """Finds the end of a block, by the tag that began it."""
-        self.any = Markers([*pairs, *pairs.values()])
-        """Finds the tags in a block that the prompt has opened, since the model may open it again."""
-        self.first_characters = frozenset(opening[0] for opening in pairs)
-
-
-class SplitThink(TextStage):
-    """Turns blocks of reasoning in the text into `ReasoningStart`, `ReasoningDelta` and `ReasoningEnd`. `opened`: the
-    text begins inside a block, unless reasoning came before it in another way."""
-
-    handles = TextStage.handles | {ReasoningStart}
-
-    def __init__(self, tags: Tags, *, opened: bool = False) -> None:
-        super().__init__()
-        self._tags = tags
-        self._first_characters = tags.first_characters
-        self._awaited = tags.any if opened else tags.openers
-        self._inside = opened
-        self._held = ""
-        self._thinking = False  # True while a part of reasoning is open
-
-    def _is_plain(self, text: str) -> bool:
-        return not self._inside and not self._held and self._first_characters.isdisjoint(text)
-
-    def _text(self, text: str) -> None:
-        text, at = self._held + text, 0
-        while found := self._awaited.search(text, at):
-            self._tell(text[at : found.start()])
-            at = found.end()
-            closer = self._tags.closers.get(found[0])
-            if closer is None:
-                self._leave()
-            else:
-                self._inside, self._awaited = True, closer
-        cut = self._awaited.held_from(text, at)
-        self._tell(text[at:cut])
-        self._held = text[cut:]
-
-    def _other(self, event: Event) -> None:
-        if isinstance(event, ReasoningStart) and not self._thinking:
-            self._leave()  # this was the block that the prompt has opened
-        super()._other(event)
-
-    def _text_over(self) -> None:
-        held, self._held = self._held, ""
-        self._tell(held)
-        if self._thinking:
-            self._out.append(StreamWarning("unclosed_think"))
-        self._leave()
-
-    def _leave(self) -> None:
-        self._inside, self._awaited = False, self._tags.openers
-        if self._thinking:
-            self._thinking = False
-            self._out.append(ReasoningEnd())
-
-    def _tell(self, text: str) -> None:
-        if not self._inside:
-            self._emit_text(text)
-        elif text:
-            if not self._thinking:
-                self._thinking = True
-                self._tell_between(ReasoningStart())
-            self._out.append(ReasoningDelta(text))
-
-
-def tag_pair(tag: str | tuple[str, str]) -> tuple[str, str]:
-    """Returns the opening and closing tag for a name, an opening tag, or a pair.
-
-    >>> tag_pair("think"), tag_pair("[THINK]"), tag_pair(("<|begin|>", "<|end|>"))
-    (('<think>', '</think>'), ('[THINK]', '[/THINK]'), ('<|begin|>', '<|end|>'))
-
-    Raises:
-        ValueError: the two would be the same, or one is empty.
-    """
-    if isinstance(tag, str):
-        opening = f"<{tag}>" if tag.replace("_", "").isalnum() else tag
-        tag = opening, f"{opening[:1]}/{opening[1:]}"
-    if not all(tag) or tag[0] == tag[1]:
-        raise ValueError(f"no tags: {tag!r}; give a name ('think'), an opening tag ('[THINK]') or a pair of tags")
-    return tag
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextDialect:
-    name: str
-    anywhere: Mapping[str, Parser]  # the markers that begin a call anywhere, with the parsers that read from there
-    at_line_start: Mapping[str, Parser] = field(default_factory=dict)  # only behind blanks
-    at_beginning: Mapping[str, Parser] = field(default_factory=dict)  # only behind blanks
-    example: str  # a call of the tool ``f`` with the argument ``a``, which is 1
-    tolerates: str = ""  # the forms that are read beside it, for the documentation
-    closers: tuple[str, ...] = ()  # the markers that end a call or a section
+class Form(NamedTuple):
+    read: Parser
+    openers: tuple[str, ...]  # the markers that begin a call, from which it is read
+    closers: tuple[str, ...] = ()  # those that end a call or a section
     inner: tuple[str, ...] = ()  # the closing markers inside a call, which are orphans outside of one
-    drops: tuple[str, ...] = ()  # the markers that say nothing, and are dropped outside of calls
-    alone: bool = False  # a response was asked for one object of it: it has no other, and no white space around that
-    markers: Markers = field(init=False, repr=False)
-    stops: Markers | None = field(init=False, repr=False)  # the markers that end a call, whatever its arguments are
-    orphans: frozenset[str] = field(init=False, repr=False)
-    """The closing markers that are dropped where there is nothing to close. A fence is none: it may open one."""
-    begins: re.Pattern[str] = field(init=False, repr=False)
-    """Finds the beginning of a marker: three characters of it, or fewer at the end of a text."""
 
-    def __post_init__(self) -> None:
-        begin = {*self.anywhere, *self.at_line_start}
-        orphans = [marker for marker in (*self.closers, *self.inner) if marker not in {*begin, *self.drops}]
-        markers = [*begin, *orphans, *self.drops]
-        stops = [*self.anywhere, *self.closers, *self.drops]
+
+def form(*openers: str, closers: Iterable[str] = (), inner: Iterable[str] = ()) -> Callable[[Parser], Form]:
+    return lambda read: Form(read, openers, tuple(closers), tuple(inner))
+
+
+class TextDialect:
+    """`at_beginning` are the markers of forms that begin the text, behind blanks; `lines` begin only at the start of a
+    line, behind blanks; `drops` are markers that say nothing, and are dropped outside of calls."""
+
+    def __init__(
+        self,
+        name: str,
+        forms: Sequence[Form],
+        *,
+        example: str,
+        tolerates: str = "",
+        lines: Sequence[Form] = (),
+        at_beginning: Mapping[str, Parser] = MappingProxyType({}),
+        drops: tuple[str, ...] = (),
+        inside: Parser | None = None,
+        alone: bool = False,
+    ) -> None:
+        self.name = name
+        self.example = example  # a call of the tool ``f`` with the argument ``a``, which is 1
+        self.tolerates = tolerates  # the forms that are read beside it, for the documentation
+        self.at_beginning, self.drops = at_beginning, drops
+        self.inside = inside  # what the first text begins with, without a marker, if no thought comes before it
+        self.alone = alone  # a response was asked for one object of it: it has no other, and no white space around that
+        self.anywhere, self.at_line_start = (
+            {opener: one.read for one in found for opener in one.openers} for found in (forms, lines)
+        )
+        all_forms = (*forms, *lines)
+        self.closers = tuple(dict.fromkeys(closer for one in all_forms for closer in one.closers))
+        self.inner = tuple(dict.fromkeys(closer for one in all_forms for closer in one.inner))
+        begin = {**self.anywhere, **self.at_line_start}
+        # The closing markers that are dropped where there is nothing to close. A fence is none: it may open one.
+        self.orphans = frozenset((*self.closers, *self.inner)) - begin.keys() - frozenset(drops)
+        markers = [*begin, *self.orphans, *drops]
+        self.markers = Markers(markers)
+        stops = [*self.anywhere, *self.closers, *drops]
+        self.stops = Markers(stops) if stops else None  # the markers that end a call, whatever its arguments are
         beginnings = {re.escape(marker[:3]) for marker in markers}
         beginnings |= {re.escape(marker[:size]) + r"\Z" for marker in markers for size in (1, 2)}
-        set_field = partial(object.__setattr__, self)  # it is frozen
-        set_field("markers", Markers(markers))
-        set_field("stops", Markers(stops) if stops else None)
-        set_field("orphans", frozenset(orphans))
-        set_field("begins", re.compile("|".join(sorted(beginnings))))
+        # Finds the beginning of a marker: three characters of it, or fewer at the end of a text.
+        self.begins = re.compile("|".join(sorted(beginnings)))
 
 
 # -- what a parser emits --

@@ -26,7 +26,7 @@ from ..tools import Exported, Tool, Toolset
 from . import TextRecipe
 from .calls import TextCalls
 from .notation import NamedArguments
-from .parts import CallWriter, TextDialect
+from .parts import CallWriter, Form, TextDialect
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 
 WRAPPER = "response"
@@ -242,8 +242,8 @@ def _escaped(reader: Reader) -> Parsing[str]:
 
 
 PAYLOAD = TextDialect(
-    name="payload",
-    anywhere={_BRACE: _payload, _FENCE: _payload},
+    "payload",
+    [Form(_payload, (_BRACE, _FENCE))],
     alone=True,
     example='{"tool": "f", "arguments": {"a": 1}}',
     tolerates="prose and a code fence around it; a wrapping `response` object; any order of keys",

@@ -3,7 +3,7 @@ model that translates or sums up the page repeats it, a call that nobody wanted.
 
 Theory of operation. Nothing is indexed and nothing copied: the run keeps the texts of its results, within a bound, and
 they are looked at when a call comes. One without the longest words of the call's name and of its arguments cannot
-contain the call; so much takes the search of a string. What stands around these words is read by the parser of every
+contain the call; so much takes the search of a string. What stands around them is read by the parser of every
 dialect, and as JSON objects: a call is quoted if one of them has its name and its arguments, whatever the order of
 keys.
 """
@@ -130,16 +130,16 @@ class _Search:
         self._call, self._tools, self._limits = call, tools, limits
         strings = (one for one in _values(call.arguments) if isinstance(one, str))
         words = _WORD.findall(" ".join(strings)) or re.findall(r"\d+", call.arguments_text)
-        self._words = sorted([call.name, max(words, key=len, default="")], key=len, reverse=True)
+        self._words = call.name, max(words, key=len, default="")
         self._reach = 2000 + 8 * len(call.arguments_text)
         self._most_at_once = max(_MOST_AT_ONCE, 4 * self._reach)
         self._left = _MOST_READ
 
     def finds(self, text: str) -> Iterator[bool]:
         is_hidden = "\\u00" in text and _ESCAPE.search(text) is not None
-        for part in self._windows(text) if is_hidden else self._parts(text):
+        for part in self._windows(text) if is_hidden or self._may_have(text) else ():
             yield False
-            if is_hidden and not self._may_have(_ESCAPE.sub(lambda found: chr(int(found[1], 16)), part)):
+            if not self._may_have(_ESCAPE.sub(lambda found: chr(int(found[1], 16)), part) if is_hidden else part):
                 continue
             for view in _views(part):
                 self._left -= len(view)
@@ -154,22 +154,6 @@ class _Search:
         """Yields a text in parts that overlap, so that the call stands whole in one of them."""
         for begin in range(0, max(1, len(text) - 2 * self._reach), self._most_at_once):
             yield text[begin : begin + self._most_at_once + 2 * self._reach]
-
-    def _parts(self, text: str) -> Iterator[str]:
-        """Yields what stands around the longer word, if the other one does, too."""
-        if not self._may_have(text):
-            return
-        rare, begin, end = self._words[0], 0, 0
-        at = text.find(rare)
-        while at >= 0:
-            if at - self._reach > end or end - begin > self._most_at_once:
-                if end and self._may_have(part := text[begin:end]):
-                    yield part
-                begin = max(0, at - self._reach)
-            end = at + self._reach
-            at = text.find(rare, at + len(rare))
-        if self._may_have(part := text[begin:end]):
-            yield part
 
     def _reads(self, text: str) -> Iterator[bool]:
         for dialect in DIALECTS.values():

@@ -459,37 +459,33 @@ def with_text_results(messages: Iterable[Any], results: Iterable[Observation]) -
     for at in reversed(range(len(history) if written else 0)):
         if isinstance(history[at], dict) and history[at].get("role", history[at].get("type")) in _MODELS:
             continue
-        filled = _Filled(written)
-        message = filled.copy(history[at], _MESSAGE_DEPTH)
-        if filled.found:
+        found: list[str] = []
+        message = _filled(history[at], _MESSAGE_DEPTH, written, found)
+        if found:
             break
     else:
-        filled, message, at = _Filled(written), None, 0
-    if filled.found != len(written):
-        raise ValueError(f"messages: expected {len(written)} calls that wait for a result, got {filled.found}")
+        found, message, at = [], None, 0
+    if len(found) != len(written):
+        raise ValueError(f"messages: expected {len(written)} calls that wait for a result, got {len(found)}")
     return [*history[:at], message, *history[at + 1 :]] if written else history
 
 
-class _Filled:
-    def __init__(self, written: list[str]) -> None:
-        self.found = 0
-        self._written = written
-
-    def copy(self, value: Any, depth: int) -> Any:
-        if isinstance(value, str):
-            lines = _OUR_BREAK.split(value)
-            if not all(line.startswith(_LABEL) for line in lines):
-                return value
-            return "\n".join(self._next(line) if line in _WAITING_LINES else line for line in lines)
-        if isinstance(value, dict) and depth:
-            return {name: self.copy(inner, depth - 1) for name, inner in value.items()}
-        if isinstance(value, list) and depth:
-            return [self.copy(inner, depth - 1) for inner in value]
-        return value
-
-    def _next(self, line: str) -> str:
-        self.found += 1
-        return self._written[self.found - 1] if self.found <= len(self._written) else line
+def _filled(value: Any, depth: int, written: list[str], found: list[str]) -> Any:
+    """Returns a copy with the lines `written` in the places of those that wait, which are added to `found`."""
+    if isinstance(value, str):
+        lines = _OUR_BREAK.split(value)
+        if not all(line.startswith(_LABEL) for line in lines):
+            return value
+        for at, line in enumerate(lines):
+            if line in _WAITING_LINES:
+                found.append(line)
+                lines[at] = written[len(found) - 1] if len(found) <= len(written) else line
+        return "\n".join(lines)
+    if isinstance(value, dict) and depth:
+        return {name: _filled(inner, depth - 1, written, found) for name, inner in value.items()}
+    if isinstance(value, list) and depth:
+        return [_filled(inner, depth - 1, written, found) for inner in value]
+    return value
 
 
 # -- payloads, written anew --

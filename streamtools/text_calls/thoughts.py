@@ -24,7 +24,7 @@ from typing import TypeVar
 
 from ..events import Event, ReasoningDelta, ReasoningEnd, ReasoningStart, StreamWarning
 from ..limits import Limits
-from .parts import CallWriter, Parser
+from .parts import CallWriter, Form, TextDialect
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 
 THINKING: frozenset[type[Event]] = frozenset({ReasoningStart, ReasoningDelta, ReasoningEnd, StreamWarning})
@@ -86,24 +86,66 @@ _match_bare = re.compile(r" to=([\w.\-]+)<\|message\|>").match
 _match_begun = re.compile(r"(?: (?:to?|to=[\w.\-]*(<[|\w]*)?)?)?").fullmatch
 
 
-def thought(opener: str, closers: Iterable[str], *, label: str = "", stops: Iterable[str] = ()) -> Parser:
-    """Returns a parser of thoughts between `opener` and one of `closers`, or of `stops`, which begin something else.
+def thought(opener: str, closer: str, *, label: str = "", stops: Iterable[str] = ()) -> Form:
+    """Returns the form of thoughts between `opener` and `closer`, or one of `stops`, which begin something else.
     Without `label` behind the opener, up to a line break, it is no thought."""
-    ends, closing = Markers([*closers, *stops]), frozenset(closers)
+    ends = Markers([closer, *stops])
 
     def read(reader: Reader, calls: CallWriter) -> Parsing[None]:
         yield from reader.expect(opener)
         if label:
             yield from reader.expect(f"{label}\n")
-        yield from read_thought(reader, calls, ends, closing)
+        yield from read_thought(reader, calls, ends, closer)
 
-    return read
+    return Form(read, (opener,), inner=(closer,))
 
 
-def read_thought(reader: Reader, calls: CallWriter, ends: Markers, closing: frozenset[str]) -> Parsing[None]:
-    stop = yield from _thinking(reader, calls, reader.until(ends, calls.think))
-    if stop in closing:
-        reader.at += len(stop)
+DEFAULT_TAGS = ("think", "thinking", "reasoning", "[THINK]")
+
+
+def split(tags: Iterable[str | tuple[str, str]], *, opened: bool) -> TextDialect:
+    """Returns the dialect of reasoning between tags; with `opened`, the text begins inside a block."""
+    # Blocks do not nest, and a tag of another kind inside is reasoning; a closing tag outside is text.
+    pairs = dict(map(tag_pair, tags))
+    if not pairs:
+        raise ValueError("split_think() needs at least one tag")
+    every, ends = Markers([*pairs, *pairs.values()]), {tag: Markers([end]) for tag, end in pairs.items()}
+
+    def rest(reader: Reader, calls: CallWriter) -> Parsing[str]:
+        tag = yield from reader.until(every, calls.think)
+        reader.at += len(tag)
+        if tag in ends:  # the model has opened the block again
+            tag = yield from reader.until(ends[tag], calls.think)
+            reader.at += len(tag)
+        return tag
+
+    def first(reader: Reader, calls: CallWriter) -> Parsing[None]:
+        yield from _thinking(reader, calls, rest(reader, calls))
+
+    forms = [thought(opener, closer)._replace(inner=()) for opener, closer in pairs.items()]
+    return TextDialect("split_think", forms, inside=first if opened else None, example="")
+
+
+def tag_pair(tag: str | tuple[str, str]) -> tuple[str, str]:
+    """Returns the opening and closing tag for a name, an opening tag, or a pair.
+
+    >>> tag_pair("think"), tag_pair("[THINK]"), tag_pair(("<|begin|>", "<|end|>"))
+    (('<think>', '</think>'), ('[THINK]', '[/THINK]'), ('<|begin|>', '<|end|>'))
+
+    Raises:
+        ValueError: the two would be the same, or one is empty.
+    """
+    if isinstance(tag, str):
+        opening = f"<{tag}>" if tag.replace("_", "").isalnum() else tag
+        tag = opening, f"{opening[:1]}/{opening[1:]}"
+    if not all(tag) or tag[0] == tag[1]:
+        raise ValueError(f"no tags: {tag!r}; give a name ('think'), an opening tag ('[THINK]') or a pair of tags")
+    return tag
+
+
+def read_thought(reader: Reader, calls: CallWriter, ends: Markers, closer: str) -> Parsing[None]:
+    if (yield from _thinking(reader, calls, reader.until(ends, calls.think))) == closer:
+        reader.at += len(closer)
 
 
 def _thinking(reader: Reader, calls: CallWriter, read: Parsing[str]) -> Parsing[str]:
@@ -142,7 +184,7 @@ class ChannelMessages:
         self._known = self._thinks | self._quotes
         self._calls_json = calls_json
 
-    def __call__(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
+    def read(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
         following = yield from reader.text_until(self._header_stops, _MAX_HEADER)
         yield from reader.expect(_MESSAGE)
         while following:
@@ -209,7 +251,7 @@ class ChannelMessages:
 HARMONY = ChannelMessages(
     ["<|channel|>", "<|start|>"], ["<|call|>", "<|end|>", "<|return|>"], thinks=["analysis"], calls_json=True
 )
-MUSE_MESSAGES = ChannelMessages(
+MUSE = ChannelMessages(
     ["<|start|>"],
     ["<|eom|>", "<|eot|>"],
     thinks=["self", "developer"],

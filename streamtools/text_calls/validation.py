@@ -113,8 +113,7 @@ class _Unchecked:
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
         self._binder: Binder = tool._binder
-        self.schema: dict[str, Any] = self._binder.schema
-        self.injected = self._binder.injected
+        self.schema, self.injected, self.drift = self._binder.schema, self._binder.injected, self._binder.drift
         self._reserved = reserved_names(tool.fn)
 
     def validate(
@@ -135,9 +134,6 @@ class _Unchecked:
         if any(name in self._reserved and name not in values and name not in injected for name in kwargs):
             raise self._refused("set, by way of **kwargs, a parameter that only the program sets")
         return args, kwargs
-
-    def drift(self) -> list[str]:
-        return self._binder.drift()
 
     def _refused(self, rule: str) -> InvalidArguments:
         line = f"the arguments: {rule}"

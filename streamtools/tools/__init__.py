@@ -17,7 +17,7 @@ from ..ground.on_demand import names
 from .binder import LARGE_CHARS, ArgumentsValidator, Binder, Coerce, SchemaSource, TakesLong
 from .context import ToolContext
 from .definition import Bound, Tool, validate_tool_call
-from .options import Effect, Middleware, NeedsApproval, RunCall, ToolCallRequest
+from .options import AnyPolicy, Effect, Middleware, NeedsApproval, RunCall, ToolCallRequest, ToolKeywords
 from .tool import framework_readers, tool, tools_of
 from .toolset import AnyTool, AnyTools, Exported, Toolset
 
@@ -43,7 +43,7 @@ def _read(name: str, target: object) -> Any:
 framework_readers.update({kind: partial(_read, name) for kind, name in _FRAMEWORKS.items()})
 
 __all__ = [
-    "LARGE_CHARS", "AnyTool", "AnyTools", "ArgumentsValidator", "Middleware", "Binder", "Bound", "Coerce", "Effect",
-    "NeedsApproval", "Exported", "Grammar", "RunCall", "SchemaSource", "TakesLong", "Tool", "ToolCallRequest",
-    "ToolContext", "Toolset", "tool", "tools_of", "validate_tool_call", "validate_tool_class",
+    "LARGE_CHARS", "AnyPolicy", "AnyTool", "AnyTools", "ArgumentsValidator", "Middleware", "Binder", "Bound", "Coerce",
+    "Effect", "NeedsApproval", "Exported", "Grammar", "RunCall", "SchemaSource", "TakesLong", "Tool", "ToolCallRequest",
+    "ToolContext", "ToolKeywords", "Toolset", "tool", "tools_of", "validate_tool_call", "validate_tool_class",
 ]  # fmt: skip

@@ -188,8 +188,8 @@ class Tool(RunOptions, Generic[P, R]):
             coerce: ``lax`` decodes a string that holds the JSON text of an array or object where the schema wants one
                 and refuses the string, and records it; ``strict`` does not.
             limits: how large the schema may be.
-            running: ``effect``, ``needs_approval``, ``requires``, ``policy``, ``trusted``, ``timeout``,
-                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``external``, ``rests``, ``operation``, ``scope``,
+            running: ``effect``, ``needs_approval``, ``approvals``, ``policy``, ``trusted``, ``timeout``,
+                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``deferred``, ``idempotency_key``, ``scope``,
                 ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
@@ -244,16 +244,12 @@ class Tool(RunOptions, Generic[P, R]):
             fn: the function, sync or async; its one parameter, injected ones aside, gets the instance.
             name: the tool's name; by default the function's.
             description: what the model reads; by default the function's docstring, else the model's.
-            coerce: see `tool`.
+            coerce, namespace, hints, output_schema: as in `tool`.
+            validator, check: likewise; they see the instance under the name of the function's parameter.
             title: a name for people.
-            namespace: see `tool`.
-            hints: see `tool`.
-            validator: see `tool`; it sees the instance under the name of the function's parameter.
-            check: likewise.
-            output_schema: see `tool`.
             annotations: hints in MCP's words.
-            running: ``effect``, ``needs_approval``, ``requires``, ``policy``, ``trusted``, ``timeout``,
-                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``external``, ``rests``, ``operation``, ``scope``,
+            running: ``effect``, ``needs_approval``, ``approvals``, ``policy``, ``trusted``, ``timeout``,
+                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``deferred``, ``idempotency_key``, ``scope``,
                 ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
@@ -289,7 +285,7 @@ class Tool(RunOptions, Generic[P, R]):
         is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
         from .foreign import Rerouted
 
-        binder = Rerouted.of(self._binder, fn, self.name)
+        binder = Rerouted(self._binder, fn, self.name)
         return replace(self, fn=fn, is_async=is_async, schema_source="hand_written", _binder=binder)
 
     def check(self) -> list[str]:
@@ -594,7 +590,7 @@ def _made(
     runs = function if options.lazy is None else LazyFunction(options.lazy)
     called = called_function(function)
     is_async = options.lazy is None and (inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called))
-    for option in ("conflict_key", "operation"):
+    for option in ("conflict_key", "idempotency_key"):
         _check_named(option, getattr(options, option), binder, preset["name"])
     for policy in policies_of(options.policy):
         _check_named("policy", getattr(policy, "names", ()), binder, preset["name"])

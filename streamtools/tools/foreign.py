@@ -174,38 +174,20 @@ def _spelled(names: set[str] | frozenset[str]) -> str:
     return " or ".join(sorted(names))
 
 
-@dataclass(frozen=True, slots=True)
 class Rerouted:
-    binder: Binder
-    placement: Placement
-
-    @classmethod
-    def of(cls, binder: Binder, function: Callable[..., Any], tool: str) -> Rerouted:
-        placement = Placement.of(function, parameters_of(function, tool, require_hints=False), tool)
-        placement.only(tool, "the function behind it takes one dict, in its one parameter")
-        return cls(binder, placement)
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        return self.binder.schema
-
-    @property
-    def validator_name(self) -> str | None:
-        return self.binder.validator_name
-
-    @property
-    def injected(self) -> Mapping[str, Injected]:
-        return self.placement.injected
+    def __init__(self, binder: Binder, function: Callable[..., Any], tool: str) -> None:
+        self._binder = binder
+        self._placement = Placement.of(function, parameters_of(function, tool, require_hints=False), tool)
+        self._parameter = self._placement.only(tool, "the function behind it takes one dict, in its one parameter").name
+        self.schema, self.validator_name, self.drift = binder.schema, binder.validator_name, binder.drift
+        self.injected: Mapping[str, Injected] = self._placement.injected
 
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        self.binder.validate(arguments, text, quick=quick)
+        self._binder.validate(arguments, text, quick=quick)
         # Plain values: a framework behind the function makes its own types of them.
         return own(dict(arguments)), ()
 
     def arrange(self, values: dict[str, Any], injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return self.placement.arrange({self.placement.named[0].name: values}, injected)
-
-    def drift(self) -> list[str]:
-        return self.binder.drift()
+        return self._placement.arrange({self._parameter: values}, injected)

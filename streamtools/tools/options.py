@@ -25,11 +25,11 @@ it."""
 ConflictKey: TypeAlias = str | Callable[[Mapping[str, Any]], Hashable]
 """The thing that a call works on: the name of an argument, or a function of the validated arguments by name."""
 
-Operation: TypeAlias = str | Sequence[str] | Callable[[Mapping[str, Any]], Any]
+IdempotencyKey: TypeAlias = str | Sequence[str] | Callable[[Mapping[str, Any]], Any]
 """The thing that must not happen twice: the names of the arguments that make it, or a function of the validated
 arguments by name that returns a plain value."""
 
-Scope: TypeAlias = Literal["run", "conversation", "forever"]  # where an operation must not happen twice
+Scope: TypeAlias = Literal["run", "conversation", "forever"]  # where an idempotency key names one thing
 
 AnyPolicy: TypeAlias = Callable[[tuple[Finding, ...]], Any]
 """A function of the origins of a call's arguments that returns a verdict as an approver does. True: the call runs.
@@ -50,7 +50,7 @@ class RunOptions:
     """The effect of a second run of the same call."""
     needs_approval: NeedsApproval = False
     """A call waits until somebody has approved it."""
-    requires: int = field(default=1, repr=False)
+    approvals: int = field(default=1, repr=False)
     """The number of people who have to approve it."""
     policy: AnyPolicy | Sequence[AnyPolicy] | None = field(default=None, repr=False)
     """Asks about a call, or denies it, by the texts that its arguments come from."""
@@ -64,14 +64,12 @@ class RunOptions:
     """The thing that a call works on: the name of an argument, or a function of the arguments."""
     exclusive: bool = False
     """A call of this tool runs alone."""
-    external: bool = False
-    """Calls are done outside: nothing here runs them, and somebody hands in their results."""
-    rests: bool = field(default=False, repr=False)
-    """A run does not wait for the results of external calls: it rests, and may be left and resumed with them."""
-    operation: Operation | None = field(default=None, repr=False)
+    deferred: bool | Literal["wait"] = False
+    """Somebody else answers the calls while the run rests, or, with ``wait``, while it waits."""
+    idempotency_key: IdempotencyKey | None = field(default=None, repr=False)
     """The thing that must not happen twice, whichever call asks for it."""
     scope: Scope = field(default="run", repr=False)
-    """Where the operation must not happen twice."""
+    """Where the thing must not happen twice."""
     middleware: Middleware | None = field(default=None, repr=False)
     """Middleware around every call."""
     retries: int = 0
@@ -100,16 +98,15 @@ class ToolOptions(RunOptions):
 class RunKeywords(TypedDict, total=False):
     effect: Effect
     needs_approval: NeedsApproval
-    requires: int
+    approvals: int
     policy: AnyPolicy | Sequence[AnyPolicy] | None
     trusted: bool
     timeout: float | None
     max_concurrency: int | None
     conflict_key: ConflictKey | None
     exclusive: bool
-    external: bool
-    rests: bool
-    operation: Operation | None
+    deferred: bool | Literal["wait"]
+    idempotency_key: IdempotencyKey | None
     scope: Scope
     middleware: Middleware | None
     retries: int
@@ -117,6 +114,8 @@ class RunKeywords(TypedDict, total=False):
 
 
 class ToolKeywords(RunKeywords, total=False):
+    """Lists the options of `tool`, to type the ``**options`` of a function that passes them on."""
+
     name: str | None
     require_hints: bool
     kind: Literal["function", "custom"]
@@ -165,21 +164,19 @@ def check_options(tool: str, options: ToolOptions) -> None:
             raise refuse(tool, f"{name}: expected {expected}, got {got}")
     if options.retries and options.effect == "once":
         raise refuse(tool, "retries would run a 'once' tool twice; say effect='idempotent' if that does no harm")
-    if options.requires > 1 and options.needs_approval is False and options.policy is None:
-        raise refuse(tool, f"requires={options.requires} is of an approval; give it needs_approval= or policy=, too")
-    if options.operation is not None and options.effect != "once":
-        raise refuse(tool, f"operation: a {options.effect!r} tool may run again; it is for effect='once'")
-    if options.operation is None and options.scope != "run":
-        raise refuse(tool, f"scope={options.scope!r} is that of an operation; give it operation=, too")
-    if options.rests and not options.external:
-        raise refuse(tool, "rests=True is of a call that is done outside; give it external=True, too")
-    for name in _ONLY_HERE if options.external else ():
+    if options.approvals > 1 and options.needs_approval is False and options.policy is None:
+        raise refuse(tool, f"approvals={options.approvals} is of an approval; give it needs_approval= or policy=, too")
+    if options.idempotency_key is not None and options.effect != "once":
+        raise refuse(tool, f"idempotency_key: a {options.effect!r} tool may run again; it is for effect='once'")
+    if options.idempotency_key is None and options.scope != "run":
+        raise refuse(tool, f"scope={options.scope!r} is that of an idempotency key; give it idempotency_key=, too")
+    for name in _ONLY_HERE if options.deferred else ():
         if getattr(options, name):
-            raise refuse(tool, f"{name} is for a call that runs here; an external one is done outside, by anybody")
+            raise refuse(tool, f"{name} is for a call that runs here; somebody else answers a deferred one")
     check_checks(tool, options.validator, options.check)
 
 
-_ONLY_HERE = ("max_concurrency", "conflict_key", "exclusive", "operation", "retries", "lazy")
+_ONLY_HERE = ("max_concurrency", "conflict_key", "exclusive", "idempotency_key", "retries", "lazy")
 
 
 def _is_count(number: object, least: int) -> bool:
@@ -205,13 +202,15 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "timeout": (lambda value: value is None or _is_seconds(value), "a number of seconds greater than 0, or None"),
     "max_concurrency": (lambda value: value is None or _is_count(value, 1), "an integer of 1 or more, or None"),
     "exclusive": (lambda value: isinstance(value, bool), "True or False"),
-    "external": (lambda value: isinstance(value, bool), "True or False"),
-    "rests": (lambda value: isinstance(value, bool), "True or False"),
+    "deferred": (lambda value: isinstance(value, bool) or value == "wait", "True, False or 'wait'"),
     "needs_approval": (
         lambda value: isinstance(value, bool) or _is_plain_function(value),
         "True, False, or a plain function of the arguments by name",
     ),
-    "requires": (lambda value: _is_count(value, 1) and value <= MOST_APPROVERS, f"an integer of 1 to {MOST_APPROVERS}"),
+    "approvals": (
+        lambda value: _is_count(value, 1) and value <= MOST_APPROVERS,
+        f"an integer of 1 to {MOST_APPROVERS}",
+    ),
     "policy": (
         lambda value: all(map(_is_plain_function, policies_of(value))),
         "untrusted(...), only_from_user(...), a plain function of the findings, or a list of these",
@@ -221,7 +220,7 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, (str, NoneType)) or _is_plain_function(value),
         "an argument's name, or a plain function of the arguments by name",
     ),
-    "operation": (
+    "idempotency_key": (
         lambda value: value is None or _are_names(value) or _is_plain_function(value),
         "the names of arguments, or a plain function of the arguments by name",
     ),

@@ -206,21 +206,15 @@ def _refused(parameters: Sequence[Parameter], tool: str, error: Exception) -> Ex
             SchemaValidator(core)
             JsonSchema().generate(core)
         except Exception as alone:
-            return refuse(
-                tool, f"no schema can be made of its type: {one_line(alone)}{_instead(alone)}", parameter.name
-            )
+            instead = _INSTEAD if isinstance(alone, PydanticSchemaGenerationError) else ""
+            return refuse(tool, f"no schema can be made of its type: {one_line(alone)}{instead}", parameter.name)
     return refuse(tool, f"no schema can be made of its parameters: {one_line(error)}")
 
 
-def _instead(error: Exception) -> str:
-    """Returns the advice in place of a type that pydantic does not know; ``""`` for any other error."""
-    is_unknown = isinstance(error, PydanticSchemaGenerationError)
-    if not is_unknown:
-        return ""
-    return (
-        " Write a plain type, a model, a dataclass or a TypedDict if the model fills it; "
-        "if the program does, take a streamtools.ToolContext."
-    )
+_INSTEAD = (  # of a type that pydantic does not know
+    " Write a plain type, a model, a dataclass or a TypedDict if the model fills it; "
+    "if the program does, take a streamtools.ToolContext."
+)
 
 
 def one_line(error: Exception) -> str:

@@ -58,7 +58,7 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
         effect: what a second run of the same call does: ``pure``, ``idempotent`` or ``once``.
         needs_approval: True, and no call runs before somebody has approved it (`Pipeline.approve`); or a plain function
             of the validated arguments by name that says so for one call. If that function raises, the call fails.
-        requires: how many people have to approve such a call, each by another name (``approve(event, by="ann")``). One
+        approvals: how many people have to approve such a call, each by another name (``approve(event, by="ann")``). One
             denial ends it.
         policy: asks about a call, or denies it, by the texts that its arguments come from: ``untrusted("to")`` or
             ``only_from_user("to")`` of `streamtools.provenance`, or a function; several as a list.
@@ -70,16 +70,15 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
             by side. None as a key conflicts with nothing. Keep keys of different kinds apart:
             ``lambda arguments: ("order", arguments["id"])``.
         exclusive: a call of this tool runs alone: no other runs beside it, whatever the tool.
-        external: calls are done outside (by a browser, a person, another service): the function is never called, and
-            gives only name, text and signature. `AnswerRequested` shows a call, and `Pipeline.answer` hands in its
-            result, within its timeout.
-        rests: with ``external=True``: a run does not wait for answers. When nothing else goes on, its iteration ends,
-            and it may be left as ``suspended`` and resumed with the answers.
-        operation: what must not happen twice, whichever call asks for it, say after a timeout and under another id: the
-            names of arguments (``("to", "amount")``), or a function of the validated arguments by name that returns a
-            plain value. The pipeline's store answers a repetition from its record, and the model reads that it had
-            been done already. For ``once`` tools.
-        scope: where it must not happen twice: in one ``run``, in one ``conversation``, or ``forever``.
+        deferred: somebody else (a browser, a person, another service) answers the calls: the function is never called,
+            and gives only name, text and signature. `AnswerRequested` shows a call, and `Pipeline.answer` hands in its
+            result. True: when nothing else goes on, the run's iteration ends, and it may be left as ``suspended`` and
+            resumed with the answers. ``wait``: the run waits for each answer, within the call's timeout.
+        idempotency_key: what must not happen twice, whichever call asks for it, say after a timeout and under another
+            id: the names of arguments (``("to", "amount")``), or a function of the validated arguments by name that
+            returns a plain value. The call's key is made of it. The pipeline's store answers a repetition from its
+            record, and the model reads that it had been done already. For ``once`` tools.
+        scope: where that must not happen twice: in one ``run``, in one ``conversation``, or ``forever``.
         middleware: an ``async def middleware(call, run)`` that is called in the place of each call, and whose value
             is the call's: ``return await run()``; see `streamtools.tools.Middleware`.
         retries: how often a run that raised or timed out is tried again; for ``pure`` and ``idempotent`` tools.

@@ -42,8 +42,6 @@ _FREEFORM = "input"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedBinder:
-    schema: dict[str, Any]
-    """JSON Schema 2020-12 of the arguments: an object, closed unless a model says otherwise. Do not change it."""
     typed: TypedArguments
     placement: Placement
     text: str | None = None  # the parameter that takes the text of a freeform tool
@@ -73,10 +71,9 @@ class TypedBinder:
             compiled, text = _freeform(placement, tool, descriptions)
         else:
             compiled, text = compile_parameters(placement.open, tool, descriptions), None
-        typed = TypedArguments.of(tool, compiled, coerce)
         if placement.var_keyword is None:  # else a docstring may describe what its `**kwargs` take
             _refuse_stray([name for name in descriptions if name not in {*names, *placement.reserved}], names, tool)
-        return cls(schema=compiled.schema, typed=typed, placement=placement, text=text)
+        return cls(typed=TypedArguments(tool, compiled, coerce), placement=placement, text=text)
 
     @classmethod
     def of_model(cls, model: Any, function: Callable[..., Any], tool: str, *, coerce: Coerce) -> TypedBinder:
@@ -88,9 +85,12 @@ class TypedBinder:
             given = given if inspect.isclass(model) or get_origin(model) else f"an object of {type_name(model)}"
             wanted = "expected a pydantic BaseModel, a dataclass or a TypedDict, as a class"
             raise refuse(tool, f"{wanted}, got {given}; of another type make a field of such a class")
-        compiled = _compiled(model, tool)
-        typed = TypedArguments.of(tool, compiled, coerce)
-        return cls(schema=compiled.schema, typed=typed, placement=placement, model=parameter.name)
+        typed = TypedArguments(tool, _compiled(model, tool), coerce)
+        return cls(typed=typed, placement=placement, model=parameter.name)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return self.typed.schema
 
     @property
     def injected(self) -> Mapping[str, Injected]:
@@ -219,33 +219,16 @@ def refuse_not_finite(tool: str, text: bytes) -> None:
         raise checks.refusal(tool, [_NOT_FINITE]) from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TypedArguments:
     # Whatever the policy, the value is that of pydantic's lax validation. A strict success is the lax value, too,
     # unless the types leave a choice: of a union's models lax validation takes the one with the most fields, which may
     # be one that is not strictly valid. Such schemas are validated both ways (`chooses`).
 
-    tool: str
-    validator: SchemaValidator
-    coerce: Coerce
-    chooses: bool  # strict and lax validation may both succeed and differ; see `schema.leaves_a_choice`
-    names: tuple[str, ...]  # the names of the arguments, for the line about one that the tool does not have
-    schema: dict[str, Any]
-    weigher: Weigher
-    light_chars: int  # the weigher's: no text that is shorter is weighed
-
-    @classmethod
-    def of(cls, tool: str, compiled: CompiledParameters, coerce: Coerce) -> TypedArguments:
-        return cls(
-            tool=tool,
-            validator=compiled.validator,
-            coerce=coerce,
-            chooses=compiled.chooses,
-            names=tuple(compiled.schema["properties"]),
-            schema=compiled.schema,
-            weigher=compiled.weigher,
-            light_chars=compiled.weigher.light_chars,
-        )
+    def __init__(self, tool: str, compiled: CompiledParameters, coerce: Coerce) -> None:
+        self.tool, self.coerce = tool, coerce
+        self.validator, self.schema, self.chooses, self.weigher = compiled
+        self.names = tuple(self.schema["properties"])  # for the line about one that the tool does not have
+        self.light_chars = self.weigher.light_chars  # no text that is shorter is weighed
 
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False

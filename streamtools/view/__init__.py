@@ -1,4 +1,4 @@
-"""Shows a run to people: as one self-contained HTML page, or live while it goes on.
+"""Shows a run to people, as one self-contained HTML page.
 
 from streamtools.view import Watch, page, write_private
 
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from ..durable.files import write_private
 from .drawing import draw
-from .page import LiveView, draw_recordings, page
+from .page import draw_recordings, page
 from .picture import Picture
 from .watch import Watch
 
-__all__ = ["LiveView", "Picture", "Watch", "draw", "draw_recordings", "page", "write_private"]
+__all__ = ["Picture", "Watch", "draw", "draw_recordings", "page", "write_private"]

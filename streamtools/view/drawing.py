@@ -29,7 +29,7 @@ from .picture import (
     waits_before,
     words_of,
 )
-from .summary import MOST_OPENING, CallLabels, question_in, sum_up, text_of
+from .summary import MOST_OPENING, CallLabels, question_in, sum_up, texts_in
 
 MOST_CHARS = 100_000  # characters of one result or error: a page shows it in one piece
 PROVIDERS, LEFT = "server", "left_alone"
@@ -108,7 +108,6 @@ class Drawing:
         call = next((one for one in reversed(self.picture.calls) if one.call_id == end.call_id), None)
         if call is not None:
             call.facts.append(early_fact(end.fate, end.seconds_won))
-            self.picture.touch(call)
         elif end.reason is not None:
             self.picture.note_missed(end.tool_name, end.reason)
 
@@ -124,7 +123,6 @@ class Drawing:
         self._run.outcome, self._run.is_entered = outcome, False
         if error is not None and outcome in _FAILED_RUNS:
             self._run.error = self._error_words(error)
-        self.picture.touch(self._run)
 
     def finish(self) -> Picture:
         """Places the last deltas, and returns the picture. More events may follow."""
@@ -173,7 +171,6 @@ class Drawing:
         step = self._step(number)
         if text and len(step.opening) < 2 * MOST_OPENING:  # twice, since white space is joined
             step.opening += text[: 2 * MOST_OPENING]
-            self.picture.touch(step)
 
     def _grown(self, event: Event) -> tuple[StreamPiece | None, str]:
         if isinstance(event, of.ToolCallDelta):
@@ -207,7 +204,6 @@ class Drawing:
         piece = self._open.pop((step, kind), None)
         if piece is not None:
             piece.end = self._now
-            self.picture.touch(piece)
         return piece
 
     # -- boundaries --
@@ -222,7 +218,6 @@ class Drawing:
         self._marks[event.seq] = position
         self.picture.marks.append(Mark(event.seq, self._now, type(event).__name__, lane.ref, causes))
         self._point(event, lane, causes)
-        self.picture.touch(lane)
 
     def _point(self, event: of.CausedEvent, lane: Lane, causes: tuple[int, ...]) -> None:
         # Calls and answers have causes that a reader asks for. An arrow inside one lane shows nothing new; that from a
@@ -272,7 +267,6 @@ class Drawing:
         run = self._run
         if self.content and event.request is not None and run is not None and run.question is None:
             run.question = self._cut(question_in(event.request)) or None
-            self.picture.touch(run)
         refs = [self.picture.marks[self._marks[seq]].ref for seq in event.causes if seq in self._marks]
         step.fed_by = [int(ref[1:]) for ref in refs if ref.startswith(CallLane.LETTER)]
         return step
@@ -304,7 +298,8 @@ class Drawing:
     def _message_added(self, event: of.MessageAdded) -> Lane:
         step = self._step(event.step)
         step.warnings.append((self._now, "message_added", f"the user spoke, {_WHEN[event.when]}"))
-        step.user_messages += [text for one in event.messages if (text := self._cut(text_of(one)))]
+        texts = texts_in({"messages": event.messages})
+        step.user_messages += [text for one in texts if (text := self._cut(one))]
         return step
 
     def _close_all(self, number: int) -> None:
@@ -329,7 +324,6 @@ class Drawing:
         for call in self._calls.pop(number, {}).values():
             if call.outcome is None:
                 call.end, call.outcome = self._now, PROVIDERS if call.kind == "server" else LEFT
-                self.picture.touch(call)
 
     def _warned(self, event: of.StreamWarning) -> Lane:
         step = self._step(event.step)
@@ -385,8 +379,7 @@ class Drawing:
             call.facts.append(("normalized", ", ".join(event.call.normalizations)))
         if self.content and event.call.arguments_text:
             call.arguments = self._cut(event.call.arguments_text)
-            for one in self._labels.label(call):
-                self.picture.touch(one)
+            self._labels.label(call)
         return call
 
     def _validated(self, event: of.ToolCallValidated) -> Lane:

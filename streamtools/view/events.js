@@ -2,7 +2,7 @@
 
 let order = null;
 function eventOrder() {
-  if (order && order.marks === model.marks.length && order.growth === model.growth[0].length) return order.rows;
+  if (order) return order;
   const rows = [],
     [, seqs, times] = model.growth;
   let mark = 0,
@@ -15,7 +15,7 @@ function eventOrder() {
       (delta >= seqs.length || next[1] < times[delta] || (next[1] === times[delta] && next[0] < seqs[delta]));
     rows.push(takesMark ? mark++ : -1 - delta++);
   }
-  order = { marks: model.marks.length, growth: seqs.length, rows };
+  order = rows;
   return rows;
 }
 

@@ -23,7 +23,7 @@ function renderHead() {
 function verdicts() {
   const { outcome, tone, words, calls, failed } = model.head,
     running = !outcome,
-    word = running ? (model.live === "open" ? "running" : "without an end") : outcome.replaceAll("_", " "),
+    word = running ? "without an end" : outcome.replaceAll("_", " "),
     mood = running ? "live" : tone;
   const verdict = make(
     "span",

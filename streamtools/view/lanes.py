@@ -41,7 +41,6 @@ class Lane:
     id: int
     start: float
     end: float | None = None
-    version: int = 0
 
     @property
     def ref(self) -> str:

@@ -1,110 +1,53 @@
 "use strict";
-// The picture as the page holds it: patches come in, lanes by id and what can be asked of them come out.
+// The picture as the page holds it: the file's data comes in, lanes by id and what can be asked of them come out.
 
 // The vocabularies, which stand in the data: outcomes with word and tone, waits with phrases, counts with labels.
 let OUTCOMES = {},
   REASONS = {},
   COUNTS = [];
 
-const model = { live: null, version: 0 };
+const model = { version: 0, length: 1, rows: [], rowOf: new Map(), groups: new Map(), into: new Map(), out: new Map() };
 
-function reset() {
-  Object.assign(model, {
-    title: "",
-    head: {},
-    leftOut: 0,
-    cutChars: 0,
-    notes: [],
-    runs: [],
-    steps: [],
-    calls: [],
-    pieces: [],
-    marks: [],
-    arrows: [],
-    growth: [[], [], [], []],
-    length: 1,
-    rows: [],
-    rowOf: new Map(),
-    groups: new Map(),
-    into: new Map(),
-    out: new Map(),
-    byStep: undefined,
-    slots: undefined,
-    file: { text: "", ends: [], count: 0 },
+function load(data) {
+  for (const name of ["title", "head", "leftOut", "cutChars", "notes"]) model[name] = data[name];
+  model.runs = data.runs.map(([id, runId, name, question, outcome, error]) => {
+    return { id, ref: "r" + id, runId, name, question, outcome, error };
   });
-}
-reset();
-
-function apply(patch) {
-  for (const name of ["title", "head", "leftOut", "cutChars", "notes"]) model[name] = patch[name];
-  for (const [id, runId, name, question, outcome, error] of patch.runs)
-    model.runs[id] = { id, ref: "r" + id, runId, name, question, outcome, error };
-  for (const step of patch.steps) {
-    const calls = model.steps[step.id]?.calls ?? [];
-    model.steps[step.id] = Object.assign({ fedBy: [], warnings: [], userMessages: [] }, step, {
-      ref: "s" + step.id,
-      calls,
-    });
-  }
-  for (const call of patch.calls) {
-    const known = model.calls[call.id];
-    if (!known) model.steps[call.step].calls.push(call.id);
-    call.ref = "c" + call.id;
-    call.piece = known?.piece ?? null;
-    for (const name of ["waits", "tries", "facts"]) call[name] ??= [];
-    call.answer ??= call.result;
-    model.calls[call.id] = call;
-  }
-  for (const [id, step, kind, start, end, call] of patch.pieces) {
-    model.byStep = undefined;
-    model.pieces[id] = { id, ref: "p" + id, step, kind, start, end, call };
+  model.steps = data.steps.map((step) => {
+    return { fedBy: [], warnings: [], userMessages: [], ...step, ref: "s" + step.id, calls: [] };
+  });
+  model.calls = data.calls.map((call) => {
+    model.steps[call.step].calls.push(call.id);
+    return { waits: [], tries: [], facts: [], answer: call.result, piece: null, ...call, ref: "c" + call.id };
+  });
+  model.pieces = data.pieces.map(([id, step, kind, start, end, call]) => {
     if (call !== null) model.calls[call].piece = id;
-  }
-  if (patch.growth.length === 5) unpack(patch);
-  else {
-    patch.growth.forEach((column, at) => column.forEach((value) => model.growth[at].push(value)));
-    for (const piece of new Set(patch.growth[0])) model.pieces[piece].haystack = undefined;
-    for (const mark of patch.marks) model.marks.push(mark);
-  }
-  model.slots = undefined;
-  for (const arrow of patch.arrows) {
-    model.arrows.push(arrow);
+    return { id, ref: "p" + id, step, kind, start, end, call };
+  });
+  unpack(data);
+  model.arrows = data.arrows;
+  for (const arrow of model.arrows) {
     enter(model.out, arrow[0], arrow);
     enter(model.into, arrow[2], arrow);
   }
-  for (const step of model.steps) step.calls.sort((one, other) => one - other); // in a patch, the latest change is last
   measure();
 }
 
-// What is in the file is packed: differences, and one text for a million deltas (packing.py).
-function unpack({ growth: [pieces, seqs, times, lengths, text], marks }) {
+// The file has differences, and one text for a million deltas (`Picture.data`).
+function unpack({ growth: [pieces, seqs, times, lengths, text], marks: [markSeqs, markTimes, kinds, refs, causes, names] }) {
   const summed = (steps) => {
     for (let at = 1; at < steps.length; at++) steps[at] += steps[at - 1];
     return steps;
   };
-  model.growth = [summed(pieces), summed(seqs), summed(times), []];
-  const ends = new Uint32Array(lengths);
-  model.file = { text, ends: summed(ends), count: lengths.length };
-  const [markSeqs, markTimes, kinds, refs, causes, names] = marks;
+  model.growth = [summed(pieces), summed(seqs), summed(times)];
+  model.text = text;
+  model.ends = summed(new Uint32Array(lengths));
   summed(markSeqs);
   summed(markTimes);
-  model.marks = refs.map((ref, at) => {
-    const before = causes[at];
-    return [
-      markSeqs[at],
-      markTimes[at],
-      names[kinds[at]],
-      ref,
-      typeof before === "number" ? [at - before] : before.map((by) => at - by),
-    ];
-  });
+  model.marks = refs.map((ref, at) => [markSeqs[at], markTimes[at], names[kinds[at]], ref, causes[at].map((by) => at - by)]);
 }
 
-// The text of a delta, from the file or from a patch.
-function deltaText(at) {
-  const { text, ends, count } = model.file;
-  return at < count ? text.slice(at ? ends[at - 1] : 0, ends[at]) : model.growth[3][at - count];
-}
+const deltaText = (at) => model.text.slice(at ? model.ends[at - 1] : 0, model.ends[at]);
 
 function enter(map, key, value) {
   const known = map.get(key);
@@ -198,11 +141,11 @@ function haystackOf(lane) {
 }
 
 function piecesOf(step) {
-  if (model.byStep === undefined || model.byStep.count !== model.pieces.length) {
-    model.byStep = { count: model.pieces.length, lists: new Map() };
-    for (const piece of model.pieces) enter(model.byStep.lists, piece.step, piece);
+  if (!model.byStep) {
+    model.byStep = new Map();
+    for (const piece of model.pieces) enter(model.byStep, piece.step, piece);
   }
-  return model.byStep.lists.get(step.id) ?? [];
+  return model.byStep.get(step.id) ?? [];
 }
 
 // Each moment belongs to the first of these that was going on.

@@ -1,4 +1,4 @@
-// The page's frame: tabs, search, keys, pointer, theme, and patches of a live run.
+// The page's frame: tabs, search, keys, pointer and theme.
 
 function renderAll() {
   renderHead();
@@ -269,34 +269,6 @@ function print(begins) {
 }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", request);
 
-// -- a live run: the server sends the lanes that have changed --
-
-function listen(url) {
-  const source = new EventSource(url),
-    say = (text) => {
-      byId("status").textContent = text;
-    };
-  model.live = "open";
-  source.addEventListener("patch", (event) => {
-    const patch = JSON.parse(event.data),
-      lane = state.selected === null ? null : laneOf(state.selected);
-    if (patch.whole) reset();
-    apply(patch);
-    renderAll();
-    if (lane && lane.outcome === undefined) showDetails();
-  });
-  source.addEventListener("end", () => {
-    source.close();
-    model.live = "over";
-    showDetails();
-    renderAll();
-    say("The run has ended.");
-  });
-  source.addEventListener("error", () => {
-    if (model.live === "open" && source.readyState === EventSource.CLOSED) say("The connection to the run is lost.");
-  });
-}
-
 const LEGEND = [
   ["request", "asked"],
   ["text", "text"],
@@ -313,7 +285,7 @@ byId("legend").replaceChildren(
 const given = JSON.parse(byId("data").textContent);
 ({ outcomes: OUTCOMES, waits: REASONS, counts: COUNTS } = given.words);
 const asked = new URLSearchParams(location.search).get("theme");
-apply(given);
+load(given);
 fit();
 setTheme(
   Math.max(
@@ -325,7 +297,6 @@ document.body.dataset.tab = "timeline";
 renderAll();
 const isChoice = (ref) => /^[rscg]\d+$/.test(ref) && laneOf(ref) !== undefined;
 if (isChoice(location.hash.slice(1))) select(location.hash.slice(1));
-if (given.live) listen(given.live);
 requestAnimationFrame(() => {
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 });

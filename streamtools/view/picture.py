@@ -1,6 +1,6 @@
 """Holds the picture of a run: its steps, its calls, the pieces of its streams, and the arrows between them.
 
-Times are seconds from the run's first event; patches have whole microseconds. A picture is bounded by `max_events` and
+Times are seconds from the run's first event; a page has whole microseconds. A picture is bounded by `max_events` and
 `max_chars`, and counts what it leaves out.
 """
 
@@ -31,9 +31,6 @@ class Mark:
     ref: str
     causes: tuple[int, ...]  # positions of its causes in `Picture.marks`
 
-    def row(self) -> list[Any]:
-        return [self.seq, micros(self.time), self.kind, self.ref, list(self.causes)]
-
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
@@ -44,16 +41,6 @@ class Arrow:
 
     def row(self) -> list[Any]:
         return [self.source, micros(self.left), self.target, micros(self.reached)]
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A reader's place in a picture: what it has already."""
-
-    version: int = 0
-    growth: int = 0
-    marks: int = 0
-    arrows: int = 0
 
 
 # -- the picture --
@@ -89,9 +76,7 @@ class Picture:
         """Characters beyond `max_chars`."""
         self.notes: list[str] = []
         """What a reader should know of the picture itself: its source lacks something."""
-        self.version = 0
         self._chars = 0
-        self._changed: dict[str, Lane] = {}
 
     # -- drawing --
 
@@ -104,21 +89,12 @@ class Picture:
             StreamPiece: self.pieces,
         }
         kinds[type(lane)].append(lane)
-        self.touch(lane)
 
     def note_missed(self, tool_name: str, reason: str) -> None:
         """Notes that a call under a tap ran again, once for each tool and reason."""
         text = f"A call of {cut(tool_name, 64)} under a tap was not answered from an early run: {cut(reason, 64)}."
         if text not in self.notes and len(self.notes) < MOST_NOTES:
             self.notes.append(text)
-
-    def touch(self, lane: Lane) -> None:
-        """Notes that a lane has changed."""
-        # Put last, so that the lanes stand in the order of their latest change: a patch looks at the new ones alone.
-        self.version += 1
-        lane.version = self.version
-        self._changed.pop(lane.ref, None)
-        self._changed[lane.ref] = lane
 
     def admits(self) -> bool:
         """Returns True if there is room for one more event; counts it as left out otherwise."""
@@ -144,46 +120,65 @@ class Picture:
 
     # -- showing --
 
-    @property
-    def seen(self) -> Seen:
-        """The place of a reader who has it all."""
-        return Seen(self.version, len(self.growth), len(self.marks), len(self.arrows))
-
-    def patch(self, since: Seen | None = None) -> dict[str, Any]:
-        """Returns what is new since a reader looked, as plain JSON: whole lanes that have changed, and growth."""
-        # Lanes go as a whole, since a reader may have missed any number of their changes. Growth goes in columns, which
-        # are shorter JSON than a row for each delta.
-        since = since or Seen()
-        changed = self._newer(since.version)
-        growth = self.growth[since.growth :]
+    def data(self) -> dict[str, Any]:
+        """Returns the picture as plain JSON, which a page unpacks (``unpack`` in ``model.js``): numbers as steps, and
+        texts in one. A run of a million events is 30 MB then, and read within seconds."""
+        pieces, seqs, times, texts = zip(*self.growth, strict=True) if self.growth else ((), (), (), ())
+        grown = self._grown_arguments()
         return {
             "title": self.title,
             "head": head_of(self.runs, self.steps, self.calls),
             "leftOut": self.left_out,
             "cutChars": self.cut_chars,
             "notes": self.notes,
-            "runs": [_run(run) for run in changed if isinstance(run, RunHead)],
-            "steps": [_step(step) for step in changed if isinstance(step, StepLane)],
-            "calls": [_call(call) for call in changed if isinstance(call, CallLane)],
-            "pieces": [_piece(piece) for piece in changed if isinstance(piece, StreamPiece)],
+            "runs": [_run(run) for run in self.runs],
+            "steps": [_step(step) for step in self.steps],
+            "calls": [_call(call, grown.get(call.id)) for call in self.calls],
+            "pieces": [_piece(piece) for piece in self.pieces],
             "growth": [
-                [piece for piece, _, _, _ in growth],
-                [seq for _, seq, _, _ in growth],
-                [micros(time) for _, _, time, _ in growth],
-                [text for _, _, _, text in growth],
+                _steps(pieces),
+                _steps(seqs),
+                _steps(round(time * 1_000_000) for time in times),
+                [_units(text) for text in texts],
+                "".join(texts),
             ],
-            "marks": [mark.row() for mark in self.marks[since.marks :]],
-            "arrows": [arrow.row() for arrow in self.arrows[since.arrows :]],
+            "marks": self._marks(),
+            "arrows": [arrow.row() for arrow in self.arrows],
         }
 
-    def _newer(self, version: int) -> Iterable[Lane]:
-        newer: list[Lane] = []
-        for lane in reversed(self._changed.values()):
-            if lane.version <= version:
-                break
-            newer.append(lane)
-        newer.reverse()
-        return newer
+    def _grown_arguments(self) -> dict[int, str]:
+        """Returns for each call its arguments as they grew."""
+        parts: dict[int, list[str]] = {}
+        for piece, _, _, text in self.growth:
+            if (call := self.pieces[piece].call) is not None:
+                parts.setdefault(call, []).append(text)
+        return {call: "".join(grown) for call, grown in parts.items()}
+
+    def _marks(self) -> list[Any]:
+        """Returns the columns of marks: steps of `seq` and time, kinds by number, lanes, distances to causes; and
+        kinds."""
+        kinds = {kind: at for at, kind in enumerate(dict.fromkeys(mark.kind for mark in self.marks))}
+        return [
+            _steps(mark.seq for mark in self.marks),
+            _steps(round(mark.time * 1_000_000) for mark in self.marks),
+            [kinds[mark.kind] for mark in self.marks],
+            [mark.ref for mark in self.marks],
+            [[at - cause for cause in mark.causes] for at, mark in enumerate(self.marks)],
+            [*kinds],
+        ]
+
+
+def _steps(numbers: Iterable[int]) -> list[int]:
+    before, steps = 0, []
+    for number in numbers:
+        steps.append(number - before)
+        before = number
+    return steps
+
+
+def _units(text: str) -> int:
+    # A script counts in UTF-16.
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _run(run: RunHead) -> list[Any]:
@@ -216,7 +211,8 @@ def _step(step: StepLane) -> dict[str, Any]:
     )
 
 
-def _call(call: CallLane) -> dict[str, Any]:
+def _call(call: CallLane, grown: str | None) -> dict[str, Any]:
+    answer = answer_of(call.result)
     return _present(
         id=call.id,
         step=call.step,
@@ -234,9 +230,9 @@ def _call(call: CallLane) -> dict[str, Any]:
         waits=[wait.row() for wait in call.waits],
         tries=[one.row() for one in call.tries],
         after=call.after,
-        arguments=call.arguments,
+        arguments=None if call.arguments == grown else call.arguments,
         argument=call.argument,
-        answer=answer_of(call.result),
+        answer=None if answer == call.result else answer,
         reason=None if call.outcome == "ok" else reason_of(call.error),
         toModel=call.to_model,
         result=call.result,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from ..parts import OUTCOMES, RUN_OUTCOMES, STEP_OUTCOMES, WAITS, Tone
+from ..telemetry.names import input_messages
 from .lanes import SHORTEST_S, CallLane, RunHead, StepLane, micros
 
 MOST_ARGUMENT, MOST_ANSWER, MOST_OPENING = 60, 100, 200
@@ -30,30 +31,13 @@ def short(text: str, most: int) -> str:
 
 def question_in(request: Mapping[str, Any]) -> str:
     """Returns the latest text of the user's in a request, of any wire; an empty one if there is none."""
-    messages = next((request[name] for name in ("messages", "input", "contents") if request.get(name)), None)
-    if isinstance(messages, str):
-        return messages
-    return next(filter(None, map(text_of, reversed(messages))), "") if isinstance(messages, (list, tuple)) else ""
+    return next(filter(None, reversed([*texts_in(request)])), "")
 
 
-def text_of(message: Any) -> str:
-    """Returns the text that a user has written in a message; an empty one if that is not a user's."""
-    if isinstance(message, str):
-        return message
-    dump = getattr(message, "model_dump", None)  # an SDK's object
-    message = dump() if callable(dump) else message
-    if not isinstance(message, Mapping) or message.get("role", "user") != "user":
-        return ""
-    content = message.get("content", message.get("parts"))
-    blocks = content if isinstance(content, (list, tuple)) else [content]
-    texts = (one.get("text", one.get("content")) if isinstance(one, Mapping) else one for one in blocks)
-    kinds = (one.get("type", "text") if isinstance(one, Mapping) else "text" for one in blocks)
-    return "\n".join(
-        str(text) for kind, text in zip(kinds, texts, strict=True) if kind in _TEXTS and isinstance(text, str)
-    )
-
-
-_TEXTS = ("text", "input_text")
+def texts_in(request: Mapping[str, Any]) -> Iterator[str]:
+    for message in input_messages(request):
+        if message["role"] == "user":
+            yield "\n".join(part["content"] for part in message["parts"] if part.get("type") == "text")
 
 
 def answer_of(result: str | None) -> str | None:
@@ -78,14 +62,13 @@ class CallLabels:
         self._names: dict[str, str] = {}  # tool -> the argument that differs
         self._equal: dict[str, tuple[dict[str, Any], list[CallLane]]] = {}  # tool -> its calls, while none differs
 
-    def label(self, call: CallLane) -> list[CallLane]:
-        """Sets `CallLane.argument`; returns the earlier calls whose own has changed by that."""
+    def label(self, call: CallLane) -> None:
+        """Sets `CallLane.argument`, and that of earlier calls of the tool once it shows what tells them apart."""
         given = None if call.arguments is None else _read(call.arguments)
         if not isinstance(given, dict):
             call.argument = short(call.arguments, MOST_ARGUMENT) if call.arguments else None
-            return []
+            return
         name = self._names.get(call.name)
-        relabelled: list[CallLane] = []
         if name is None:
             known, calls = self._equal.setdefault(call.name, (given, []))
             name = _best({key: value for key, value in given.items() if known.get(key) != value})
@@ -93,13 +76,11 @@ class CallLabels:
                 calls.append(call)
             else:  # the ones before are equal, so that it is once that they change
                 self._names[call.name] = name
-                shown = _shown(known, name)
-                relabelled = [] if shown is None else [one for one in calls if one.argument != shown]
-                for one in relabelled:
-                    one.argument = shown
+                if (shown := _shown(known, name)) is not None:
+                    for one in calls:
+                        one.argument = shown
                 del self._equal[call.name]
         call.argument = _shown(given, name if name in given else _best(given))
-        return relabelled
 
 
 def _best(arguments: Mapping[str, Any]) -> str | None:

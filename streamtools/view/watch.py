@@ -10,7 +10,7 @@ from ..events import Event
 from ..observers import EarlyEnd, Observer, RunFacts
 from ..telemetry.names import Prices
 from .drawing import Drawing
-from .picture import MAX_CHARS, MAX_EVENTS, Picture, Seen
+from .picture import MAX_CHARS, MAX_EVENTS, Picture
 
 
 class Watch(Observer):
@@ -42,7 +42,7 @@ class Watch(Observer):
 
     def on_event(self, event: Event) -> None:
         """Draws an event."""
-        # A page may ask for a patch from another thread.
+        # A page may be made in another thread.
         with self._lock:
             self._drawing.feed(event, time.monotonic())
 
@@ -66,8 +66,7 @@ class Watch(Observer):
         """The picture so far; it grows with the run."""
         return self._drawing.finish()
 
-    def patch(self, since: Seen) -> tuple[dict[str, Any], Seen]:
-        """Returns what is new since a reader looked, and the reader's new place."""
+    def data(self) -> dict[str, Any]:
+        """Returns the picture so far as plain JSON, also to another thread."""
         with self._lock:
-            picture = self._drawing.picture
-            return picture.patch(since), picture.seen
+            return self._drawing.finish().data()

@@ -13,7 +13,6 @@ from ..ground import names
 if TYPE_CHECKING:
     from .ag_ui import AGUI
     from .app import ChatApp, PageRequest
-    from .chat_completions import ChatCompletions
     from .chats import Chats
     from .encoding import Encoder
     from .log import Log, MemoryLog, SqliteLog
@@ -26,7 +25,6 @@ else:
         {
             "ag_ui": "AGUI",
             "app": "ChatApp PageRequest",
-            "chat_completions": "ChatCompletions",
             "chats": "Chats",
             "encoding": "Encoder",
             "log": "Log MemoryLog SqliteLog",
@@ -37,6 +35,6 @@ else:
     )
 
 __all__ = [
-    "AGUI", "Chat", "ChatApp", "ChatCompletions", "Chats", "Encoder", "Log", "MemoryLog", "OwnEvents", "PageRequest",
+    "AGUI", "Chat", "ChatApp", "Chats", "Encoder", "Log", "MemoryLog", "OwnEvents", "PageRequest",
     "SqliteLog", "UIMessages",
 ]  # fmt: skip

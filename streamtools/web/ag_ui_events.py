@@ -87,7 +87,7 @@ def custom(name: str, value: Sent) -> Sent:
 
 
 def approval(event: ApprovalRequested) -> Sent:
-    shown: Sent = {"arguments": plain(event.arguments, {}), "requires": event.requires}
+    shown: Sent = {"arguments": plain(event.arguments, {}), "approvals": event.approvals}
     if event.findings:
         shown["findings"] = [str(one) for one in event.findings]
     message = f"{event.tool_name} needs an approval"

@@ -9,7 +9,6 @@
     GET    /{id}/events           ours, for an EventSource: from `Last-Event-ID` on; 204 when nothing is left
     POST   /ag-ui                 AG-UI's RunAgentInput
     GET    /{id}/ag-ui            the finished messages as AG-UI has them: what an agent begins with
-    POST   /{id}/v1/chat/completions    OpenAI's clients: base_url=".../{id}/v1"
 
 A request that ends is a reader that leaves: the run goes on. Each route asks `may` before it does anything; of a body
 it has then read the conversation's id alone, within bounds.
@@ -26,10 +25,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from inspect import isawaitable
 from itertools import groupby
-from math import ceil
 from operator import attrgetter
-from time import time
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 from urllib.parse import parse_qs, unquote
 
 import anyio
@@ -49,18 +46,13 @@ from .log import Entry, VisitEnd, run_end
 from .runs import ChatRuns, Joined
 from .watch import ClientStream, GoneError, Receive, Send
 
-if TYPE_CHECKING:
-    from .chat_completions import ChatCompletions
-
 T = TypeVar("T")
 Act: TypeAlias = Literal["run", "read", "stop", "delete"]
 _logger = logging.getLogger("streamtools")
 _NO_HEADERS: Mapping[str, str] = {}
-_STATUS = {"unknown_message": 404, "expired": 410, "bad_id": 400, "nothing_said": 400, "rate_limited": 429,
-           "quota_exceeded": 429, "overloaded": 503, "unavailable": 503, "timed_out": 504}  # fmt: skip
+_STATUS = {"unknown_message": 404, "expired": 410, "bad_id": 400, "nothing_said": 400}
 _MOST_STOP_BYTES = 8192
 _RETRY_AFTER_S = "2"  # a file is locked by others for less
-_CHAT_COMPLETIONS = ["v1", "chat", "completions"]
 _EVENT_ID = re.compile(r"([0-9]{1,15})\.([0-9]{1,18})")  # as SQLite has numbers
 
 
@@ -201,8 +193,6 @@ class _Request:
                 await self._post(self._own_encoder, chat_id)
             case ("POST", chat_id, "stop"):
                 await self._stop(chat_id)
-            case ("POST", chat_id, "v1", "chat", "completions"):
-                await self._complete(chat_id)
             case ("GET", chat_id, "stream"):
                 await self._join(chat_id, self._ui_encoder)
             case ("GET", chat_id, "events"):
@@ -262,21 +252,6 @@ class _Request:
         # What is taken back becomes activities there, which no history has.
         encoder = AGUI(thread_id=given.chat_id, run_id=given.run_id, answered=answered, can_retract=True)
         await self._stream(partial(self._write, joined, encoder))
-
-    async def _complete(self, chat_id: str) -> None:
-        from .chat_completions import ChatCompletions
-        from .chat_requests import read_chat_request
-
-        asked = await self._read(chat_id, "", partial(read_chat_request, chat_id=chat_id))
-        joined = await self._taken(asked.given)
-        encoder = ChatCompletions(
-            asked.model,
-            created=int(time()),
-            include_usage=asked.include_usage,
-            tools=[tool.name for tool in joined.turn.tools],
-        )
-        write: Any = self._write if asked.stream else self._write_whole
-        await self._stream(partial(write, joined, encoder))
 
     async def _join(self, chat_id: str, encoder: Callable[[Joined], Encoder]) -> None:
         await self._check(chat_id, "read")
@@ -384,25 +359,6 @@ class _Request:
         await self._client.pump(next_body)
         await self._client.write(b"", more=False)
 
-    async def _write_whole(self, joined: Joined, encoder: ChatCompletions) -> None:
-        writer, reader = _Writer(encoder, joined), self._chats.reader(joined)
-        events, is_over = list[Event | RunEnd](), False
-        while not is_over:
-            entries = writer.tellable(await reader.next())
-            if entries[-1].seq <= joined.after:
-                writer.pass_over(entries)
-            else:
-                is_over = isinstance(entries[-1], VisitEnd)
-                kept = [entry for entry in entries[:-1] if not isinstance(entry, VisitEnd)]
-                events += [event for entry in (*kept, entries[-1]) for event in writer.events(entry)]
-        whole = encoder.whole(events)
-        if "error" in whole:  # the same request again would be answered alike
-            again = whole["error"].get("retry_after")
-            added = {} if again is None else {"retry-after": str(ceil(again))}
-            await self._json(_STATUS.get(whole["error"]["code"], 500), whole, {**added, "x-should-retry": "false"})
-        else:
-            await self._json(200, whole)
-
     # -- ASGI --
 
     async def _body(self, most: int | None = None) -> bytes:
@@ -424,15 +380,10 @@ class _Request:
 
     async def refuse(self, status: int, code: str, message: str) -> None:
         if not self._has_begun:
-            error: dict[str, str | None] = {"code": code, "message": message}
             headers = {"retry-after": _RETRY_AFTER_S} if status == 503 else dict[str, str]()
             if status == 408 and self._scope.get("http_version", "1.1") in ("1.0", "1.1"):
                 headers["connection"] = "close"  # the rest of the body would be read as the next request
-            if self._parts[-3:] == _CHAT_COMPLETIONS:
-                error |= {"type": "invalid_request_error" if status < 500 else "server_error", "param": None}
-                if status == 409 and code != "running":  # OpenAI's clients would ask again by themselves
-                    headers["x-should-retry"] = "false"
-            await self._json(status, {"error": error}, headers)
+            await self._json(status, {"error": {"code": code, "message": message}}, headers)
 
     async def _empty(self, status: int) -> None:
         await self._respond(status, b"", ())

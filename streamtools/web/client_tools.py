@@ -25,14 +25,13 @@ def tools_of(declared: Sequence[ClientTool]) -> tuple[Tool[..., Any], ...]:
 def _made(number: int, declared: ClientTool) -> Tool[..., Any]:
     try:
         return Tool.from_schema(
-            _done_outside,
+            _never_called,
             declared.parameters,
             name=declared.name,
             description=declared.description,
             owner="client",
             pass_as="mapping",
-            external=True,
-            rests=True,
+            deferred=True,
         )
     except (SchemaError, ToolDefinitionError) as error:
         raise BadRequest(
@@ -40,7 +39,7 @@ def _made(number: int, declared: ClientTool) -> Tool[..., Any]:
         ) from error
 
 
-def _done_outside(arguments: dict[str, Any]) -> NoReturn:
+def _never_called(arguments: dict[str, Any]) -> NoReturn:
     raise AssertionError("the client runs it")
 
 

@@ -23,10 +23,10 @@ from .. import events as of
 from ..durable.journal import JournalLease, Waiter
 from ..durable.journal_steps import place_of
 from ..errors import RunStillRunning, RunTakenOver
+from ..front import AgentLoop
 from ..ground import type_name
 from ..observers import Observer
 from ..parts import RUN_OUTCOMES
-from ..pipelines import AgentLoop
 from .conversations import fault_of
 from .encoding import told_of
 from .folded import folded

@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from .ag_ui_requests import RunAgentInput
 from .bodies import StopRequest
-from .chat_requests import ChatCompletionRequest
 from .own import frames_of_events
 from .ui_requests import UIRequest
 
@@ -49,15 +48,6 @@ class AGUIEvent(_Answer):
     type: str
 
 
-class ChatCompletionChunk(_Answer):
-    """A chunk of OpenAI's Chat Completions, or an object with `error`; the last data is the text [DONE].
-    https://platform.openai.com/docs/api-reference/chat-streaming"""
-
-
-class ChatCompletion(_Answer):
-    """A `chat.completion` of OpenAI's, with the conversation's whole answer."""
-
-
 class Refusal(_Answer):
     """Why a request was refused."""
 
@@ -66,7 +56,7 @@ class Refusal(_Answer):
 
 
 class ChatError(_Answer):
-    """A refusal. OpenAI's clients get its `type` and `param`, too."""
+    """A refusal."""
 
     error: Refusal
 
@@ -84,8 +74,7 @@ class ChatMessages(_Answer):
 
 
 _TYPES: tuple[type[BaseModel], ...] = (
-    UIMessageChunk, AGUIEvent, ChatCompletionChunk, ChatCompletion, ChatError, ChatMessages, UIRequest, RunAgentInput,
-    ChatCompletionRequest, StopRequest,
+    UIMessageChunk, AGUIEvent, ChatError, ChatMessages, UIRequest, RunAgentInput, StopRequest,
 )  # fmt: skip
 
 
@@ -113,13 +102,10 @@ _WORDS = {
     "decided, nothing_waits, edited.",
     "410": "The log of the run has expired: load the conversation anew.",
     "413": "The request is too large.",
-    "429": "The model's provider limits the rate, or the quota is used up (without `stream`).",
     "500": "The conversation cannot be read.",
     "503": "The conversation, or its file, is in use elsewhere: try again after `Retry-After`.",
-    "504": "The model's provider gave no answer in its time (without `stream`).",
 }
 _REFUSED = "400 403 404 408 409 413 500 503"
-_COMPLETES = "400 403 404 408 409 413 429 500 503 504"
 _BEFORE: dict[str, Any] = {
     "name": "before",
     "in": "query",
@@ -154,7 +140,6 @@ class _Route:
 
 
 _UI, _OWN = {_STREAM: "UIMessageChunk"}, {_STREAM: "RunEvent"}
-_COMPLETED = {_JSON: "ChatCompletion", _STREAM: "ChatCompletionChunk"}
 ROUTES = (
     _Route("post", "/", "chat", "Begins a run, or goes on with one, and streams it", _UI, "UIRequest"),
     _Route(
@@ -175,8 +160,6 @@ ROUTES = (
         "get", "/{id}/ag-ui", "ag_ui_messages", "Returns the finished messages of AG-UI", {_JSON: "ChatMessages"},
         statuses="403 404 500 503",
     ),
-    _Route("post", "/{id}/v1/chat/completions", "chat_completions", "Answers OpenAI's clients", _COMPLETED,
-           "ChatCompletionRequest", _COMPLETES),
 )  # fmt: skip
 
 

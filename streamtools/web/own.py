@@ -140,7 +140,7 @@ _WORDS: Mapping[type, _Words] = {
     of.ToolCallValidated: _Words("tool_call_validated", also="call_id call.arguments?"),
     of.ApprovalRequested: _Words(
         "approval_requested",
-        "call_id tool_name arguments fingerprint caller findings? requires?",
+        "call_id tool_name arguments fingerprint caller findings? approvals?",
         also="approval_id index",
         derived={"approval_id": _shown_id, "findings": _findings},
     ),

@@ -37,11 +37,11 @@ from ..errors import (
     StreamError,
 )
 from ..events import Observation
+from ..front import AgentLoop
 from ..ground import type_name
 from ..history import convert, repair
 from ..limits import checked_bound
 from ..parts import RUN_OUTCOMES
-from ..pipelines import AgentLoop
 from ..pipelines.messages import STOPPED
 from ..policy.offloads import Offloads, remove_files
 from ..privacy import Privacy, Redact

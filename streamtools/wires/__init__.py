@@ -18,7 +18,20 @@ from ..ground.text import known_names
 from .decoder import WireDecoder
 from .marks import MARKS
 from .plain import PlainDelta
-from .reading import KnownFields, list_of, object_of, objects_in, provider_error, read_text, rest_of
+from .reading import (
+    Derived,
+    KnownFields,
+    UsageMap,
+    json_text,
+    list_of,
+    malformed,
+    named_error,
+    object_of,
+    objects_in,
+    provider_error,
+    read_text,
+    rest_of,
+)
 from .wire import CallIds, Lanes, OpenResponse, Tolerance, Wire
 
 if TYPE_CHECKING:
@@ -47,7 +60,6 @@ if TYPE_CHECKING:
         id_as_read,
         text_of,
     )
-    from .usage import Derived, UsageMap
 else:
     __getattr__ = names_on_demand(
         __name__,
@@ -58,17 +70,17 @@ else:
             "growing": "GrowingDecoder",
             "history_rules": "HistoryRules",
             "transcript": "Answer AnswerBuilder CallNames CallResult Entry Prompt Reply Returned id_as_read text_of",
-            "usage": "Derived UsageMap",
         },
     )
 
 __all__ = [
-    "WIRES", "Answer", "AnswerBuilder", "CallFormat", "CallIds", "CallNames", "CallResult", "CitedSource", "Derived",
-    "Entry", "EntryFormat", "GrowingDecoder", "HistoryRules", "KnownFields", "Lanes", "NamespaceFormat",
-    "OpenResponse", "PlainDelta", "Prompt", "Reply", "ResultFormat", "Returned", "StrictForm", "StructuredOutput",
-    "Tolerance", "ToolEntry", "ToolFormat", "UsageMap", "Wire", "WireDecoder", "answering", "cited_sources", "detect",
-    "distinct_sources", "find", "id_as_read", "is_known", "known", "list_of", "made_files", "names", "object_of",
-    "objects_in", "provider_error", "read_text", "register", "rest_of", "text_of", "unregister",
+    "Answer", "AnswerBuilder", "CallFormat", "CallIds", "CallNames", "CallResult", "CitedSource", "Derived", "Entry",
+    "EntryFormat", "GrowingDecoder", "HistoryRules", "KnownFields", "Lanes", "NamespaceFormat", "OpenResponse",
+    "PlainDelta", "Prompt", "Reply", "ResultFormat", "Returned", "StrictForm", "StructuredOutput", "Tolerance",
+    "ToolEntry", "ToolFormat", "UsageMap", "WIRES", "Wire", "WireDecoder", "answering", "cited_sources", "detect",
+    "distinct_sources", "find", "id_as_read", "is_known", "json_text", "known", "list_of", "made_files", "malformed",
+    "named_error", "names", "object_of", "objects_in", "provider_error", "read_text", "register", "rest_of", "text_of",
+    "unregister",
 ]  # fmt: skip
 
 WIRES: tuple[str, ...] = tuple(MARKS)

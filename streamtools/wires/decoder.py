@@ -32,7 +32,9 @@ from .cursors import EventCursors
 from .plain import GrowingPart, PlainDelta
 from .reading import (
     ERROR_PAYLOAD,
+    NO_COUNTS,
     KnownFields,
+    UsageMap,
     label_of,
     place_of,
     provider_error,
@@ -41,7 +43,6 @@ from .reading import (
     unread,
     weight,
 )
-from .usage import NO_COUNTS, UsageMap
 
 NOT_STARTED = "the decoder never called emit_start: let each response begin with emit_start(model, response_id)"
 

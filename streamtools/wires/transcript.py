@@ -325,6 +325,80 @@ def entries_by_role(
     return entries
 
 
+def entries_in_runs(
+    items: Sequence[Any],
+    is_item: Callable[[Any], bool],
+    asked: Callable[[int], Prompt | Returned | None],
+    add: Callable[[int, int, AnswerBuilder], None],
+    rules: HistoryRules,
+) -> list[Entry]:
+    """Reads a list without messages: items that `asked` takes for none of the model's part its answers. `add` takes
+    the place of an item, and its place in the answer."""
+    names, entries, run = CallNames(), list[Entry](), list[int]()
+
+    def end() -> None:
+        if run:
+            answer = AnswerBuilder(names, rules)
+            for number in run:
+                add(number, number - run[0], answer)
+            entries.append(answer.reply((run[0], run[-1] + 1)))
+            run.clear()
+
+    for number in (number for number, item in enumerate(items) if is_item(item)):
+        entry = asked(number)
+        if entry is not None or (run and run[-1] != number - 1):  # what stands between is no item
+            end()
+        if entry is not None:
+            entries.append(entry)
+        else:
+            run.append(number)
+    end()
+    return entries
+
+
+Written: TypeAlias = dict[str, Any]
+OfCall: TypeAlias = Callable[[ToolCall, Answer], Written | None]
+
+
+def items_of(
+    answer: Answer,
+    index: str,
+    key: str,
+    *,
+    of_call: OfCall,
+    fit: Callable[[Mapping[str, Any]], Written | None],
+    content_of: Callable[[Part], Written | None],
+    message: Written,
+) -> list[Written]:
+    """Returns the items that stand in the states of an answer's parts under `key`, by their places under `index`. Of
+    another provider's answer, contents in a row are those of one `message`."""
+    if not answer.own_wire:
+        return _projected(answer, of_call, content_of, message)
+    placed: list[tuple[int, Written]] = []
+    for part in answer.parts:
+        call = answer.calls[part.call_id] if part.call_id is not None else None
+        state = (call.provider_state if call is not None else part.provider_state) or {}
+        found = of_call(call, answer) if call is not None else state.get(key)
+        if found and (item := fit(found)) is not None:
+            placed.append((state.get(index, len(placed)), item))
+    return [item for _, item in sorted(placed, key=lambda pair: pair[0])]
+
+
+def _projected(
+    answer: Answer, of_call: OfCall, content_of: Callable[[Part], Written | None], message: Written
+) -> list[Written]:
+    items: list[Written] = []
+    for part in answer.parts:
+        if part.kind == "call" and part.call_id is not None:
+            call = of_call(answer.calls[part.call_id], answer)
+            items += [call] if call is not None else []
+        elif (content := content_of(part)) is not None:
+            if not items or items[-1]["type"] != message["type"]:
+                items.append({**message, "content": []})
+            items[-1]["content"].append(content)
+    return items
+
+
 def results_and_prompts(
     blocks: Iterable[Numbered],
     prompt: Prompt,

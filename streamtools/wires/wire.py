@@ -13,7 +13,7 @@ from ..ground.on_demand import functions
 from ..limits import Limits
 from .decoder import WireDecoder
 from .marks import MARKS
-from .usage import NO_COUNTS, UsageMap
+from .reading import NO_COUNTS, UsageMap
 
 if TYPE_CHECKING:
     from .formats import CallFormat, ResultFormat, StructuredOutput, ToolFormat

@@ -68,12 +68,11 @@ class Sent(SpanProcessor):
         return [f"{span.context.span_id:016x}" for span in self.spans if span.name == name and span.context]
 
 
-def send(endpoint: str | None, names: str = "semconv-1.41", **settings: str) -> Sent:
+def send(endpoint: str | None, **settings: str) -> Sent:
     """Makes the run, and sends its spans by OTLP over HTTP, with their content.
 
     Args:
         endpoint: of the back end; None: what the environment says.
-        names: the profile of names.
         settings: variables of the environment that the exporter reads.
     """
     sent = Sent()
@@ -81,15 +80,15 @@ def send(endpoint: str | None, names: str = "semconv-1.41", **settings: str) -> 
         patch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", str(SEND_S))
         for name, value in settings.items():
             patch.setenv(name, value)
-        _send(sent, endpoint, names)
+        _send(sent, endpoint)
     assert sorted(span.name for span in sent.spans) == SPANS
     return sent
 
 
-def _send(sent: Sent, endpoint: str | None, names: str) -> None:
+def _send(sent: Sent, endpoint: str | None) -> None:
     with configure("otlp", endpoint=endpoint, service_name="backends", set_global=False) as telemetry:
         telemetry.provider.add_span_processor(sent)  # type: ignore[attr-defined]
-        anyio.run(_run, capturing(telemetry.provider, capture=True, names=names, spans=NO_WAITS))
+        anyio.run(_run, capturing(telemetry.provider, capture=True, spans=NO_WAITS))
         assert telemetry.flush(SEND_S), "the back end has not taken the spans"
 
 

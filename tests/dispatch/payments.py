@@ -10,8 +10,7 @@ from ran import ran
 from streams import Call, anthropic, stream
 
 from streamtools import Pipeline, pipeline, tool
-from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.store import Claim
+from streamtools.dispatch import Claim, MemoryStore
 
 
 @tool(needs_approval=True)

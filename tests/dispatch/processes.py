@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 
 from streamtools.dispatch import Begin
-from streamtools.dispatch.executors import Invocation
+from streamtools.executors import Invocation
 
 PATIENCE_S = 60  # for a process to end on a busy machine
 

@@ -13,7 +13,7 @@ from streams import Call, Model, chat, chat_chunk, double, sse, stream
 
 from streamtools import Limits, Suspended, Trajectory, Turn, agent_loop, pipeline, resume, run_calls, tool
 from streamtools.dispatch import CallPool, MemoryStore
-from streamtools.dispatch.budgets import tokens_of
+from streamtools.dispatch.pool import tokens_of
 from streamtools.errors import BudgetExceeded, CallDenied, LocalProtocolError, ToolError, TruncatedStream
 from streamtools.events import StreamEnd, ToolCallValidated
 from streamtools.history import lint

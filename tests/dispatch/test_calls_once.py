@@ -35,8 +35,7 @@ from streamtools import (
     tool,
 )
 from streamtools.content import Media, Opaque, ToolResult
-from streamtools.dispatch import Begin, CallPool, Emit
-from streamtools.dispatch.executors import Claimed, Invocation, LocalExecutor, MemoryStore, Recorded, call_fingerprint
+from streamtools.dispatch import Begin, CallPool, Claimed, Emit, MemoryStore, Recorded
 from streamtools.errors import (
     BeginRefused,
     CallStillRunning,
@@ -47,7 +46,9 @@ from streamtools.errors import (
     ToolTimeout,
 )
 from streamtools.events import StreamWarning, ToolProgress, ToolStarted
+from streamtools.executors import Invocation, LocalExecutor
 from streamtools.parts import WAITS
+from streamtools.seams import call_fingerprint
 
 pytestmark = pytest.mark.anyio
 

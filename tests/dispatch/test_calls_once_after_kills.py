@@ -17,8 +17,9 @@ from processes import program, says, wait_until_gone
 from streams import chat, stream
 
 from streamtools import Observation, Trajectory, pipeline
-from streamtools.dispatch.executors import ProcessExecutor, SqliteStore
+from streamtools.dispatch import SqliteStore
 from streamtools.events import ToolProgress
+from streamtools.executors import ProcessExecutor
 
 pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
@@ -53,7 +54,8 @@ import placed_tools
 from streams import chat, stream
 from streamtools import Observation, Suspended, Trajectory, pipeline, resume
 from streamtools.events import ToolProgress
-from streamtools.dispatch.executors import ProcessExecutor, SqliteStore
+from streamtools.dispatch import SqliteStore
+from streamtools.executors import ProcessExecutor
 
 name, path, calls, where = sys.argv[1:]
 
@@ -114,7 +116,7 @@ import os, resource, sys
 import anyio
 from streams import chat, stream
 from streamtools import Trajectory, pipeline, tool
-from streamtools.dispatch.executors import SqliteStore
+from streamtools.dispatch import SqliteStore
 
 ran = []
 

@@ -17,13 +17,13 @@ from profiles import every
 from streams import anthropic, chat, double, stream
 
 from streamtools import ApprovalRequested, Event, Observation, Tool, ToolContext, pipeline, tool
-from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.executors import EndUnknown, call_fingerprint
+from streamtools.dispatch import EndUnknown, MemoryStore
 from streamtools.dispatch.in_process import abandoned_threads
 from streamtools.errors import LocalProtocolError
 from streamtools.events import ToolCallStart, ToolStarted
 from streamtools.front import agent_loop
 from streamtools.history import lint
+from streamtools.seams import call_fingerprint
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from single_calls import run_alone
 from streams import chat, stream
 
 from streamtools import ToolContext, ToolError, agent_loop, pipeline, run_calls, tool
-from streamtools.dispatch.executors import LocalExecutor, ProcessExecutor
+from streamtools.executors import LocalExecutor, ProcessExecutor
 from streamtools.tools.context import ELSEWHERE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns

@@ -38,7 +38,7 @@ async def pay(to: str, amount: int = 1) -> str:
     return f"paid {to}"
 
 
-@tool(name="pay", needs_approval=True, requires=2)
+@tool(name="pay", needs_approval=True, approvals=2)
 async def pay_much(to: str, amount: int = 1) -> str:
     """Pay."""
     ran.append(f"{to} {amount}")
@@ -240,7 +240,7 @@ async def test_a_store_that_fails_leaves_the_call_waiting() -> None:
 
 
 async def test_a_call_of_an_operation_keeps_its_own_key_while_it_waits_and_is_looked_up() -> None:
-    tools = [replace(pay, operation="to")]
+    tools = [replace(pay, idempotency_key="to")]
     for store in (MemoryStore(), OnlyClaims()):
         ran.clear()
         suspended = await suspended_of(CALL, ("b", "pay", '{"to": "x", "amount": 7}'))
@@ -268,7 +268,7 @@ async def test_two_people_approve_each_by_name_and_one_denial_ends_it(tmp_path: 
         with SqliteStore(tmp_path / f"{number}.db") as store:
             suspended = await suspended_of(tools=tools)
             (call,) = suspended.calls
-            assert call.requires == 2
+            assert call.approvals == 2
             for name, verdict in people:
                 assert ran.count("x 5") == sum(row[1] == "ok" for row in table[:number])
                 events, seen = await resumed(suspended, store, Decision.on(call, verdict, by=name), tools=tools)
@@ -301,8 +301,8 @@ async def test_two_people_approve_in_the_open_block(kept: bool) -> None:
     with anyio.fail_after(30):
         async with pipeline(stream(anthropic(calls=[CALL])), tools=[pay_much], **options) as events:
             (asked,) = [e async for e in events if isinstance(e, ApprovalRequested)]
-            assert asked.requires == 2
-            with pytest.raises(LocalProtocolError, match="requires 2 people; say who decides"):
+            assert asked.approvals == 2
+            with pytest.raises(DecisionError, match="requires 2 people, so each decision says by="):
                 events.approve(asked)
             for name in ("ann", "ann"):
                 events.approve(asked, by=name)
@@ -316,10 +316,10 @@ async def test_two_people_approve_in_the_open_block(kept: bool) -> None:
 
 def test_requires_is_a_count_of_people_on_a_tool_that_asks() -> None:
     for options, words in (
-        ({"requires": 2}, "requires=2 is of an approval; give it needs_approval= or policy=, too"),
-        ({"requires": 0, "needs_approval": True}, "requires: expected an integer of 1 to 16, got 0"),
-        ({"requires": 17, "needs_approval": True}, "requires: expected an integer of 1 to 16, got 17"),
-        ({"requires": True, "needs_approval": True}, "requires: expected an integer of 1 to 16, got True"),
+        ({"approvals": 2}, "approvals=2 is of an approval; give it needs_approval= or policy=, too"),
+        ({"approvals": 0, "needs_approval": True}, "approvals: expected an integer of 1 to 16, got 0"),
+        ({"approvals": 17, "needs_approval": True}, "approvals: expected an integer of 1 to 16, got 17"),
+        ({"approvals": True, "needs_approval": True}, "approvals: expected an integer of 1 to 16, got True"),
     ):
         with pytest.raises(TypeError, match=words):
             tool(**options)(pay.fn)  # type: ignore[call-overload]

@@ -15,8 +15,9 @@ from pydantic import BaseModel, field_serializer
 from single_calls import run_alone
 
 from streamtools import Limits, Observation, Tool, tool
-from streamtools.dispatch.executors import LocalExecutor, MemoryStore, ProcessExecutor
+from streamtools.dispatch import MemoryStore
 from streamtools.errors import InvalidResult
+from streamtools.executors import LocalExecutor, ProcessExecutor
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 

@@ -15,7 +15,7 @@ from streams import chat, stream
 from streamtools import ApprovalRequested, Decision, Trajectory, agent_loop, pipeline, tool
 from streamtools.content import AnsweredLater
 from streamtools.events import AnswerRequested, ApprovalResolved, StreamWarning
-from streamtools.seams import Pending, Response, WrittenAnswer, is_settled
+from streamtools.seams import Pending, Response, WrittenAnswer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
@@ -37,19 +37,19 @@ class Desk:
         assert isinstance(found, list)
         named = [one.by for one in found if isinstance(one, Decision)]
         is_again = isinstance(response, Decision) and response.verdict and response.by in named
-        if not is_settled(found, pending.needs) and not is_again:
+        if not pending.is_settled(found) and not is_again:
             found.append(response)
         return found
 
 
-@tool(needs_approval=True, requires=2)
+@tool(needs_approval=True, approvals=2)
 async def pay(to: str) -> str:
     """Pay."""
     ran.append(to)
     return "paid"
 
 
-@tool(external=True)
+@tool(deferred="wait")
 async def choose(of: str) -> str:
     """Choose."""
     raise AssertionError("nothing here runs it")
@@ -131,7 +131,7 @@ async def test_an_answer_on_record_that_cannot_be_read_is_an_end_that_nobody_kno
     @tool
     async def order(of: str) -> AnsweredLater:
         """Order."""
-        return AnsweredLater()
+        return AnsweredLater(wait=True)
 
     class Torn(Desk):
         async def look(self, pending: Pending, /) -> Sequence[Response]:

@@ -142,16 +142,16 @@ async def test_a_call_that_ran_with_edits_has_its_end_whatever_the_rules_are_tod
     def refuses(arguments: Mapping[str, Any]) -> bool:
         raise ValueError("rules")
 
-    today = ([replace(pay, needs_approval=refuses)], [replace(pay, needs_approval=False)], [replace(pay, requires=2)])
+    today = ([replace(pay, needs_approval=refuses)], [replace(pay, needs_approval=False)], [replace(pay, approvals=2)])
     for operation in (None, "to"):
         for tools in today if operation else (*today, [stricter], [replace(pay, name="other")]):
             ran.clear()
             store, suspended = MemoryStore(), await suspended_of()
-            before = [replace(pay, operation=operation)]
+            before = [replace(pay, idempotency_key=operation)]
             first, _ = await resumed(suspended, store, edited(suspended.calls[0]), tools=before)
             assert first.outcome == "ok"
             if operation:
-                tools = [replace(tools[0], operation=operation)]
+                tools = [replace(tools[0], idempotency_key=operation)]
             again, _ = await resumed(suspended, store, tools=tools)
             assert (again.outcome, again.recorded, ran) == ("ok", True, ["x 3"]), (operation, tools)
 
@@ -160,7 +160,7 @@ async def test_a_call_that_ran_with_edits_has_its_end_whatever_the_rules_are_tod
 
 
 async def test_a_call_of_several_people_takes_no_edits() -> None:
-    tools = [replace(pay, requires=2)]
+    tools = [replace(pay, approvals=2)]
     store, suspended = MemoryStore(), await suspended_of(tools=tools)
     with pytest.raises(DecisionError, match="is about the arguments that were shown to all") as refused:
         resume(suspended, tools=tools, store=store, decisions=[edited(suspended.calls[0])])
@@ -169,7 +169,7 @@ async def test_a_call_of_several_people_takes_no_edits() -> None:
         await suspended.decide([edited(suspended.calls[0])], store)
     async with pipeline(stream(chat(calls=[CALL])), tools=tools) as events:
         (asked,) = [event async for event in events if isinstance(event, ApprovalRequested)]
-        with pytest.raises(LocalProtocolError, match="requires 2 people, so nobody edits"):
+        with pytest.raises(DecisionError, match="requires 2 people, so each decision is about"):
             events.approve(asked, by="ann", arguments=EDITS)
     turn = await pipeline(stream(chat(calls=[CALL])), tools=tools, approve=edited)
     assert (turn.observations[0].outcome, ran) == ("denied", [])
@@ -252,7 +252,7 @@ async def test_edits_reach_whoever_does_the_call() -> None:
 
 
 async def test_calls_done_outside_and_answered_later_keep_their_edits() -> None:
-    @tool(name="pay", needs_approval=True, external=True, rests=True)
+    @tool(name="pay", needs_approval=True, deferred=True)
     def elsewhere(to: str, amount: int = 1) -> str:
         """Pay."""
         raise AssertionError("nothing here runs it")
@@ -261,7 +261,7 @@ async def test_calls_done_outside_and_answered_later_keep_their_edits() -> None:
     async def later(to: str, amount: int = 1) -> AnsweredLater:
         """Pay."""
         ran.append(f"{to} {amount}")
-        return AnsweredLater(rests=True)
+        return AnsweredLater()
 
     for one in (elsewhere, later):
         ran.clear()

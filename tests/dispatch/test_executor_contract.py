@@ -10,12 +10,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 from processes import begin, call, never, nobody
-from profiles import mostly_thorough
 
 from streamtools import tool
 from streamtools.dispatch import Begin, Emit
-from streamtools.dispatch.executors import Executor, Invocation, LocalExecutor, ProcessExecutor
 from streamtools.errors import LocalProtocolError, ToolFailed, ToolNotStarted
+from streamtools.executors import Executor, Invocation, LocalExecutor, ProcessExecutor
 from streamtools.testing import check_executor
 from streamtools.testing.executors import CHECKS
 
@@ -23,10 +22,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("anyio_backend", "tools"), [("asyncio", "async"), ("trio", "sync")])
-async def test_worker_processes_do_what_executors_do(tools: Any) -> None:
-    """The event loop here and the form of the tools there have nothing to do with each other."""
-    checked = await check_executor(ProcessExecutor, tools=tools, own_processes=True)
+async def test_worker_processes_do_what_executors_do() -> None:
+    checked = await check_executor(ProcessExecutor, own_processes=True)
     assert len(checked) == len(CHECKS) + 1
 
 
@@ -105,9 +102,8 @@ async def test_a_check_names_the_promise_that_is_broken() -> None:
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("form", mostly_thorough(["async", "sync"], 1))
-async def test_it_does_what_executors_do(form: Any) -> None:
-    assert len(await check_executor(LocalExecutor, tools=form)) == len(CHECKS)
+async def test_it_does_what_executors_do() -> None:
+    assert len(await check_executor(LocalExecutor)) == len(CHECKS)
 
 
 # -- in this process --

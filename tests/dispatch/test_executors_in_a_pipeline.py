@@ -25,10 +25,10 @@ from profiles import every
 from streams import Call, chat, key_of, sse, stream
 
 from streamtools import Event, Limits, Observation, ToolContext, Trajectory, pipeline, tool
-from streamtools.dispatch import Begin, Emit
-from streamtools.dispatch.executors import Invocation, LocalExecutor, MemoryStore, ProcessExecutor
+from streamtools.dispatch import Begin, Emit, MemoryStore
 from streamtools.errors import ToolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 from streamtools.events import StreamWarning, ToolProgress, ToolStarted
+from streamtools.executors import Invocation, LocalExecutor, ProcessExecutor
 from streamtools.exports import export_all
 from streamtools.telemetry import Tracing
 

@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from streamtools.dispatch.executors.worker import kill_late, kill_marked, new_mark
+from streamtools.executors.worker import kill_late, kill_marked, new_mark
 
 pytestmark = pytest.mark.anyio
 

@@ -17,8 +17,8 @@ from streams import chat
 
 from streamtools import Observation, agent_loop, tool
 from streamtools.content import ToolResult
-from streamtools.dispatch.executors import Invocation
 from streamtools.errors import RunTakenOver, ToolError, ToolNotStarted, ToolOutcomeUnknown
+from streamtools.executors import Invocation
 from streamtools.seams import CallEnd, GateView
 
 pytestmark = pytest.mark.anyio

@@ -20,7 +20,6 @@ from profiles import examples
 from streamtools import Event, Limits, Observation, TextDelta, Tool, ToolCallValidated, Trajectory, pipeline
 from streamtools import tool as tool_of
 from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.executors import Invocation
 from streamtools.errors import (
     BeginRefused,
     LocalProtocolError,
@@ -31,6 +30,7 @@ from streamtools.errors import (
     ToolTimeout,
 )
 from streamtools.events import ToolStarted
+from streamtools.executors import Invocation
 from streamtools.observers import Observer
 from streamtools.stages import DEFAULT
 

@@ -31,7 +31,7 @@ class Bank:
     def __init__(self, ends: Callable[[], Any] = lambda: "paid", **options: Any) -> None:
         self.paid: list[str] = []
 
-        @tool(**{"operation": ("to", "amount"), **options})
+        @tool(**{"idempotency_key": ("to", "amount"), **options})
         async def pay(ctx: ToolContext, to: str, amount: int, memo: str = "", on: date | None = None) -> Any:
             """Pay somebody."""
             self.paid.append(ctx.idempotency_key)
@@ -129,7 +129,7 @@ async def test_what_is_done_is_named_by_validated_arguments_and_their_defaults()
         (lambda given: {"b": given["amount"], "a": 1}, {"amount": 1}, {"amount": 2}, False),
     ]
     for number, (operation, one, other, is_same) in enumerate(cases):
-        bank, store = Bank(operation=operation), MemoryStore()
+        bank, store = Bank(idempotency_key=operation), MemoryStore()
         await bank.call("a", store, **one)
         await bank.call("b", store, **other)
         assert (len(bank.paid) == 1) is is_same, number
@@ -148,13 +148,13 @@ async def test_an_operation_is_named_alike_whatever_has_made_the_tool_and_howeve
         paid.append("")
         return "paid"
 
-    @tool(operation=("to", "tags"))
+    @tool(idempotency_key=("to", "tags"))
     def with_set(to: str, tags: set[int]) -> str:
         """Pay."""
         paid.append("")
         return "paid"
 
-    @tool(operation=lambda given: [given["payment"]])
+    @tool(idempotency_key=lambda given: [given["payment"]])
     def whole(payment: Payment) -> str:
         """Pay."""
         paid.append("")
@@ -166,9 +166,11 @@ async def test_an_operation_is_named_alike_whatever_has_made_the_tool_and_howeve
 
     schema = {"type": "object", "properties": {"to": {"type": "string"}, "amount": {"type": "integer"}}}
     by_schema = Tool.from_schema(
-        foreign, schema, name="by_schema", description="Pay.", pass_as="mapping", operation=("to", "amount")
+        foreign, schema, name="by_schema", description="Pay.", pass_as="mapping", idempotency_key=("to", "amount")
     )
-    by_model = Tool.from_model(Payment, with_model, name="by_model", description="Pay.", operation=("to", "amount"))
+    by_model = Tool.from_model(
+        Payment, with_model, name="by_model", description="Pay.", idempotency_key=("to", "amount")
+    )
     ada, back_and_forth = {"to": "Ada"}, [{"to": "Ada", "tags": tags} for tags in ([0, 8], [8, 0])]  # 0 and 8 collide
     cases: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
         (by_model, {**ada, "tags": [1]}, {**ada, "amount": 7}),
@@ -218,12 +220,12 @@ async def test_a_conversation_goes_on_in_the_next_run_and_in_calls_at_hand() -> 
         assert len(other.paid) == 1, scope
 
 
-async def test_a_call_whose_operation_cannot_be_named_does_not_run() -> None:
+async def test_a_call_whose_idempotency_key_cannot_be_made_does_not_run() -> None:
     for operation in (lambda given: given["nothing"], lambda given: None, lambda given: object()):
-        bank = Bank(operation=operation)
+        bank = Bank(idempotency_key=operation)
         seen = await bank.call("a", MemoryStore())
         assert (seen.outcome, bank.paid) == ("failed", [])
-        assert seen.model_content.startswith("Error: not run: the operation of pay raised ")
+        assert seen.model_content.startswith("Error: not run: the idempotency key of pay raised ")
 
 
 async def test_a_result_that_a_person_has_put_on_record_answers_a_repetition() -> None:
@@ -235,16 +237,24 @@ async def test_a_result_that_a_person_has_put_on_record_answers_a_repetition() -
 
 async def test_what_an_operation_needs_is_said_before_anything_runs() -> None:
     bank = Bank(scope="conversation")
-    with pytest.raises(TypeError, match=r"operation= of pay needs a store .*: store=SqliteStore\(path\)"):
+    with pytest.raises(TypeError, match=r"idempotency_key= of pay needs a store .*: store=SqliteStore\(path\)"):
         run_calls([("a", "pay", {})], [bank.pay])
-    with pytest.raises(TypeError, match=r"operation= of pay is per conversation; name it: trajectory=Trajectory\("):
+    with pytest.raises(
+        TypeError, match=r"idempotency_key= of pay is per conversation; name it: trajectory=Trajectory\("
+    ):
         run_calls([("a", "pay", {})], [bank.pay], store=MemoryStore(), identity="x")
     for options, text in (
-        ({"operation": ("to", "amout")}, r"operation: expected one of its arguments \(to, amount, .*\), got 'amout'"),
-        ({"operation": 7}, "operation: expected the names of arguments, or a plain function"),
-        ({"operation": ()}, "operation: expected the names of arguments"),
-        ({"operation": "to", "effect": "pure"}, "operation: a 'pure' tool may run again"),
-        ({"operation": None, "scope": "forever"}, "scope='forever' is that of an operation; give it operation=, too"),
+        (
+            {"idempotency_key": ("to", "amout")},
+            r"idempotency_key: expected one of its arguments \(to, amount, .*\), got 'amout'",
+        ),
+        ({"idempotency_key": 7}, "idempotency_key: expected the names of arguments, or a plain function"),
+        ({"idempotency_key": ()}, "idempotency_key: expected the names of arguments"),
+        ({"idempotency_key": "to", "effect": "pure"}, "idempotency_key: a 'pure' tool may run again"),
+        (
+            {"idempotency_key": None, "scope": "forever"},
+            "scope='forever' is that of an idempotency key; give it idempotency_key=, too",
+        ),
         ({"scope": "day"}, "scope: expected 'run', 'conversation' or 'forever', got 'day'"),
     ):
         with pytest.raises(ToolDefinitionError, match=text):

@@ -20,8 +20,8 @@ from typing_extensions import TypedDict
 
 from streamtools import ApprovalRequested, ToolContext, pipeline, run_calls, tool
 from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.executors import LocalExecutor
 from streamtools.events import AnswerRequested, Observation, ToolCallEnd, ToolCallValidated
+from streamtools.executors import LocalExecutor
 from streamtools.observers import Observer
 from streamtools.tools import Tool
 
@@ -276,7 +276,7 @@ SHOWN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "check": ({"check": spoiling(True)}, {}),
     "validator": ({"validator": VALIDATOR}, {}),
     "conflict_key": ({"conflict_key": spoiling("key")}, {}),
-    "operation": ({"operation": spoiling("done")}, {"store": MemoryStore}),
+    "idempotency_key": ({"idempotency_key": spoiling("done")}, {"store": MemoryStore}),
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from profiles import every
 
 from streamtools import tool
 from streamtools.content import Media, Text, ToolResult
-from streamtools.dispatch.executors import ProcessExecutor
 from streamtools.errors import (
     LocalProtocolError,
     ToolDefinitionError,
@@ -28,6 +26,7 @@ from streamtools.errors import (
     ToolNotStarted,
     ToolOutcomeUnknown,
 )
+from streamtools.executors import ProcessExecutor
 from streamtools.exports import export
 
 pytestmark = [pytest.mark.anyio, pytest.mark.costly]
@@ -141,7 +140,7 @@ async def test_a_value_that_is_too_large_or_endless_is_refused_before_it_is_writ
 
 
 async def test_what_cannot_travel_is_not_started_and_not_told() -> None:
-    tools = [worker_id, do, "streamtools.testing.executors:echo_sync"]
+    tools = [worker_id, do, "streamtools.testing.executors:echo"]
     async with ProcessExecutor(tools, max_message_bytes=1000) as executor:
         with pytest.raises(ToolNotStarted, match="max_message_bytes=1000"):
             await executor.run(call("do", what="x" * 1000), never, nobody)
@@ -152,7 +151,6 @@ async def test_what_cannot_travel_is_not_started_and_not_told() -> None:
 @every("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.thorough)])
 async def test_tools_of_every_form_run_on_the_workers_backend(backend: Any) -> None:
     seen: list[Any] = []
-    made = tool(executor_tools.plain)
     tools = [executor_tools.count, executor_tools.behind_a_wrapper, executor_tools.plain, "executor_tools:Shop.price"]
     async with ProcessExecutor(tools, backend=backend) as executor:
         assert await executor.run(call("count", to=2), begin, seen.append) == "done"
@@ -160,10 +158,9 @@ async def test_tools_of_every_form_run_on_the_workers_backend(backend: Any) -> N
             await executor.run(call("count", to=0), begin, seen.append)
         assert await executor.run(call("behind_a_wrapper", number=4), begin, nobody) == 4
         assert await executor.run(call("price", article="book"), begin, nobody) == 4
-        validated = replace(call("plain", number="4"), bound=made.validate({"number": "4"}))
-        assert await executor.run(validated, begin, nobody) == 5
-        with pytest.raises(ToolNotStarted, match="number"):  # it is validated again in the worker
-            await executor.run(replace(validated, arguments={"number": "four"}), never, nobody)
+        assert await executor.run(call("plain", number="4"), begin, nobody) == 5
+        with pytest.raises(ToolNotStarted, match="number"):
+            await executor.run(call("plain", number="four"), never, nobody)
     assert seen == [0, 1]
 
 

@@ -22,14 +22,15 @@ from processes import begin, begin_with, call, is_gone, nobody, program, says, w
 from profiles import every
 
 from streamtools import ToolContext, tool
-from streamtools.dispatch.executors import EndUnknown, ProcessExecutor, SqliteStore, call_fingerprint
-from streamtools.dispatch.executors.worker import kill_family, new_mark
+from streamtools.dispatch import EndUnknown, SqliteStore
 from streamtools.errors import ToolOutcomeUnknown
+from streamtools.executors import ProcessExecutor
+from streamtools.executors.worker import kill_family, new_mark
+from streamtools.seams import call_fingerprint
 from streamtools.testing.executors import TOOLS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sweep]
 
-CONTRACT_TOOLS = TOOLS["sync"]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells a process's environment")
 
 
@@ -126,7 +127,7 @@ async def test_a_process_that_has_the_number_of_a_dead_worker_by_now_is_left_alo
 async def test_a_call_that_is_cancelled_at_any_time_leaves_no_worker_behind(seconds: float) -> None:
     """While its worker starts, imports, runs; and the executor goes on afterwards."""
     with anyio.fail_after(20):
-        async with ProcessExecutor(CONTRACT_TOOLS, max_workers=1) as executor:
+        async with ProcessExecutor(TOOLS, max_workers=1) as executor:
             with anyio.move_on_after(seconds):
                 await executor.run(call("work", path=os.devnull), begin, lambda value: None)
             assert (await executor.run(call("echo", value=1), begin, nobody))["value"] == 1
@@ -142,7 +143,8 @@ def children() -> list[int]:
 PARENT = """
 import sys, anyio
 from test_processes_lost import hold_order
-from streamtools.dispatch.executors import Invocation, ProcessExecutor, SqliteStore, run_once
+from streamtools.dispatch import SqliteStore
+from streamtools.executors import Invocation, ProcessExecutor, run_once
 
 async def main():
     call = Invocation(tool="hold_order", arguments={"path": sys.argv[1]}, key="order:7")

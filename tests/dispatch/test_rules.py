@@ -109,7 +109,7 @@ async def test_all_rules_have_to_agree_and_one_that_fails_is_against_the_call() 
         (Refuse("denied", CallDenied("no")), "denied"),
         (ValueError("secret"), "failed"),
         ("yes", "failed"),
-        (lambda: Ask(needs=0), "failed"),
+        (lambda: Ask(approvals=0), "failed"),
         (lambda: Refuse("ok", CallDenied("no")), "failed"),
         (lambda: Refuse("none", CallDenied("no")), "failed"),  # type: ignore[arg-type]
         (lambda: Refuse("denied", "no"), "failed"),  # type: ignore[arg-type]
@@ -131,10 +131,10 @@ async def test_a_rule_is_asked_only_about_the_calls_that_concern_it_and_may_want
             return name == "post"
 
     with anyio.fail_after(30):
-        async with posting("x", capabilities=[Two(Ask(needs=2))]) as events:
+        async with posting("x", capabilities=[Two(Ask(approvals=2))]) as events:
             async for event in events:
                 if isinstance(event, ApprovalRequested):
-                    assert event.requires == 2
+                    assert event.approvals == 2
                     events.approve(event, by="ann")
                     events.approve(event, by="bob")
         assert outcomes(events) == ["ok"]

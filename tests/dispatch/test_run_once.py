@@ -10,9 +10,9 @@ from profiles import every
 from stores import Runs
 
 from streamtools.content import Text, ToolResult
-from streamtools.dispatch.executors import Invocation, MemoryStore, run_once
-from streamtools.dispatch.store import Claim
+from streamtools.dispatch import Claim, MemoryStore
 from streamtools.errors import ToolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from streamtools.executors import Invocation, run_once
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 

@@ -64,24 +64,6 @@ def test_an_event_costs_the_same_however_many_owners_wait() -> None:
     assert min(cost(2_000) for _ in range(3)) < 5 * min(cost(100) for _ in range(3))
 
 
-def test_what_is_left_of_lines_that_were_given_up_does_not_pile_up() -> None:
-    scheduler = Scheduler(1)
-    (runs,) = released(scheduler, Job("t", "runs"))
-    waits = Job("t", "waits")
-    released(scheduler, waits)
-    sizes = []
-    for number in range(5_000):
-        job = Job("t", number)
-        released(scheduler, job)
-        scheduler.finish(job)
-        sizes.append(sum(len(heap._entries) for heap in scheduler._heaps.values()))
-    assert max(sizes) < 100
-    last = Job("t", "last")
-    released(scheduler, last)
-    scheduler.finish(waits)
-    assert scheduler.finish(runs) == [last]
-
-
 # -- beside one that looks at every job each time ----------------------------------------------------------------------
 
 
@@ -215,7 +197,7 @@ def test_it_decides_as_one_that_looks_at_every_job_each_time() -> None:
         while found := [twin for twin in twins if twin[0].state == "running"]:
             moved(scheduler, plain, twins, "finish", *found[0])
         assert {one.state for one, _ in twins} <= {"over"}
-        assert not any(vars(scheduler)[name] for name in ("_keys", "_owners", "_heaps", "_barriers"))
+        assert not any(vars(scheduler)[name] for name in ("_keys", "_owners", "_groups", "_barriers"))
 
 
 def moved(scheduler: Scheduler, plain: Plain, twins: list[tuple[Job, Job]], act: str, one: Job, other: Job) -> None:

@@ -16,10 +16,10 @@ from profiles import every
 from stores import RedisServer, redis_server
 
 from streamtools.content import Media, ToolResult
-from streamtools.dispatch.executors import Claimed, EndUnknown, MemoryStore, Recorded, SqliteStore, call_fingerprint
+from streamtools.dispatch import Claimed, EndUnknown, MemoryStore, Recorded, SqliteStore, StillRunning
 from streamtools.dispatch.results import decode_error, decode_result, encode_error, encode_result
-from streamtools.dispatch.store import StillRunning
 from streamtools.errors import LocalProtocolError, ToolError, ToolFailed, ToolNotStarted, ToolTimeout
+from streamtools.seams import call_fingerprint
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 

@@ -20,11 +20,10 @@ from profiles import FULL, every, thorough_unless
 from streams import chat, stream
 
 from streamtools import Decision, Observation, Trajectory, agent_loop, pipeline, resume, run_calls, tool
-from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.executors import call_fingerprint
-from streamtools.dispatch.store import Claim
+from streamtools.dispatch import Claim, MemoryStore
 from streamtools.errors import StreamToolsError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown
 from streamtools.integrations.hosting import CallHost
+from streamtools.seams import call_fingerprint
 from streamtools.tools import Toolset
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns

@@ -16,9 +16,9 @@ from processes import PATIENCE_S, call, program, says
 from profiles import mostly_thorough
 from stores import RedisServer, Runs, redis_server
 
-from streamtools.dispatch.executors import Claimed, EndUnknown, Recorded, run_once
-from streamtools.dispatch.store import StillRunning
+from streamtools.dispatch import Claimed, EndUnknown, Recorded, StillRunning
 from streamtools.errors import LocalProtocolError, ToolNotStarted
+from streamtools.executors import run_once
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 

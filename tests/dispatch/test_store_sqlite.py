@@ -20,8 +20,7 @@ from anyio.lowlevel import checkpoint
 from processes import PATIENCE_S, program, says
 from profiles import every, mostly_thorough
 
-from streamtools.dispatch.executors import Claimed, EndUnknown, Recorded, SqliteStore
-from streamtools.dispatch.store import StillRunning
+from streamtools.dispatch import Claimed, EndUnknown, Recorded, SqliteStore, StillRunning
 from streamtools.errors import LocalProtocolError, ToolNotStarted
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
@@ -324,12 +323,12 @@ async def test_a_store_that_was_never_closed_keeps_no_program_alive_and_loses_no
 
 FORK = """
 import os, sqlite3, subprocess, sys, anyio
-from streamtools.dispatch.executors import SqliteStore
+from streamtools.dispatch import SqliteStore
 
 path, how, backend = sys.argv[1:]
 ASK = '''
 import sys, anyio
-from streamtools.dispatch.executors import SqliteStore
+from streamtools.dispatch import SqliteStore
 with SqliteStore(sys.argv[1]) as store:
     for key in ("master's", "order 1", "order 2"):
         print(anyio.run(store.claim, key, "print"))
@@ -419,7 +418,7 @@ async def test_what_is_settled_is_open_and_known(path: Path) -> None:
 
 CLAIMS = """
 import sys, anyio
-from streamtools.dispatch.executors import SqliteStore
+from streamtools.dispatch import SqliteStore
 
 async def main():
     store = SqliteStore(sys.argv[1], lease=float(sys.argv[2]))

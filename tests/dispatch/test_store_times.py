@@ -21,13 +21,12 @@ from trio import current_time
 from trio.testing import MockClock
 
 from streamtools import tool
-from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.executors import Invocation, run_once
-from streamtools.dispatch.store import Claim, Claimed, EndUnknown, Recorded, StillRunning
-from streamtools.dispatch.timers import Timers
+from streamtools.dispatch import Claim, Claimed, EndUnknown, MemoryStore, Recorded, StillRunning
+from streamtools.dispatch.event_loop import Timers
 from streamtools.durable.claims import CallClaim, UnsavedEnd, UnsavedEnds
 from streamtools.durable.holders import this_process
 from streamtools.errors import CallStillRunning, LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolSuspended
+from streamtools.executors import Invocation, run_once
 
 on_a_made_clock = pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0)})])
 CALL = Invocation(tool="order", arguments={"what": "a book"}, key="order:7")

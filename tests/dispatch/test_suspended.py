@@ -17,8 +17,7 @@ from ran import ran
 from streams import anthropic, chat, key_of, stream
 
 from streamtools import Decision, Deny, Limits, Pipeline, Suspended, ToolContext, Trajectory, pipeline, resume, tool
-from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.store import StillRunning
+from streamtools.dispatch import MemoryStore, StillRunning
 from streamtools.errors import DecisionError, SuspendedError
 from streamtools.events import Event, StepEnd, StepStart
 from streamtools.exports import export_all

@@ -23,10 +23,10 @@ from profiles import every
 from streams import chat, stream
 
 from streamtools import Deny, Limits, ToolContext, Trajectory, pipeline, tool
-from streamtools.dispatch import Begin, CallPool, Emit
-from streamtools.dispatch.executors import Invocation, LocalExecutor, MemoryStore, ProcessExecutor, SqliteStore
+from streamtools.dispatch import Begin, CallPool, Emit, MemoryStore, SqliteStore
 from streamtools.errors import ModelRetry
 from streamtools.events import Event, Observation, ToolCallValidated, ToolStarted
+from streamtools.executors import Invocation, LocalExecutor, ProcessExecutor
 from streamtools.parts import WAITS
 from streamtools.tools import RunCall, Tool, ToolCallRequest
 

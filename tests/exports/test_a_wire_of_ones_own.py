@@ -12,7 +12,7 @@ from pydantic import Field
 
 from streamtools.cli import main
 from streamtools.errors import ExportError
-from streamtools.exports import RequestLimits, export, export_all, parts, schema, table, targets
+from streamtools.exports import RequestLimits, export, export_all, parts, schema, targets
 from streamtools.interop import ToolInteropRegistry
 from streamtools.modes import NativeToolAdapter
 from streamtools.schema.dialects import OLLAMA, OPENAI_STRICT, PLAIN, Action
@@ -106,7 +106,6 @@ def test_its_dialect_is_derived_from_one_that_is_known() -> None:
 def test_a_registered_wire_is_known_by_name_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     assert "example.own" in targets()
     assert "example.own" in targets(strict=True)
-    assert "| `example.own` | `skill.takes.schema` | `checked` of the request |" in table()
     assert add.to("example.own") == add.to(EXAMPLE)
     assert parts(export(add, "example.own")) == {**SAID, "parameters": add.schema}
     with pytest.raises(ExportError, match=r"'example'; write 'example\.own'"):

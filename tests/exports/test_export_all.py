@@ -10,7 +10,7 @@ from profiles import every
 
 from streamtools import pipeline
 from streamtools.errors import ExportError, ToolDefinitionError
-from streamtools.exports import RequestLimits, export, export_all, payload, schema
+from streamtools.exports import RequestLimits, export, export_all, schema
 from streamtools.tools import Tool, Toolset, tool
 
 CHAT = "openai.chat_completions"
@@ -68,7 +68,6 @@ NO_TOOLS: list[tuple[Any, str]] = [
 def test_what_is_no_tool_is_refused_with_what_to_write(given: Any, told: str) -> None:
     for refused in (
         lambda: export(given, CHAT),
-        lambda: payload(given, CHAT),
         lambda: export_all([given], CHAT),
         lambda: schema(given),
     ):

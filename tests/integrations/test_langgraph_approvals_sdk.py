@@ -55,8 +55,8 @@ def call_of(name: str, to: str, at: int = 0) -> dict[str, Any]:
 
 def graph_of(calls: list[Any], store: Any, saver: Any, *, sends: bool = False, **more: Any) -> Any:
     """A model that makes these calls, and a node; as after a restart, nothing of it but its arguments is kept."""
-    requires = more.pop("requires", 1)
-    guarded = [tool(pay, needs_approval=True, requires=requires), tool(confirm, needs_approval=True)]
+    approvals = more.pop("approvals", 1)
+    guarded = [tool(pay, needs_approval=True, approvals=approvals), tool(confirm, needs_approval=True)]
     tools = [*map(langchain_tool, (pay, confirm)), *more.pop("beside", ())]
     node = CallsNode(tools, with_options=guarded, store=store, **more)
     graph = StateGraph(MessagesState)
@@ -110,7 +110,7 @@ async def test_a_graph_shows_the_call_and_its_answer_is_a_decision_on_record(how
                 state = await run(how, graph, GO, durability=durability)
                 (asked,) = shown(state)
                 assert (asked["call_id"], asked["tool_name"], asked["arguments"]) == ("c0", "pay", {"to": "Ada"})
-                assert (asked["type"], asked["requires"], effects) == ("approval", 1, {})
+                assert (asked["type"], asked["approvals"], effects) == ("approval", 1, {})
                 names = {state["__interrupt__"][0].id: answer}
             with SqliteStore(path) as store:  # another process
                 graph = graph_of([call_of("pay", "Ada")], store, saver)

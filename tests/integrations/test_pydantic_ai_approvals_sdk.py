@@ -52,7 +52,7 @@ class Look(Observer):
         named.extend(event.by if isinstance(event, ApprovalResolved) else ())
 
 
-def parts_of(store: Any, requires: int = 1) -> tuple[Any, CallsToolset]:
+def parts_of(store: Any, approvals: int = 1) -> tuple[Any, CallsToolset]:
     """An agent as after a restart, and its toolset."""
 
     def model(messages: list[ModelMessage], _: Any) -> ModelResponse:
@@ -61,23 +61,23 @@ def parts_of(store: Any, requires: int = 1) -> tuple[Any, CallsToolset]:
             return ModelResponse([TextPart("done")])
         return ModelResponse([ToolCallPart("pay", {"to": "Ada"}, "c1")])
 
-    guarded = [tool(pay, needs_approval=True, requires=requires)]
+    guarded = [tool(pay, needs_approval=True, approvals=approvals)]
     toolset = CallsToolset(FunctionToolset([pay]), guarded, store, observers=lambda: [Look()])
     return Agent(FunctionModel(model), toolsets=[toolset], output_type=[str, DeferredToolRequests]), toolset
 
 
-async def asked_by(store: Any, requires: int = 1) -> tuple[list[ModelMessage], Any]:
+async def asked_by(store: Any, approvals: int = 1) -> tuple[list[ModelMessage], Any]:
     """The history in which the call waits, as it comes out of a file, and what was shown of it."""
-    agent, _ = parts_of(store, requires)
+    agent, _ = parts_of(store, approvals)
     run = await agent.run("go")
     assert [(call.tool_name, call.args) for call in run.output.approvals] == [("pay", {"to": "Ada"})]
     history = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(run.all_messages()))
     return history, run.output.metadata["c1"]
 
 
-async def answered(store: Any, history: Any, answer: Any, by: str | None = None, requires: int = 1) -> Any:
+async def answered(store: Any, history: Any, answer: Any, by: str | None = None, approvals: int = 1) -> Any:
     """What the model reads of the call, or what was shown of it again."""
-    agent, toolset = parts_of(store, requires)
+    agent, toolset = parts_of(store, approvals)
     given = DeferredToolResults(approvals={"c1": answer}, metadata={"c1": {"by": by}} if by else {})
     given = await toolset.settled(history, given)
     run = await agent.run(message_history=history, deferred_tool_results=given)
@@ -107,7 +107,7 @@ async def test_the_first_answer_is_a_decision_on_record_and_holds(tmp_path: Path
         path = tmp_path / f"{number}.db"
         with SqliteStore(path) as store:
             history, shown = await asked_by(store)
-            assert (shown["type"], shown["requires"], effects) == ("approval", 1, {})
+            assert (shown["type"], shown["approvals"], effects) == ("approval", 1, {})
         for again in (answer, False, True, ToolDenied("not at all")):
             with SqliteStore(path) as store:  # another process
                 assert await answered(store, history, again, by) == content

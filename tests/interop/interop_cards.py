@@ -7,7 +7,9 @@ from typing import Any
 
 from wire_cases import CASES, Format
 
-from streamtools.interop import FORMATS
+from streamtools.interop import TARGET_FORMATS
+
+FORMATS = tuple(dict.fromkeys(format for formats in TARGET_FORMATS.values() for format in formats))
 
 APPLY_PATCH: dict[str, Any] = {
     "type": "custom",

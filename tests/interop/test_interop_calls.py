@@ -19,6 +19,7 @@ from interop_cards import (
     CLEAN_CALL,
     CORRUPT_CALL,
     CUSTOM,
+    FORMATS,
     FUNCTIONS,
     GEMINI,
     MCP,
@@ -34,7 +35,6 @@ from profiles import each_with_each, every, examples
 
 from streamtools.errors import ExportError
 from streamtools.interop import (
-    FORMATS,
     TARGET_FORMATS,
     SanitizedCall,
     ToolDescriptor,

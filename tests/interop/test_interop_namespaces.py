@@ -89,12 +89,6 @@ def test_a_stored_call_goes_back_with_its_namespace(call: dict[str, Any]) -> Non
     assert from_native_messages(native, RESPONSES, registry=told) == history
 
 
-def test_the_description_of_a_group_is_told_as_lost() -> None:
-    (one,) = ToolInteropRegistry().describe("shop", [SHIPPING])
-    found = registry().convert_schema(dict(one.schema), target="anthropic.messages")
-    assert any("shipping" in line and "description" in line for line in found.losses)
-
-
 def test_a_group_of_several_tools_has_no_one_meaning() -> None:
     with pytest.raises(ExportError, match=r"one tool, got 2; .*describe"):
         registry().inspect_schema(BILLING)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from interop_cards import (
     BEDROCK,
     CHAT_FUNCTION,
     CUSTOM,
+    FORMATS,
     FUNCTIONS,
     GEMINI,
     MCP,
@@ -28,17 +28,14 @@ from interop_cards import (
 )
 from profiles import each_with_each, every
 
-from streamtools.errors import ExportError, InvalidArguments
+from streamtools.errors import ExportError
 from streamtools.interop import (
-    FORMATS,
     TARGET_FORMATS,
     Contribution,
-    InspectedCall,
     ToolInteropRegistry,
     ToolInteropTarget,
     ToolSchemaAdapter,
 )
-from streamtools.interop.schemas import Fitted, Memory
 
 CHAT = ToolInteropTarget("openai.chat_completions")
 WIRE_OF = {format: wire for wire, formats in reversed([*TARGET_FORMATS.items()]) for format in formats}
@@ -216,28 +213,6 @@ def test_a_schema_that_nobody_knows_is_refused_by_its_keys(schema: dict[str, Any
 # -- what gets lost ----------------------------------------------------------------------------------------------------
 
 
-@every(
-    ("schema", "target", "lost"),
-    [
-        (APPLY_PATCH, "openai.chat_completions", []),
-        (APPLY_PATCH, "anthropic.messages", ["grammar (lark): the model is not held to it"]),
-        ({**function_schema(ANTHROPIC), "strict": True}, "openai.responses", ["strict: each provider has rules"]),
-        ({**function_schema(RESPONSES_FUNCTION), "strict": True}, "openai.chat_completions", []),
-        ({**function_schema(MCP), "title": "Read"}, "anthropic.messages", ["title and annotations"]),
-        ({**function_schema(MCP), "outputSchema": {"type": "object"}}, "anthropic.messages", ["output schema"]),
-        (
-            {**function_schema(ANTHROPIC), "cache_control": {"type": "ephemeral"}},
-            "openai.responses",
-            ["fields of anthropic.messages.tool alone: cache_control"],
-        ),
-    ],
-)
-def test_what_gets_lost_is_told(schema: dict[str, Any], target: str, lost: list[str]) -> None:
-    converted = registry().convert_schema(schema, target=target)
-    assert len(converted.losses) == len(lost)
-    assert all(said.startswith(begin) for said, begin in zip(converted.losses, lost, strict=True))
-
-
 @every("strict", [True, False])
 def test_strictness_is_shared_by_the_two_apis_of_openai_only(strict: bool) -> None:
     source = {**function_schema(RESPONSES_FUNCTION), "strict": strict}
@@ -316,22 +291,6 @@ def test_what_one_wire_was_told_does_not_touch_the_calls_of_another() -> None:
     same = call(RESPONSES_FUNCTION, "read_file", json.dumps({key: 3}), None)
     assert own.inspect_call(one).payload == own.inspect_call(other).payload == {"max results": 3}
     assert own.inspect_call(same).payload == {key: 3}
-
-
-def test_arguments_that_cannot_be_turned_back_are_not_run() -> None:
-    def refuse(arguments: Any) -> dict[str, Any]:
-        raise InvalidArguments("two entries for one key")
-
-    memory = Memory(keeps=True)
-    memory.note_fitted(
-        Fitted(source_name="f", name="f_1", parameters={}, description="", decode=refuse), "anthropic.messages"
-    )
-    came = InspectedCall(
-        tool_name="f_1", call_id="c", payload={"a": 1}, payload_kind="object", payload_format=ANTHROPIC
-    )
-    found = memory.as_authored(came, None)
-    assert (found.tool_name, found.problem, found.arguments) == ("f", "invalid_arguments", None)
-    assert memory.as_authored(replace(came, payload_kind="raw", payload="x"), None).payload == "x"
 
 
 @every("target", ["acme", "mcp", "anthropic.messages"])

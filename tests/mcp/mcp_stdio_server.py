@@ -41,13 +41,6 @@ PAGES[1][5]["outputSchema"] |= EVIL
 if "broken" in sys.argv:
     PAGES[1:] = [[{"name": "fine", "inputSchema": NOTHING}, {"name": "broken", "inputSchema": "none"}]]
 
-if "halves" in sys.argv:  # of surrogate pairs, which JSON may escape and no UTF-8 can hold
-    PAGES[1:] = [[{"name": "fine", "inputSchema": NOTHING}, {**PAGES[0][0], "name": "half", "description": "\ud83d"}]]
-if "deep" in sys.argv:
-    DEEP: dict[str, Any] = {}
-    for _ in range(300):
-        DEEP = {"not": DEEP}
-    PAGES[1:] = [[{"name": "fine", "inputSchema": NOTHING}, {"name": "deep", "inputSchema": DEEP}]]
 if "large" in sys.argv:
     PAGES[1:] = [[{"name": "large", "inputSchema": NOTHING, "description": "x" * 32_000_000}]]
 if "answers" in sys.argv:

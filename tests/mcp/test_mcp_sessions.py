@@ -12,7 +12,6 @@ import pytest
 from mcp.types import CallToolResult
 from mcp_servers import SDK2, http_session, in_memory, leaky_before_sdk2, sdk2_only, sdk_server, served_over_http, stdio
 from mcp_session import observed
-from profiles import every
 from streams import chat, stream
 
 from streamtools import pipeline, tool
@@ -141,20 +140,6 @@ async def test_one_tool_that_the_sdk_does_not_take_costs_that_tool_alone() -> No
             assert (await observed(tools, "echo", '{"text": "hi"}')).value == "hi"
     assert ([made.name for made in tools], tools.complete) == (["echo", "fine", "forecast", "slow"], True)
     assert [(note.name, note.reason) for note in tools.refused] == [("broken", "inputSchema is not an object")]
-
-
-@every(("argument", "name"), [("halves", "half"), ("deep", "deep")])
-async def test_one_tool_that_keeps_the_transport_from_reading_the_message_costs_that_tool_alone(
-    argument: str, name: str
-) -> None:
-    with anyio.fail_after(20):
-        async with stdio(argument) as session:
-            handler = session._message_handler
-            tools = await fetch_tools(session, server="plain", list_timeout=15)
-            assert (await observed(tools, "echo", '{"text": "hi"}')).value == "hi"
-            assert session._message_handler is handler
-    assert ([made.name for made in tools], tools.complete) == (["echo", "fine", "forecast", "slow"], True)
-    assert [note.name for note in tools.refused] == [name]
 
 
 # -- the SDK's own server ------------------------------------------------------------------------------------------

@@ -54,13 +54,13 @@ def on_both(case: Callable[..., Awaitable[None]], folder: Path | None = None) ->
         anyio.run(case, *given, backend=backend)
 
 
-@tool(external=True)
+@tool(deferred="wait")
 async def choose(question: str) -> str:
     """Ask the user."""
     raise AssertionError("nothing here runs it")
 
 
-@tool(name="choose", external=True, rests=True)
+@tool(name="choose", deferred=True)
 def choose_later(question: str) -> str:
     """Ask the user."""
     raise AssertionError("nothing here runs it")
@@ -161,7 +161,7 @@ def test_the_first_answer_counts_and_others_are_refused_in_words() -> None:
 
 
 def test_an_answer_is_bounded_and_checked_as_the_result_of_any_tool() -> None:
-    @tool(external=True, output_schema={"type": "object", "required": ["city"]})
+    @tool(deferred="wait", output_schema={"type": "object", "required": ["city"]})
     def choose(question: str) -> dict[str, Any]:
         """Ask."""
         raise AssertionError("nothing here runs it")
@@ -187,7 +187,7 @@ def test_an_answer_is_bounded_and_checked_as_the_result_of_any_tool() -> None:
 
 
 def test_a_call_that_nobody_answers_in_time_times_out_and_one_that_is_cancelled_ends() -> None:
-    @tool(name="choose", external=True, timeout=0.01)
+    @tool(name="choose", deferred="wait", timeout=0.01)
     async def impatient(question: str) -> str:
         """Ask."""
         raise AssertionError("nothing here runs it")
@@ -284,7 +284,7 @@ def test_a_run_that_rests_goes_on_where_it_is_when_it_is_answered_there() -> Non
 
 
 def test_a_call_is_approved_first_and_then_done_outside() -> None:
-    @tool(name="choose", external=True, rests=True, needs_approval=True)
+    @tool(name="choose", deferred=True, needs_approval=True)
     async def gated(question: str) -> str:
         """Ask."""
         raise AssertionError("nothing here runs it")
@@ -484,7 +484,7 @@ def test_a_tool_hands_its_call_on_to_work_in_the_background_and_is_not_run_again
         return begin
 
     async def case(folder: Path) -> None:
-        async with Model(ONE_CALL, DONE).run(background(), middleware=passing) as run:  # it waits
+        async with Model(ONE_CALL, DONE).run(background(wait=True), middleware=passing) as run:  # it waits
             events: list[Event] = []
             async for event in run:
                 events.append(event)
@@ -497,30 +497,30 @@ def test_a_tool_hands_its_call_on_to_work_in_the_background_and_is_not_run_again
 
         began.clear()
         path = folder / "runs.db"
-        async with Model(ONE_CALL).run(background(rests=True), journal=path, run_id="r") as run:  # it rests
+        async with Model(ONE_CALL).run(background(), journal=path, run_id="r") as run:  # it rests
             async for _ in run:
                 pass
         assert (run.outcome, run.turns[0].observations[0].outcome) == ("suspended", "suspended")
-        async with Model().run(background(rests=True), journal=path, run_id="r") as run:  # it goes on waiting
+        async with Model().run(background(), journal=path, run_id="r") as run:  # it goes on waiting
             async for _ in run:
                 pass
         assert run.outcome == "suspended"
         with SqliteStore(path) as store:
             await Journal(store).answer("r", "c", {"city": "Rome"})
-        async with Model(DONE).run(background(rests=True), journal=path, run_id="r") as run:
+        async with Model(DONE).run(background(), journal=path, run_id="r") as run:
             async for _ in run:
                 pass
         assert (run.outcome, result_of(run), len(began)) == ("answered", '{"city":"Rome"}', 1)
 
         began.clear()
         kept = MemoryStore()
-        async with pipeline(stream(ONE_CALL), tools=[background(rests=True)], wire=CHAT, store=kept) as parted:
+        async with pipeline(stream(ONE_CALL), tools=[background()], wire=CHAT, store=kept) as parted:
             async for _ in parted:
                 pass
         assert parted.suspended is not None
         (call,) = parted.suspended.calls
         for answers in ((), (CallAnswer.to(call, "Rome"),)):
-            given: dict[str, Any] = {"tools": [background(rests=True)], "store": kept, "answers": answers}
+            given: dict[str, Any] = {"tools": [background()], "store": kept, "answers": answers}
             async with resume(parted.suspended, **given) as resumed:
                 async for _ in resumed:
                     pass
@@ -528,7 +528,7 @@ def test_a_tool_hands_its_call_on_to_work_in_the_background_and_is_not_run_again
         assert resumed.turn.observations[0].value == "Rome"
 
         for end in ("cancel", "stop"):
-            async with Model(ONE_CALL, DONE).run(background()) as run:
+            async with Model(ONE_CALL, DONE).run(background(wait=True)) as run:
                 async for event in run:
                     if isinstance(event, AnswerRequested):
                         assert run.cancel(event) if end == "cancel" else run.stop()
@@ -576,7 +576,7 @@ def test_a_call_done_outside_stands_in_runs_of_every_kind() -> None:
         options: dict[str, Any] = {"wire": "anthropic.messages", "retry": Retry(after_output=True)}
         with pytest.raises(ValueError, match="after_output=True"):  # a call of `choose` may not be made twice
             agent_loop(broken, ASKED, tools=[choose], start="early", **options)
-        idempotent = tool(name="choose", external=True, effect="idempotent")(choose.fn)
+        idempotent = tool(name="choose", deferred="wait", effect="idempotent")(choose.fn)
         outcomes: list[str] = []
         async with agent_loop(broken, ASKED, tools=[idempotent], **options) as run:
             async for event in run:
@@ -597,7 +597,7 @@ def test_a_call_done_outside_stands_in_runs_of_every_kind() -> None:
             return "paid"
 
         for trusts in (False, True):
-            source = tool(name="choose", external=True, trusted=trusts)(choose.fn)
+            source = tool(name="choose", deferred="wait", trusted=trusts)(choose.fn)
             model = Model(ONE_CALL, chat(calls=[("p", "pay", '{"to": "Evelyn-Eaves"}')]), DONE)
             async with model.run(source, pay) as run:
                 async for event in run:
@@ -622,7 +622,7 @@ async def answered(block: Any) -> Any:
 
 
 def test_what_holds_for_calls_here_alone_is_refused_for_those_done_outside() -> None:
-    tried: list[dict[str, Any]] = [{"rests": True}, {"external": "yes"}, *({"external": True, **one} for one in HERE)]
+    tried: list[dict[str, Any]] = [{"deferred": "yes"}, *({"deferred": True, **one} for one in HERE)]
     for options in tried:
         with pytest.raises(ToolDefinitionError):
             tool(name="choose", **options)(choose.fn)
@@ -632,6 +632,6 @@ HERE: tuple[dict[str, Any], ...] = (
     {"conflict_key": "question"},
     {"max_concurrency": 1},
     {"exclusive": True},
-    {"operation": "question"},
+    {"idempotency_key": "question"},
     {"effect": "pure", "retries": 1},
 )

@@ -152,7 +152,7 @@ class Bank:
     done: Counter[str] = field(default_factory=Counter)
 
     def tools(self, start: str) -> list[Any]:
-        @tool(effect="once", operation="amount" if start == "early" else None)
+        @tool(effect="once", idempotency_key="amount" if start == "early" else None)
         async def pay(amount: int) -> str:
             """Pay."""
             self.done[f"pay {amount}"] += 1

@@ -18,9 +18,9 @@ from streams import chat, hanging, pass_on, stream
 from streamtools import Event, Limits, Observation, StreamEnd, TextDelta, ToolCallValidated, ToolContext, pipeline, tool
 from streamtools.errors import ConsumerTooSlow, LocalProtocolError, TruncatedStream
 from streamtools.events import EventsDropped, StepEnd, StepStart, ToolStarted
+from streamtools.front.branches import Branch, WhenFull
 from streamtools.integrations import encode_event
 from streamtools.observers import Observer
-from streamtools.pipelines.queues import Branch, WhenFull
 from streamtools.testing import ScriptedSource
 
 pytestmark = pytest.mark.anyio

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -42,20 +41,6 @@ async def test_a_call_is_a_point_between_what_came_before_and_after_it() -> None
     assert isinstance(point.after[-1], StepEnd)
     assert all(event.seq < point.seq for event in point.before)
     assert cursor.calls() == ((0, "good"), (0, "bad"), (1, "more"))
-
-
-async def test_the_record_is_plain_json_without_arguments_and_values() -> None:
-    cursor = Cursor()
-    await ran(Trajectory(observers=[cursor], run_id="run-1"), [("secretive", "double", '{"n": 123454321}'), BAD])
-    record = cursor.to_json()
-    text = json.dumps(record)
-    assert (record["run_id"], record["step"], record["position"]) == ("run-1", 0, cursor.position)
-    assert "123454321" not in text
-    assert "246908642" not in text
-    outcomes = {b["call_id"]: b["outcome"] for b in record["boundaries"] if b["event"] == "Observation"}
-    assert outcomes == {"secretive": "ok", "bad": "invalid"}
-    ended = [b for b in record["boundaries"] if b["event"] == "ToolCallEnd"]
-    assert [b["status"] for b in ended] == ["ready", "invalid"]
 
 
 async def test_a_call_has_the_same_ids_in_event_and_span() -> None:

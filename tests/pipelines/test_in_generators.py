@@ -14,11 +14,10 @@ import pytest
 from profiles import every
 from streams import chat, hanging, stream
 
-from streamtools import Event, TextDelta, agent_loop, pipeline, tool
+from streamtools import Event, Pipeline, TextDelta, agent_loop, pipeline, tool
 from streamtools.errors import LocalProtocolError
 from streamtools.events import StepEnd
 from streamtools.observers import Observer
-from streamtools.pipelines.hosted import OpenPipeline
 
 pytestmark = pytest.mark.anyio
 
@@ -143,7 +142,7 @@ async def test_a_pipeline_is_opened_without_a_group_on_asyncio(anyio_backend: st
 
     before = asyncio.all_tasks()
     events = pipeline(stream(CALLS), tools=[tool(stay, effect="pure")]).open()
-    assert isinstance(events, OpenPipeline)
+    assert isinstance(events, Pipeline)
     async for _ in events:
         pass
     assert [seen.value for seen in events.turn.observations] == ["stayed"]

@@ -38,9 +38,9 @@ from streamtools.events import (
     ToolStarted,
 )
 from streamtools.front import agent_loop
+from streamtools.front.run_face import AgentLoop
 from streamtools.history import lint
 from streamtools.modes import ValidatedAdapter
-from streamtools.pipelines.agent_loop import AgentLoop
 from streamtools.provenance import untrusted
 
 BACKENDS = ("asyncio", "trio") if FULL else ("asyncio",)
@@ -534,7 +534,7 @@ def test_only_runs_that_are_over_are_forgotten_and_the_others_are_bounded_aloud(
 
     async def breaks_and_pays_again(path: Path) -> Bank:
         bank = Bank(TWO_STEPS[0], [ConnectionResetError()], chat(calls=pay_of("x", "d")), ANSWER)
-        bank.tools[0] = replace(bank.tools[0], operation="to", scope="forever")
+        bank.tools[0] = replace(bank.tools[0], idempotency_key="to", scope="forever")
         with pytest.raises(ConnectionResetError):
             await read(bank.run(path))
         return bank

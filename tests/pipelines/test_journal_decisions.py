@@ -39,10 +39,10 @@ def stores(folder: Path) -> dict[str, dict[str, Any]]:
     return {"own": {}, "file": {"store": SqliteStore(folder / "calls.db")}, "claims": {"store": OnlyClaims()}}
 
 
-def bank_of(*bodies: Any, requires: int = 1) -> tuple[Bank, list[str]]:
+def bank_of(*bodies: Any, approvals: int = 1) -> tuple[Bank, list[str]]:
     bank, refunds = Bank(*bodies), list[str]()
 
-    @tool(needs_approval=True, requires=requires)
+    @tool(needs_approval=True, approvals=approvals)
     async def refund(to: str) -> str:
         """Pay back."""
         refunds.append(to)
@@ -302,7 +302,7 @@ def test_suspended_calls_of_a_journaled_run_are_a_ticket_that_leaves_the_argumen
 
 
 def test_a_ticket_also_takes_answers_to_calls_that_are_done_outside(tmp_path: Path) -> None:
-    @tool(external=True)
+    @tool(deferred="wait")
     def choose(of: str) -> str:
         """Choose."""
         raise AssertionError("it is done outside")

@@ -25,8 +25,8 @@ from streamtools.dispatch.results import encode_result
 from streamtools.durable.journal import Journal
 from streamtools.errors import AlreadyDecided, StreamError, StreamToolsError, ToolFailed
 from streamtools.events import ToolStarted
+from streamtools.front.run_face import AgentLoop
 from streamtools.history import lint, repair
-from streamtools.pipelines.agent_loop import AgentLoop
 
 WIRES = {"openai.chat_completions": chat, "anthropic.messages": anthropic}
 NOT_RUN = re.compile(r"not run(?! again)|cancelled before it started")

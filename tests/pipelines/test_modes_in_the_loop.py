@@ -18,6 +18,7 @@ from streamtools import ApprovalRequested, Decision, Deny, Observation, Suspende
 from streamtools.dispatch import MemoryStore
 from streamtools.events import ReasoningDelta
 from streamtools.front import agent_loop
+from streamtools.front.run_face import AgentLoop
 from streamtools.history import lint
 from streamtools.modes import (
     JSONObjectAdapter,
@@ -27,7 +28,6 @@ from streamtools.modes import (
     StreamingAdapter,
     ValidatedAdapter,
 )
-from streamtools.pipelines.agent_loop import AgentLoop
 
 pytestmark = pytest.mark.anyio
 

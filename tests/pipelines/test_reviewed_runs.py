@@ -348,7 +348,7 @@ def handing_on(began: list[str], rests: bool) -> Any:
     async def pay(to: str) -> AnsweredLater:
         """Pay."""
         began.append(to)
-        return AnsweredLater(rests=rests)
+        return AnsweredLater(wait=not rests)
 
     return pay
 

@@ -16,8 +16,8 @@ from test_trajectory_loop import CHAT
 from streamtools import Event, tool
 from streamtools.dispatch import MemoryStore
 from streamtools.front import agent_loop
+from streamtools.front.run_face import AgentLoop
 from streamtools.history import lint
-from streamtools.pipelines.agent_loop import AgentLoop
 
 pytestmark = pytest.mark.anyio
 

@@ -28,7 +28,6 @@ from privacy.seeded import as_json, secrets, survivors
 from profiles import FULL
 from rich.console import Console
 from streams import stream
-from view.test_live_view import Client as ViewClient
 from web.asgi_client import Client
 
 from streamtools import Event, ToolContext, Trajectory, agent_loop, pipeline, tool
@@ -41,7 +40,7 @@ from streamtools.privacy import Privacy, redact_secrets
 from streamtools.record import Recording, record
 from streamtools.telemetry import Metrics, Tracing
 from streamtools.telemetry.setup import to_otlp
-from streamtools.view import LiveView, Watch, draw, draw_recordings, page
+from streamtools.view import Watch, draw, draw_recordings, page
 from streamtools.view.terminal import TerminalView, show
 from streamtools.web import OwnEvents
 
@@ -157,11 +156,6 @@ class Copies(Observer):
         yield "own observer", "\n".join(self.seen)
         yield "page", page(self.watch)
         yield "terminal", self.screen.getvalue()
-        live = LiveView(self.watch)
-        live.finish()
-        client = ViewClient(live)
-        await client.ask("/events")
-        yield "live view", client.body.decode()
         for path in self.folder.iterdir():
             yield "recording", path.read_text(encoding="utf-8")
             read = Recording.read(path)

@@ -123,23 +123,6 @@ async def test_with_tools_the_arguments_are_judged_again(recorded: tuple[Path, l
     assert run.observations[0].value == "rain in Oslo"
 
 
-async def test_live_results_run_the_tools(recorded: tuple[Path, list[Event]]) -> None:
-    path, _ = recorded
-
-    @tool(name="get_weather", effect="pure")
-    async def changed(city: str) -> str:
-        """Get the weather."""
-        RAN.append(city)
-        return "sun"
-
-    async with replay(path, tools=[changed], results="live", speed=1000.0) as run:
-        kinds = [type(event) async for event in run]
-    assert RAN == ["Oslo"]
-    assert ToolStarted in kinds
-    assert [turn.text for turn in run.turns] == ["Looking. ", "Rain."]
-    assert [one.value for one in run.observations] == ["sun"]
-
-
 async def test_a_stream_that_broke_breaks_again(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
 
@@ -153,8 +136,6 @@ async def test_a_stream_that_broke_breaks_again(tmp_path: Path) -> None:
     turn = await run
     assert isinstance(turn.error, TruncatedStream)
     assert run.differences == ()
-    with pytest.raises(TruncatedStream):
-        await replay(path, tools=[get_weather], results="live")
 
 
 async def test_a_run_that_was_left_replays_as_far_as_it_came(tmp_path: Path) -> None:
@@ -190,12 +171,6 @@ async def test_a_replay_says_what_it_cannot_do(recorded: tuple[Path, list[Event]
     path, _ = recorded
     with pytest.raises(ValueError, match="speed=0: must be a number greater than 0"):
         replay(path, speed=0)
-    with pytest.raises(ValueError, match="unknown results 'none'; known: recorded, live"):
-        replay(path, results="none")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r'results="live" needs the tools'):
-        replay(path, results="live")
-    with pytest.raises(TypeError, match="approve means nothing where results are recorded"):
-        replay(path, approve=lambda request: True)
     with pytest.raises(FileNotFoundError):
         replay(tmp_path / "missing.jsonl")
     run = replay(path)

@@ -66,7 +66,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("imports by name", "tools/__init__.py"): "the package's own reader of frameworks' tools, by a constant",
     ("imports by name", "wires/__init__.py"): "the packages of the library's own wires, by constants",
     ("imports by name", "cli/schema.py"): "module:function of the command line",
-    ("imports by name", "dispatch/executors/codec.py"): "the worker finds the tools that the program registered",
+    ("imports by name", "executors/codec.py"): "the worker finds the tools that the program registered",
     ("imports by name", "mcp/peer.py"): "the version of mcp that is installed, for an error",
     ("imports by name", "sources/encoding.py"): "the optional decoders of bodies, by constants",
     ("imports by name", "view/page.py"): "the package's own files",
@@ -76,7 +76,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("writes text as a format", "tools/checks.py"): "templates of its own, filled with what pydantic counts",
     ("opens connections", "integrations/httpx.py"): "a transport of the application's own is wrapped, and does so",
     ("opens connections", "cli/view.py"): "--open shows the page that was just written, by the path of its file",
-    ("starts programs", "dispatch/executors/process.py"): "the workers: this Python, this package, no shell",
+    ("starts programs", "executors/process.py"): "the workers: this Python, this package, no shell",
     ("starts programs", "mcp/transports.py"): "the server that the program names, no shell",
 }
 """Where such a name may stand, and why that is no way in."""

@@ -107,7 +107,7 @@ async def refund(ctx: ToolContext, amount: int) -> str:
 
 
 TOOLS = [pay, order, refund]
-NAMED = [tool(each.fn, name=each.name, timeout=each.timeout, operation="amount") for each in (pay, order)]
+NAMED = [tool(each.fn, name=each.name, timeout=each.timeout, idempotency_key="amount") for each in (pay, order)]
 GATED = [tool(each.fn, name=each.name, effect=each.effect, needs_approval=True) for each in TOOLS]
 LIMITS = Limits(tool_timeout=LONG_S)
 

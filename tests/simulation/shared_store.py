@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamtools.dispatch.store import Claim, Claimed, EndUnknown, Recorded, StillRunning
+from streamtools.dispatch import Claim, Claimed, EndUnknown, Recorded, StillRunning
 from streamtools.durable.holders import checked_fingerprint, not_claimed
 
 from .world import Process, World

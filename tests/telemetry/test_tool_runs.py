@@ -12,9 +12,8 @@ from scripted import Spans
 from streams import anthropic, key_of, stream
 
 from streamtools import Deny, Limits, Trajectory, pipeline, run_calls, tool
-from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.executors import call_fingerprint as fingerprint
-from streamtools.dispatch.store import Claimed
+from streamtools.dispatch import Claimed, MemoryStore
+from streamtools.seams import call_fingerprint as fingerprint
 from streamtools.telemetry import Tracing
 from streamtools.tools import RunCall, ToolCallRequest
 

@@ -412,13 +412,11 @@ def test_spans_that_another_instrumentation_draws_can_be_left_out(
     assert request.get_span_context().is_valid
 
 
-def test_an_unknown_span_or_profile_is_refused() -> None:
+def test_an_unknown_span_is_refused() -> None:
     with pytest.raises(
         ValueError, match=r"unknown \['tool'\]; there are run, step, chat, approval, wait, execute_tool"
     ):
         Tracing(spans={"tool": False})
-    with pytest.raises(ValueError, match=r"must be a Names or one of semconv-1.41, genai-0.1"):
-        Tracing(names="latest")
 
 
 def test_no_delta_reaches_the_observer() -> None:

@@ -40,13 +40,8 @@ NAMES = {
     "k2_horizon": ["LLM360/K2-Horizon"],
     "minicpm": ["openbmb/MiniCPM5-8B"],
     "dots": ["rednote-hilab/dots.llm2"],
-    "step3": ["stepfun-ai/step3", "Step-3-VL"],
     "gigachat": ["ai-sage/GigaChat3-10B-A1.8B"],
     "apertus": ["swiss-ai/Apertus-8B-Instruct-2509"],
-    "internlm": ["internlm/internlm3-8b-instruct"],
-    "phi4_mini": ["microsoft/Phi-4-mini-instruct"],
-    "xlam": ["Salesforce/Llama-xLAM-2-8b-fc-r"],
-    "granite": ["ibm-granite/granite-3.1-8b-instruct", "granite-20b-functioncalling"],
     "longcat": ["meituan-longcat/LongCat-Flash-Chat"],
     "olmo3": ["allenai/Olmo-3-7B-Instruct"],
 }

@@ -13,8 +13,8 @@ from responses_streams import CREATED, Payload, added, done, ended, event, funct
 from streamtools import Limits, Observation, Suspended, Turn, parse, pipeline, resume, tool
 from streamtools.content import Media, Namespace, RequestHints, ToolResult
 from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.executors import ProcessExecutor
 from streamtools.errors import ToolDefinitionError
+from streamtools.executors import ProcessExecutor
 from streamtools.exports import export_all
 from streamtools.history import convert, lint, repair
 from streamtools.tools import Toolset

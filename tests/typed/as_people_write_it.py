@@ -13,7 +13,7 @@ from openai import AsyncOpenAI
 
 from streamtools import AgentLoop, Observation, TextDelta, Turn, agent_loop, parse, pipeline, resume, tool
 from streamtools.dispatch import MemoryStore, SqliteStore
-from streamtools.dispatch.executors import LocalExecutor
+from streamtools.executors import LocalExecutor
 from streamtools.exports import export_all
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
 from decisions import decisions_on
-from profiles import every, examples, mostly_thorough
+from profiles import every
 from view.seen_runs import hostile_events, many_events, stamped, watched
 
 from streamtools import Deny, Suspended, pipeline, resume, tool
@@ -20,7 +19,6 @@ from streamtools.events import (
     StreamEnd,
     StreamStart,
     TextDelta,
-    ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
     ToolCallValidated,
@@ -29,7 +27,6 @@ from streamtools.events import (
 from streamtools.parts import ToolCall
 from streamtools.view import Picture, Watch, draw, page
 from streamtools.view.lanes import CallLane
-from streamtools.view.picture import Seen
 
 PAYS = b"""\
 data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function",\
@@ -87,7 +84,7 @@ async def test_a_call_points_to_the_text_before_it_and_an_answer_to_the_results_
 
 @pytest.mark.anyio
 async def test_without_content_no_text_is_in_the_picture() -> None:
-    told = str((await seen(content=False)).patch())
+    told = str((await seen(content=False)).data())
     for secret in ("Lisbon", "rain.", "Paying", "too much", "70007000", "planned", "Mondays"):
         assert secret not in told
     assert "CallDenied" in told
@@ -118,7 +115,7 @@ async def test_a_run_that_was_resumed_is_drawn_behind_the_one_that_asked(verdict
     assert [step.asks_model for step in picture.steps] == [True, False]
     assert {call.call_id for call in picture.calls} == {"c1"}
     assert picture.calls[0].to_model is None  # nobody has read that it waits
-    assert picture.patch()["head"]["calls"] == 1
+    assert picture.data()["head"]["calls"] == 1
 
 
 def test_two_runs_at_once_are_no_picture() -> None:
@@ -140,57 +137,14 @@ def test_a_picture_is_bounded_and_says_what_is_missing() -> None:
     watch = Watch(max_events=10, max_chars=20)
     for event in many_events(100):
         watch.on_event(event)
-    patch = watch.picture.patch()
-    assert len(patch["marks"]) + len(patch["growth"][0]) == 10
-    assert patch["leftOut"] > 0
-    assert len("".join(patch["growth"][3])) <= 20
-    assert patch["cutChars"] > 0
+    data = watch.picture.data()
+    assert len(data["marks"][0]) + len(data["growth"][0]) == 10
+    assert data["leftOut"] > 0
+    assert len(data["growth"][4]) <= 20
+    assert data["cutChars"] > 0
     for bound in ("max_events", "max_chars"):
         with pytest.raises(ValueError, match=bound):
             Watch(**{bound: 0})  # type: ignore[arg-type]
-
-
-def merged(patches: list[dict[str, Any]]) -> dict[str, Any]:
-    """The picture as a reader of patches has it."""
-    lanes: dict[str, dict[int, Any]] = {"runs": {}, "steps": {}, "calls": {}, "pieces": {}}
-    lists: dict[str, list[Any]] = {"marks": [], "arrows": []}
-    growth: list[list[Any]] = [[], [], [], []]
-    for patch in patches:
-        for name, known in lanes.items():
-            for lane in patch[name]:
-                known[lane["id"] if isinstance(lane, dict) else lane[0]] = lane
-        for name, told in lists.items():
-            told += patch[name]
-        for column, more in zip(growth, patch["growth"], strict=True):
-            column += more
-    return {**{name: dict(sorted(known.items())) for name, known in lanes.items()}, **lists, "growth": growth}
-
-
-@every("seed", mostly_thorough(range(examples(40)), 5))
-def test_patches_at_any_moments_add_up_to_the_whole(seed: int) -> None:
-    dice = random.Random(seed)
-    watch, seen, patches = Watch(), Seen(), []
-    for event in many_events(3000):
-        watch.on_event(event)
-        if dice.random() < 0.01:
-            patch, seen = watch.patch(seen)
-            patches.append(patch)
-    watch.picture  # places what is left
-    patches.append(watch.patch(seen)[0])
-    assert merged(patches) == merged([watch.patch(Seen())[0]])
-
-
-def test_a_patch_has_only_the_lanes_that_have_changed() -> None:
-    watch = Watch()
-    events = many_events(3000)
-    for event in events[:-30]:
-        watch.on_event(event)
-    _, seen = watch.patch(Seen())
-    watch.on_event(next(event for event in events[-200:] if isinstance(event, ToolCallDelta)))
-    patch, seen_now = watch.patch(seen)
-    assert len(patch["calls"]) <= 1
-    assert len(patch["growth"][0]) == 1
-    assert watch.patch(seen_now)[0]["calls"] == []
 
 
 @pytest.mark.anyio

@@ -93,7 +93,7 @@ def test_the_time_that_overlapping_saved_is_that_of_the_same_run_without_it(monk
                 await agent_loop(ask, asked, tools=[work], wire="anthropic.messages", trajectory=run, **when, **options)
 
             on_a_made_clock(monkeypatch, main)
-            heads.append(watch.picture.patch()["head"])
+            heads.append(watch.picture.data()["head"])
         early, late = heads
         assert late["took"] == late["withoutOverlap"], name
         found[name] = (early["took"] / 1e6, early["withoutOverlap"] / 1e6, late["took"] / 1e6)
@@ -105,13 +105,13 @@ def test_the_time_that_overlapping_saved_is_that_of_the_same_run_without_it(monk
 async def test_a_runs_own_end_is_apart_from_that_of_its_calls() -> None:
     watch = Watch()
     await watched(watch)
-    head = watch.picture.patch()["head"]
+    head = watch.picture.data()["head"]
     assert (head["outcome"], head["tone"], head["calls"], head["failed"]) == ("answered", "good", 7, 3)
     assert head["question"] == "Plan a trip."
     assert head["ends"] == {"ok": 3, "unknown_tool": 1, "invalid": 1, "denied": 1, "failed": 1}
     for outcome, facts in RUN_OUTCOMES.items():
         watch.end_run(outcome, None)
-        head = watch.picture.patch()["head"]
+        head = watch.picture.data()["head"]
         assert (head["outcome"], head["words"], head["tone"]) == (outcome, facts.words, facts.tone)
         assert (head["tone"] == "bad") is facts.is_error
 
@@ -130,15 +130,15 @@ def test_the_end_of_a_run_that_nobody_tells_is_that_of_its_last_step() -> None:
         "error": [*begun, StepEnd("error")],
     }
     for outcome, events in cases.items():
-        assert draw(stamped([*events])).patch()["head"]["outcome"] == outcome
+        assert draw(stamped([*events])).data()["head"]["outcome"] == outcome
     watch = Watch()
     watch.begin_run(Trajectory(run_id="run"))
     for event in stamped([*begun, StepEnd()]):
         watch.on_event(event)
-    assert watch.picture.patch()["head"]["outcome"] is None  # it may go on
+    assert watch.picture.data()["head"]["outcome"] is None  # it may go on
     watch.end_run(None, ValueError("the loop's own"))
-    assert watch.picture.patch()["head"]["outcome"] == "error"
-    assert watch.picture.patch()["runs"][0][-1] == "ValueError: the loop's own"
+    assert watch.picture.data()["head"]["outcome"] == "error"
+    assert watch.picture.data()["runs"][0][-1] == "ValueError: the loop's own"
 
 
 def ended(call_id: str, name: str, outcome: Any, text: str = "", arguments: Any = None) -> list[Event]:
@@ -159,7 +159,7 @@ def test_calls_that_were_skipped_for_one_cause_have_not_failed_each() -> None:
             *ended(f"c{number}", "fetch", "skipped", "not run: it broke off"),
         ]
     failed = StreamEnd("error", error=TruncatedStream("the connection is gone"))
-    head = draw(stamped([*events, failed, StepEnd("truncated")])).patch()["head"]
+    head = draw(stamped([*events, failed, StepEnd("truncated")])).data()["head"]
     assert (head["calls"], head["failed"], head["ends"]) == (128, 0, {"skipped": 128})
     assert (head["outcome"], head["tone"]) == ("interrupted", "bad")
 
@@ -210,10 +210,10 @@ def test_the_question_is_the_latest_text_of_the_users_in_any_shape_of_request() 
     }  # fmt: skip
     for question, request in cases.items():
         events = stamped([StepStart("run", request=request), StepEnd()])
-        assert draw(events).patch()["head"]["question"] == question
-        assert draw(events, content=False).patch()["head"]["question"] is None
+        assert draw(events).data()["head"]["question"] == question
+        assert draw(events, content=False).data()["head"]["question"] is None
     for request in ({}, {"messages": 7}, {"messages": [7, None, {"role": "user", "content": 7}]}, {"messages": []}):
-        assert draw(stamped([StepStart("run", request=request), StepEnd()])).patch()["head"]["question"] is None
+        assert draw(stamped([StepStart("run", request=request), StepEnd()])).data()["head"]["question"] is None
 
 
 def test_a_step_has_the_beginning_of_its_text_what_was_said_before_it_and_what_the_next_one_waited_for() -> None:
@@ -225,12 +225,12 @@ def test_a_step_has_the_beginning_of_its_text_what_was_said_before_it_and_what_t
         ToolCallEnd(call), StreamEnd("tool_calls"), StepEnd(),
         StepStart("run"), TextDelta("wrong"), TextEnd(whole="right"), StreamEnd("stop"), StepEnd(),
     ]  # fmt: skip
-    first, second = sorted(draw(stamped(events)).patch()["steps"], key=lambda row: row["id"])
+    first, second = sorted(draw(stamped(events)).data()["steps"], key=lambda row: row["id"])
     assert first["opening"].startswith("In Oslo it rains. xxx")
     assert len(first["opening"]) == 200
     assert first["userMessages"] == ["and Oslo?"]
     assert (first["waitedFor"], second["waitedFor"], second["opening"]) == ("s0", "s1", "right")
-    bare = draw(stamped(events), content=False).patch()
+    bare = draw(stamped(events), content=False).data()
     assert not any("opening" in row or "userMessages" in row for row in bare["steps"])
     answers: list[Event] = []
     usage = Usage(input_tokens=2_000_000, output_tokens=100_000)
@@ -241,7 +241,7 @@ def test_a_step_has_the_beginning_of_its_text_what_was_said_before_it_and_what_t
             StreamEnd("stop", usage=usage),
             StepEnd(),
         ]
-    priced = draw(stamped(answers), prices={"gpt-5": {"input_tokens": 1.25, "output_tokens": 10}}).patch()["steps"]
+    priced = draw(stamped(answers), prices={"gpt-5": {"input_tokens": 1.25, "output_tokens": 10}}).data()["steps"]
     assert [row.get("cost") for row in sorted(priced, key=lambda row: row["id"])] == [3.5, None]
     with pytest.raises(ValueError, match="unknown count"):
         Watch(prices={"gpt-5": {"words": 1}})

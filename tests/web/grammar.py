@@ -185,13 +185,13 @@ async def pay(amount: int, to: str = "bob") -> str:
     return f"paid {amount} to {to}"
 
 
-@tool(external=True, rests=True)
+@tool(deferred=True)
 async def choose(question: str, most: int = 1) -> str:
     """Ask the user."""
     raise AssertionError("nothing here runs it")
 
 
-@tool(external=True, rests=True, needs_approval=True)
+@tool(deferred=True, needs_approval=True)
 async def vote(on: str) -> str:
     """Let the user vote, if somebody allows it."""
     raise AssertionError("nothing here runs it")

@@ -171,7 +171,7 @@ def test_a_text_that_is_replaced_or_void_becomes_an_activity() -> None:
 
 
 def test_people_are_asked_by_interrupts_that_name_what_they_were_shown() -> None:
-    asked = ApprovalRequested("a", "look", {"at": "x"}, fingerprint="f", requires=2, seq=4)
+    asked = ApprovalRequested("a", "look", {"at": "x"}, fingerprint="f", approvals=2, seq=4)
     question = AnswerRequested("b", "look", {}, fingerprint="g", question="Which?", seq=5)
     handed = AnswerRequested("c", "look", {}, fingerprint="h", rests=True, seq=6)
     calls = [ToolCallStart(name, "look", seq=at) for at, name in enumerate("abc", 1)]
@@ -179,7 +179,7 @@ def test_people_are_asked_by_interrupts_that_name_what_they_were_shown() -> None
     first, second = frames[-1]["outcome"]["interrupts"]
     assert [one["value"] for one in frames if one["type"] == "CUSTOM"] == [first, second]
     assert (first["reason"], first["toolCallId"], first["metadata"]) == (
-        "tool_call", "a", {"arguments": {"at": "x"}, "requires": 2},
+        "tool_call", "a", {"arguments": {"at": "x"}, "approvals": 2},
     )  # fmt: skip
     assert first["responseSchema"]["required"] == ["approved"]
     assert (second["reason"], second["message"]) == ("input_required", "Which?")
@@ -216,7 +216,7 @@ def test_a_step_that_goes_on_without_a_log_is_not_told_of_again() -> None:
 
 
 def test_a_response_of_a_run_follows_its_request() -> None:
-    @tool(external=True, rests=True)
+    @tool(deferred=True)
     def choose(question: str) -> str:
         """Ask the user."""
         raise AssertionError("nothing here runs it")

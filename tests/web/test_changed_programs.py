@@ -54,7 +54,7 @@ class Deploys:
             self.ran.append(to)
             return "paid"
 
-        @tool(external=True, rests=True)
+        @tool(deferred=True)
         async def locate() -> str:
             """Say where the user is."""
             raise AssertionError("the page does that")

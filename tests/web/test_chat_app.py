@@ -52,7 +52,7 @@ class Program:
             ctx.progress("half")
             return f"seen {at}"
 
-        @tool(external=True, rests=True)
+        @tool(deferred=True)
         def locate() -> str:
             """Says where the user is."""
             raise AssertionError("the page does that")

@@ -335,7 +335,7 @@ async def test_a_run_that_waits_for_a_call_of_no_known_end_is_gone_on_with_once_
                 await anyio.sleep_forever()
             return color
 
-        book = tool(pay.fn, name="book", operation="color", scope="conversation")
+        book = tool(pay.fn, name="book", idempotency_key="color", scope="conversation")
 
         @tool(timeout=0.001)
         async def hang() -> str:

@@ -148,25 +148,25 @@ class ReadTimeout(Exception):
     """The name that libraries have for it."""
 
 
-_FAILURES: list[tuple[Any, str, float | None, int]] = [
-    (Refused(429, {"Retry-After": "20"}), "rate_limited", 20.0, 429),
-    (Refused(429, {"retry-after-ms": "1500"}), "rate_limited", 1.5, 429),
-    (Refused(429), "rate_limited", None, 429),
-    (Refused(429, {"retry-after": "1e300"}), "rate_limited", 86_400.0, 429),
-    (Refused(429, {"retry-after": "inf"}), "rate_limited", None, 429),
-    (Refused(429, {"Retry-After": "later"}, code="insufficient_quota"), "quota_exceeded", None, 429),
-    (Refused(503, {"Retry-After": "7"}), "overloaded", 7.0, 503),
-    (Refused(529), "overloaded", None, 503),
-    (Refused(401), "unauthorized", None, 500),
-    (Refused(403), "unauthorized", None, 500),
-    (Refused(408), "timed_out", None, 504),
-    (Refused(500), "request_failed", None, 500),
-    (Refused(418), "request_failed", None, 500),
-    (Refused(type="overloaded_error"), "overloaded", None, 503),
-    (TimeoutError(_SECRET), "timed_out", None, 504),
-    (ReadTimeout(_SECRET), "timed_out", None, 504),
-    (ConnectionRefusedError(_SECRET), "connection_lost", None, 500),
-    (KeyError(_SECRET), "request_failed", None, 500),
+_FAILURES: list[tuple[Any, str, float | None]] = [
+    (Refused(429, {"Retry-After": "20"}), "rate_limited", 20.0),
+    (Refused(429, {"retry-after-ms": "1500"}), "rate_limited", 1.5),
+    (Refused(429), "rate_limited", None),
+    (Refused(429, {"retry-after": "1e300"}), "rate_limited", 86_400.0),
+    (Refused(429, {"retry-after": "inf"}), "rate_limited", None),
+    (Refused(429, {"Retry-After": "later"}, code="insufficient_quota"), "quota_exceeded", None),
+    (Refused(503, {"Retry-After": "7"}), "overloaded", 7.0),
+    (Refused(529), "overloaded", None),
+    (Refused(401), "unauthorized", None),
+    (Refused(403), "unauthorized", None),
+    (Refused(408), "timed_out", None),
+    (Refused(500), "request_failed", None),
+    (Refused(418), "request_failed", None),
+    (Refused(type="overloaded_error"), "overloaded", None),
+    (TimeoutError(_SECRET), "timed_out", None),
+    (ReadTimeout(_SECRET), "timed_out", None),
+    (ConnectionRefusedError(_SECRET), "connection_lost", None),
+    (KeyError(_SECRET), "request_failed", None),
 ]
 
 
@@ -192,9 +192,8 @@ async def test_a_refusal_of_the_provider_is_told_by_its_code_and_its_time_in_eac
 
     chats = Chats(journal=tmp_path / f"{policy is None}.db", run=run, privacy=policy)
     page = Page(chats.app(may=lambda request: True))
-    for at, (failure, code, seconds, status) in enumerate(_FAILURES):
+    for at, (failure, code, seconds) in enumerate(_FAILURES):
         failing.append(failure)
-        after = None if seconds is None else -int(-seconds // 1)
         of_ui = await page.ask("POST", "/", {"id": f"u{at}", "messages": [message]})
         again = await page.ask("POST", "/", {"id": f"u{at}", "messages": [message]})
         assert again.chunks[-3:] == of_ui.chunks[-3:], "the record says the same"
@@ -210,16 +209,6 @@ async def test_a_refusal_of_the_provider_is_told_by_its_code_and_its_time_in_eac
         assert (end["type"], end["code"], end.get("metadata")) == (
             "RUN_ERROR", code, None if seconds is None else {"retryAfter": seconds},
         )  # fmt: skip
-        for streams in (True, False):
-            body = {"model": "m", "messages": [message], "stream": streams}
-            answer = await page.ask("POST", f"/c{at}{streams}/v1/chat/completions", body)
-            error = answer.chunks[-2]["error"] if streams else answer.json["error"]
-            assert (error["code"], error.get("retry_after")) == (code, seconds)
-            if not streams:
-                assert answer.status == status
-                assert answer.headers.get("retry-after") == (None if after is None else str(after))
-                assert answer.headers["x-should-retry"] == "false"
-            assert _SECRET not in answer.body.decode()
         for one in (of_ui, own, ag_ui):
             assert _SECRET not in one.body.decode()
             assert "hidden" not in one.body.decode()

@@ -44,13 +44,13 @@ class Program:
             self.paid.append(color)
             return f"paid for {color}"
 
-        @tool(operation="color", scope="conversation")
+        @tool(idempotency_key="color", scope="conversation")
         def book(color: str) -> str:
             """Books."""
             self.booked.append(color)
             return f"booked {color}"
 
-        @tool(operation="color", scope="forever")
+        @tool(idempotency_key="color", scope="forever")
         def burn(color: str) -> str:
             """Burns."""
             return "burnt"
@@ -60,7 +60,7 @@ class Program:
             """Tells a lot."""
             return f"{color} " * 500
 
-        @tool(external=True, rests=True)
+        @tool(deferred=True)
         def locate(color: str) -> str:
             """Says where the user is."""
             raise AssertionError("the page does that")

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from profiles import FULL
-from shown_runs import CLIENT_TOOL, Shown, fed, shown_runs
+from shown_runs import Shown, fed, shown_runs
 
 from streamtools.events import EventBase, TextDelta
 from streamtools.web.ag_ui import AGUI
-from streamtools.web.chat_completions import ChatCompletions
 from streamtools.web.encoding import Encoder, framed
 from streamtools.web.own import OwnEvents
 from streamtools.web.ui_messages import UIMessages
@@ -19,10 +18,8 @@ ENCODERS: list[Callable[[], Encoder]] = [
     OwnEvents,
     lambda: AGUI(thread_id="t"),
     lambda: AGUI(thread_id="t", run_id="r", answered=["a"]),
-    lambda: ChatCompletions("m"),
     UIMessages,
     lambda: UIMessages(version=6, message_id="m"),
-    lambda: ChatCompletions("m", include_usage=True, reasoning=True, tools=[CLIENT_TOOL]),
 ]
 
 

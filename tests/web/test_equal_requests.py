@@ -56,7 +56,7 @@ class Program:
             self.paid += 1
             return "paid"
 
-        @tool(external=True, rests=True)
+        @tool(deferred=True)
         def locate() -> str:
             """Says where the user is."""
             raise AssertionError("the page does that")

@@ -109,7 +109,7 @@ def test_an_approval_is_named_by_what_was_shown() -> None:
     assert read is not None
     (run_id,) = {one["run_id"] for one in frames_of("approved") if one["event"] == "step_start"}
     assert (read.run_id, read.step, read.call_id, read.fingerprint) == (run_id, 0, "a", event.fingerprint)
-    assert not {"requires", "findings"} & shown.keys()
+    assert not {"approvals", "findings"} & shown.keys()
     (answer,) = (one for one in frames_of("a question") if one["event"] == "answer_requested")
     assert answer["question"] == {"which": "one"}
     for run_id, call_id in (("r", "c"), ("r#1", "a#b%23 é\n"), ("", "")):

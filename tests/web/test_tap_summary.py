@@ -14,7 +14,7 @@ from streams import anthropic
 from tapping import CALL, Server, read, tapped
 
 from streamtools.telemetry import Tracing
-from streamtools.telemetry.names import SEMCONV
+from streamtools.telemetry.names import Names
 
 pytestmark = pytest.mark.anyio
 
@@ -76,12 +76,12 @@ async def test_what_became_of_calls_is_in_spans_with_the_seconds_won() -> None:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     await claimed_missed_and_left(Server(TWO), observers=lambda: [Tracing(provider)])
     spans = exporter.get_finished_spans()
-    (step,) = [span for span in spans if span.name == SEMCONV.step_span]
+    (step,) = [span for span in spans if span.name == Names.step_span]
     early = [span for span in spans if span.name == "streamtools.early look_up"]
     assert all(span.parent is not None and span.parent.span_id == step.context.span_id for span in early)
-    found = {span.attributes[SEMCONV.early_fate]: dict(span.attributes) for span in early if span.attributes}
+    found = {span.attributes[Names.early_fate]: dict(span.attributes) for span in early if span.attributes}
     assert {*found} == {"claimed", "missed", "never_asked"}
-    assert found["claimed"][SEMCONV.waiting_call] == "c1"
-    assert found["claimed"][SEMCONV.early_won] >= 0
-    assert found["missed"][SEMCONV.early_reason] == "other_arguments"
+    assert found["claimed"][Names.waiting_call] == "c1"
+    assert found["claimed"][Names.early_won] >= 0
+    assert found["missed"][Names.early_reason] == "other_arguments"
     assert "secret" not in str(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,11 @@ from .parts import new
 from .record import Message, Payload, Response, WireCases
 
 __all__ = ["CASES"]
+
+
+def _in_capitals(schema: Any) -> Any:
+    """A schema in Gemini's own notation."""
+    return json.loads(re.sub(r'"type": "\w+"', lambda found: '"type":' + found[0][7:].upper(), json.dumps(schema)))
 
 
 def _say(response: Response) -> list[Payload]:
@@ -64,7 +70,7 @@ CASES: WireCases = replace(
         replace(
             gemini.CASES.formats[0],
             name="gemini.live.function_declaration",
-            tool=lambda said, parameters: {**said, "parameters": parameters},
+            tool=lambda said, parameters: {**said, "parameters": _in_capitals(parameters)},
             read_as="gemini.function_declaration",
         ),
     ),

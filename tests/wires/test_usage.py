@@ -12,7 +12,7 @@ from streams import chat_chunk, sse
 from streamtools import StreamDecoder, Usage, parse
 from streamtools.events import UnknownPayload
 from streamtools.wires import find
-from streamtools.wires.usage import Derived, UsageMap, total
+from streamtools.wires.reading import Derived, UsageMap, total
 
 
 def read(counts: UsageMap, *usages: object) -> Usage | None:

@@ -128,17 +128,9 @@ MAX_STEPS = 200
 """Pairs of schemas that are compared before two count as not apart, since schemas may refer to themselves."""
 
 
-def types_of(schema: Mapping[str, Any], definitions: Definitions) -> frozenset[str]:
-    """Returns the JSON types that a schema accepts; all of them where they are not known (yet)."""
-    return _types(schema, definitions, set())
+class Separation:
+    """Says whether certainly no value fits two schemas, by types, keys and constants."""
 
-
-def apart(one: Mapping[str, Any], other: Mapping[str, Any], definitions: Definitions) -> bool:
-    """Returns whether certainly no value fits both, by types, keys and constants."""
-    return _Comparison(definitions).apart(one, other)
-
-
-class _Comparison:
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
         self.steps = 0
@@ -170,8 +162,10 @@ class _Comparison:
         return any(self.apart(one["properties"][name], other["properties"][name]) for name in shared)
 
 
-def _types(schema: Mapping[str, Any], definitions: Definitions, seen: set[str]) -> frozenset[str]:
-    """Returns the types of a schema; a reference in `seen`, to which this adds, counts no second time."""
+def types_of(schema: Mapping[str, Any], definitions: Definitions, seen: set[str] | None = None) -> frozenset[str]:
+    """Returns the JSON types that a schema accepts; all of them where they are not known (yet). A reference in `seen`,
+    to which this adds, counts no second time."""
+    seen = set() if seen is None else seen
     if "$ref" in schema:
         meant = defined(schema, definitions)
         if meant is None:
@@ -179,9 +173,9 @@ def _types(schema: Mapping[str, Any], definitions: Definitions, seen: set[str]) 
         if schema["$ref"] in seen:
             return frozenset()
         seen.add(schema["$ref"])
-        return _types(meant, definitions, seen)
+        return types_of(meant, definitions, seen)
     if "anyOf" in schema:
-        found = frozenset[str]().union(*(_types(branch, definitions, seen) for branch in schema["anyOf"]))
+        found = frozenset[str]().union(*(types_of(branch, definitions, seen) for branch in schema["anyOf"]))
         return found | {"null"} if schema.get("nullable") else found
     kinds = kinds_in(schema)
     return ALL if kinds is None else frozenset(kinds)

@@ -26,7 +26,7 @@ from .document import (
     reference_of,
     without,
 )
-from .fits import Contradiction, Lose, apart, fits, is_of, is_union, kind_of, merge, outermost, types_of
+from .fits import Contradiction, Lose, Separation, fits, is_of, is_union, kind_of, merge, outermost, types_of
 from .plan import Choice, Entries, Fields, Items, JsonText, Named, Plan, Property, Translation, Unwrapped
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -611,7 +611,7 @@ def _distinguished(build: Build, several: Sequence[Translation], place: str) -> 
 
 
 def _stands_out(build: Build, one: Translation, several: Sequence[Translation]) -> bool:
-    return all(apart(one.schema, other.schema, build.defined) for other in several if other.plan != one.plan)
+    return all(Separation(build.defined).apart(one.schema, other.schema) for other in several if other.plan != one.plan)
 
 
 def _named(translation: Translation, names: set[str]) -> Translation:

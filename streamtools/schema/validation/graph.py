@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
 from ...errors import SchemaError
@@ -43,12 +44,14 @@ def outline(plain: Plain, limits: Limits) -> Outline:
             yield from _objects(held)
 
     nodes = list(plain.objects(plain.schema, *plain.definitions.values()))
-    same, cycle = _bottom_up(nodes, same_value)
     # "A schema MUST NOT be run into an infinite loop against an instance": one that applies itself to the same value,
     # by a chain of `$ref`, `allOf` and the like, has no meaning.
     # https://json-schema.org/draft/2020-12/json-schema-core#section-9.4.1
-    if cycle is not None:
-        raise SchemaError("refers back to itself without going deeper into the value", path=plain.pointer(cycle))
+    try:
+        same = _bottom_up(nodes, same_value)
+    except CycleError as error:
+        where = plain.pointer(error.args[1][0])
+        raise SchemaError("refers back to itself without going deeper into the value", path=where) from None
     longest = MAX_CHAIN * limits.max_schema_depth
     if _height(same, same_value) > longest:
         what = f"applies more than {longest} schemas to one value, each by the one before; the most follows from"
@@ -60,7 +63,7 @@ def outline(plain: Plain, limits: Limits) -> Outline:
     circles = on_circles(targets)
     if len(circles) > MAX_CIRCULAR:
         raise SchemaError(f"has {len(circles)} definitions that refer to each other in circles; {MAX_CIRCULAR} may")
-    deep, _ = _bottom_up(nodes, everywhere)
+    deep = _bottom_up(nodes, everywhere)
     longest = MAX_HEIGHT * limits.max_schema_depth
     if _height(deep, everywhere) > longest:
         what = f"is deeper than {longest} levels, its references followed; the most follows from"
@@ -88,29 +91,11 @@ def _objects(nodes: Iterable[Any]) -> Iterator[Any]:
     return (node for node in nodes if isinstance(node, dict))
 
 
-def _bottom_up(nodes: Iterable[Any], edges: Edges) -> tuple[list[Any], Any]:
-    """Returns all schemas, each after the targets of its edges; and one on a cycle, if there is one."""
-    order: list[Any] = []
-    begun: set[int] = set()
-    done: set[int] = set()
-    for start in nodes:
-        if id(start) in begun:
-            continue
-        begun.add(id(start))
-        path = [(start, iter(edges(start)))]
-        while path:
-            node, following = path[-1]
-            inner = next(following, None)
-            if inner is None:
-                path.pop()
-                done.add(id(node))
-                order.append(node)
-            elif id(inner) not in begun:
-                begun.add(id(inner))
-                path.append((inner, iter(edges(inner))))
-            elif id(inner) not in done:
-                return order, inner
-    return order, None
+def _bottom_up(nodes: Iterable[Any], edges: Edges) -> list[Any]:
+    """Returns all schemas, each after the targets of its edges; raises a `CycleError` if there is no such order."""
+    by_id = {id(node): node for node in nodes}
+    before = {key: [id(inner) for inner in edges(node)] for key, node in by_id.items()}
+    return [by_id[key] for key in TopologicalSorter(before).static_order()]
 
 
 def _height(order: Iterable[Any], edges: Edges) -> int:

@@ -46,8 +46,8 @@ class Plain:
                 for _, held in parts(node, (*SAME, *BELOW)):
                     waiting.extend(held)
 
-    def pointer(self, node: Any) -> str:
-        return self.origins[id(node)].pointer if id(node) in self.origins else "#"
+    def pointer(self, node: int) -> str:
+        return self.origins[node].pointer if node in self.origins else "#"
 
 
 def parts(node: Any, keywords: tuple[str, ...]) -> Iterator[tuple[str, list[Any]]]:

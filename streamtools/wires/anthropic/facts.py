@@ -12,8 +12,7 @@ from ...schema.dialects import ANTHROPIC, ANTHROPIC_STRICT
 from ...schema.names import PLAIN_NAMES
 from .. import formats
 from ..history_rules import HistoryRules, Violation, claude_since_4_6
-from ..reading import KnownFields, list_of, object_of, objects_in
-from ..usage import UsageMap, total
+from ..reading import KnownFields, UsageMap, list_of, object_of, objects_in, total
 
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 

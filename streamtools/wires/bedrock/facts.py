@@ -15,8 +15,7 @@ from ...schema.names import PLAIN_NAMES
 from ..anthropic.facts import LIMITS
 from ..formats import JSON, CallFormat, EntryFormat, ResultFormat, StrictForm, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules, Violation, claude_since_4_6, joined
-from ..reading import KnownFields, list_of, object_of
-from ..usage import UsageMap, total
+from ..reading import KnownFields, UsageMap, list_of, object_of, total
 
 EVENT_FIELDS: dict[str, KnownFields] = {  # `p` is padding
     "messageStart": KnownFields("p", "role"),

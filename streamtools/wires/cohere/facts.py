@@ -11,8 +11,7 @@ from ..formats import RequestLimits, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules
 from ..openai_chat.facts import FUNCTION_CALL, FUNCTION_TOOL, STRICT
 from ..openai_chat.facts import RESULT as RESULT
-from ..reading import KnownFields
-from ..usage import UsageMap
+from ..reading import KnownFields, UsageMap
 
 FINISHES: dict[str, Finish] = {
     "COMPLETE": "stop",

@@ -25,6 +25,7 @@ from .partial_args import OpenCall
 
 
 class GeminiDecoder(WireDecoder):
+    known: ClassVar[frozenset[str]] = KNOWN
     plain: ClassVar[tuple[PlainDelta, ...]] = (
         PlainDelta(
             ("candidates", 0, "content", "parts", 0, "text"),
@@ -53,17 +54,19 @@ class GeminiDecoder(WireDecoder):
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         out = self.out = []
         payload = self._as_wire(payload)
+        self.read_usage(payload.get("usageMetadata"))
         if error := error_in(payload):
-            self.read_usage(payload.get("usageMetadata"))
             self.fail_by(payload, error, facts.ERROR_RESPONSE)
-            return out
-        if KNOWN.isdisjoint(payload):
+        elif self.known.isdisjoint(payload):
             self.warn("unknown_event")
             self.emit_unknown(payload)
-            return out
-        if not self._started:
-            self.emit_start(payload.get("modelVersion"), payload.get("responseId"))
-        self.read_usage(payload.get("usageMetadata"))
+        else:
+            if not self._started:
+                self.emit_start(payload.get("modelVersion"), payload.get("responseId"))
+            self._read(payload)
+        return out
+
+    def _read(self, payload: dict[str, Any]) -> None:
         candidates = payload.get("candidates")
         if not candidates:
             if refusal := refusal_of(payload.get("promptFeedback")):
@@ -80,7 +83,6 @@ class GeminiDecoder(WireDecoder):
                     rest = rest_of(candidate, *about) if about else candidate
                     self.emit_unread(rest, facts.CANDIDATE, "candidates", position)
         self.emit_unread(payload, facts.RESPONSE)
-        return out
 
     def terminate(self) -> list[Event]:
         self.out = []

@@ -14,8 +14,7 @@ from ...schema.names import NameRule
 from ..formats import JSON, CallFormat, EntryFormat, ResultFormat, StrictForm, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules, Violation, joined
 from ..marks import GEMINI
-from ..reading import KnownFields, object_of, objects_in
-from ..usage import Derived, UsageMap
+from ..reading import Derived, KnownFields, UsageMap, object_of, objects_in
 
 CALLS = (
     CallFormat(
@@ -213,16 +212,19 @@ def output_with_thoughts(counts: Sequence[int | None]) -> int | None:
     return answer if inside else (answer or 0) + thoughts
 
 
-USAGE = UsageMap({
-    "input_tokens": ("promptTokenCount",),
-    "output_tokens": Derived((
-        "candidatesTokenCount", "thoughtsTokenCount", "promptTokenCount", "toolUsePromptTokenCount", "totalTokenCount",
-    ), output_with_thoughts),
-    "cached_input_tokens": ("cachedContentTokenCount",),
-    # beside the prompt: "totalTokenCount: prompt + candidates + toolUse + thoughts", https://ai.google.dev/api
-    "tool_use_input_tokens": ("toolUsePromptTokenCount",),
-    "reasoning_tokens": ("thoughtsTokenCount",),
-})  # fmt: skip
+def usage_map(answer: str) -> UsageMap:
+    sums = ("thoughtsTokenCount", "promptTokenCount", "toolUsePromptTokenCount", "totalTokenCount")
+    return UsageMap({
+        "input_tokens": ("promptTokenCount",),
+        "output_tokens": Derived((answer, *sums), output_with_thoughts),
+        "cached_input_tokens": ("cachedContentTokenCount",),
+        # beside the prompt: "totalTokenCount: prompt + candidates + toolUse + thoughts", https://ai.google.dev/api
+        "tool_use_input_tokens": ("toolUsePromptTokenCount",),
+        "reasoning_tokens": ("thoughtsTokenCount",),
+    })  # fmt: skip
+
+
+USAGE = usage_map("candidatesTokenCount")
 
 
 # -- `parameters` as JSON Schema --

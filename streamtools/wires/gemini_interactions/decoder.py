@@ -13,10 +13,10 @@ from ...errors import ProviderError, RemoteProtocolError
 from ...events import Event, ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish, ResumePoint
-from .. import GrowingDecoder, PlainDelta, list_of, object_of, read_text, rest_of
+from .. import GrowingDecoder, PlainDelta, list_of, named_error, object_of, read_text, rest_of
 from ..growing import GrowingBlock, Role
 from ..marks import LEGACY_INTERACTIONS
-from ..reading import Path, named_error
+from ..reading import Path
 from . import facts
 
 

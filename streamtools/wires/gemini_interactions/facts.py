@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...parts import CallKind, Finish
-from ...schema.dialects import GEMINI
 from .. import (
     CallFormat,
     EntryFormat,
@@ -20,10 +19,8 @@ from .. import (
     list_of,
     read_text,
 )
-from ..formats import JSON
-from ..gemini.facts import NAMES, NAMES_IN_HISTORY
-from ..reading import ERROR_PAYLOAD
-from ..usage import total
+from ..gemini import WIRE as GEMINI
+from ..reading import ERROR_PAYLOAD, total
 
 CALLS = (CallFormat(name="gemini.interactions.function", type="function_call", id="id", never=frozenset({"call_id"})),)
 
@@ -41,7 +38,7 @@ FUNCTION = EntryFormat(
 )
 
 
-def hosted(tool: JSON) -> str | None:
+def hosted(tool: Mapping[str, Any]) -> str | None:
     type_ = tool.get("type")
     return type_ if isinstance(type_, str) and type_ in _HOSTED else None
 
@@ -57,12 +54,14 @@ def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
     return {"tools": entries} | ({"generation_config": {"tool_choice": "validated"}} if strict else {})
 
 
+_GENERATE = GEMINI.tools[0]
+
 TOOLS = (
     ToolFormat(
         name="gemini.interactions",
-        dialect=GEMINI,
-        strict=StrictForm(dialect=GEMINI, location="mode `validated` of the request", whole_request=True),
-        names=NAMES,
+        dialect=_GENERATE.dialect,
+        strict=StrictForm(dialect=_GENERATE.dialect, location="mode `validated` of the request", whole_request=True),
+        names=_GENERATE.names,
         function=FUNCTION,
         request=request,
         choice={"generation_config": {"tool_choice": "auto"}},
@@ -75,12 +74,14 @@ def text_response(name: str, schema: dict[str, Any], strict: bool) -> dict[str, 
     return {"response_format": {"type": "text", "mime_type": "application/json", "schema": schema}}
 
 
-STRUCTURED = StructuredOutput(request=text_response, strict=StrictForm(dialect=GEMINI, location="`response_format`"))
+STRUCTURED = StructuredOutput(
+    request=text_response, strict=StrictForm(dialect=_GENERATE.dialect, location="`response_format`")
+)
 
 RULES = HistoryRules(
     list_name="input",
     system="apart",
-    names=NAMES_IN_HISTORY,
+    names=GEMINI.rules.names,
     result_names=True,
     texts={
         # google/adk-python#4381

@@ -14,19 +14,18 @@ from ...parts import Part, ToolCall
 from .. import (
     Answer,
     AnswerBuilder,
-    CallNames,
     CallResult,
     Entry,
     Prompt,
     Returned,
+    json_text,
     list_of,
     objects_in,
     rest_of,
     text_of,
 )
 from ..gemini.facts import NAMES_IN_HISTORY
-from ..reading import json_text
-from ..transcript import Flaws, output_of, result_as_read, written
+from ..transcript import Flaws, entries_in_runs, items_of, output_of, result_as_read, written
 from .facts import CONTENTS, MEDIA, RULES, RUNNING, call_kind, contents_of, name_of
 
 _BLOCKS = MEDIA | {"text"}
@@ -40,46 +39,20 @@ _KINDS: dict[str, Literal["image", "audio", "video", "file"]] = {
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    reader = _Reader(messages)
-    for number, step in enumerate(messages):
-        if _is_step(step):
-            reader.take(number, step)
-    reader.end()
-    return reader.entries
+    searches = (step for step in messages if _is_step(step) and step["type"] == "tool_search_call")
+    ours = {str(step.get("id")) for step in searches if call_kind(step["type"], step) == "function"}
 
+    def asked(number: int) -> Prompt | Returned | None:
+        step = messages[number]
+        if step["type"] == "user_input" or step["type"] in _BLOCKS:
+            return _prompt(step, number)
+        is_search = step["type"] == "tool_search_result" and str(step.get("call_id")) in ours
+        return _returned(step, number) if is_search or step["type"] == "function_result" else None
 
-class _Reader:
-    def __init__(self, steps: Sequence[Mapping[str, Any]]) -> None:
-        self.entries: list[Entry] = []
-        self._names = CallNames()
-        self._steps = steps
-        self._run: list[int] = []  # the places of the steps of the model's that are being collected
-        searches = (step for step in steps if _is_step(step) and step["type"] == "tool_search_call")
-        self._searches = {str(step.get("id")) for step in searches if call_kind(step["type"], step) == "function"}
+    def add(number: int, place: int, answer: AnswerBuilder) -> None:
+        _add(messages[number], place, f"input[{number}]", answer)
 
-    def take(self, number: int, step: Mapping[str, Any]) -> None:
-        type_ = step["type"]
-        if type_ == "user_input" or type_ in _BLOCKS:
-            self.end()
-            self.entries.append(_prompt(step, number))
-        elif type_ == "function_result" or (
-            type_ == "tool_search_result" and str(step.get("call_id")) in self._searches
-        ):
-            self.end()
-            self.entries.append(_returned(step, number))
-        else:
-            if self._run and self._run[-1] != number - 1:
-                self.end()  # what stands between is no step
-            self._run.append(number)
-
-    def end(self) -> None:
-        if not self._run:
-            return
-        answer = AnswerBuilder(self._names, RULES)
-        for number in self._run:
-            _add(self._steps[number], number - self._run[0], f"input[{number}]", answer)
-        self.entries.append(answer.reply((self._run[0], self._run[-1] + 1)))
-        self._run = []
+    return entries_in_runs(messages, _is_step, asked, add, RULES)
 
 
 def _is_step(step: object) -> TypeGuard[Mapping[str, Any]]:
@@ -197,7 +170,15 @@ def _joined(texts: list[Block]) -> str:
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    steps = _own_steps(answer) if answer.own_wire else _projected(answer)
+    steps = items_of(
+        answer,
+        "index",
+        "step",
+        of_call=_step_of_call,
+        fit=_returnable,
+        content_of=_content,
+        message={"type": "model_output"},
+    )
     unsaid = {id_ for id_, call in answer.calls.items() if answer.state_of(call).get("unsaid")}
     return steps + [_render_result(result, answer) for result in answer.results if result.call_id not in unsaid]
 
@@ -207,15 +188,9 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
     return [{**(prompt.state or {}), "type": "user_input", "content": content}] if content else []
 
 
-def _own_steps(answer: Answer) -> list[dict[str, Any]]:
-    placed: list[tuple[int, dict[str, Any]]] = []
-    for part in answer.parts:
-        call = answer.calls[part.call_id] if part.call_id is not None else None
-        state = (call.provider_state if call is not None else part.provider_state) or {}
-        step = _step_of_call(call, answer) if call is not None else state.get("step")
-        if step and (step.get("type") != "model_output" or step.get("content") or step.get("error")):
-            placed.append((state.get("index", len(placed)), step))
-    return [step for _, step in sorted(placed, key=lambda pair: pair[0])]
+def _returnable(step: Mapping[str, Any]) -> dict[str, Any] | None:
+    is_empty = step.get("type") == "model_output" and not (step.get("content") or step.get("error"))
+    return None if is_empty else dict(step)
 
 
 def _step_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
@@ -228,19 +203,6 @@ def _step_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
     named = {} if kept.get("type") == "tool_search_call" else {"name": NAMES_IN_HISTORY.cleaned(call.name)}
     head = {"type": "function_call", **kept, "id": call.call_id}
     return head | named | {"arguments": answer.arguments[call.call_id][1]}
-
-
-def _projected(answer: Answer) -> list[dict[str, Any]]:
-    steps: list[dict[str, Any]] = []
-    for part in answer.parts:
-        if part.kind == "call" and part.call_id is not None:
-            call = _step_of_call(answer.calls[part.call_id], answer)
-            steps += [call] if call is not None else []
-        elif (content := _content(part)) is not None:
-            if not steps or steps[-1]["type"] != "model_output":
-                steps.append({"type": "model_output", "content": []})
-            steps[-1]["content"].append(content)
-    return steps
 
 
 def _content(part: Part) -> dict[str, Any] | None:

@@ -14,12 +14,13 @@ from ...events import Event, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from .. import OpenResponse, PlainDelta, list_of, object_of, read_text, rest_of
-from ..gemini.decoder import GeminiDecoder, error_in, verdict, without_nulls
-from ..gemini.facts import CALL, ERROR_RESPONSE
+from ..gemini.decoder import GeminiDecoder, verdict, without_nulls
+from ..gemini.facts import CALL
 from .facts import FINISHES, FOREIGN_FINISH, KNOWN, MESSAGE, STATUSES, spelled
 
 
 class LiveDecoder(GeminiDecoder):
+    known = KNOWN
     plain: ClassVar[tuple[PlainDelta, ...]] = (
         PlainDelta(
             ("serverContent", "modelTurn", "parts", 0, "text"),
@@ -37,19 +38,7 @@ class LiveDecoder(GeminiDecoder):
         self._is_over = False  # after its end somebody else spoke: what comes is of another response
 
     @override
-    def feed(self, payload: dict[str, Any]) -> list[Event]:
-        out = self.out = []
-        payload = self._as_wire(payload)
-        if error := error_in(payload):
-            self.fail_by(payload, error, ERROR_RESPONSE)
-            return out
-        if KNOWN.isdisjoint(payload):
-            self.warn("unknown_event")
-            self.emit_unknown(payload)
-            return out
-        if not self._started:
-            self.emit_start(None, None)
-        self.read_usage(payload.get("usageMetadata"))
+    def _read(self, payload: dict[str, Any]) -> None:
         content = content_of(payload)
         self._content(content)
         if about := self._read_about(content):
@@ -60,7 +49,6 @@ class LiveDecoder(GeminiDecoder):
             if payload[name] is not None and not isinstance(payload[name], Mapping):
                 self.emit_unknown({name: payload[name]})
         self.done = self.done or ends(payload)
-        return out
 
     @override
     def after_end(self, payload: dict[str, Any]) -> list[Event] | None:

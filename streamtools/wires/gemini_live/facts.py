@@ -7,20 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 from ...parts import Finish
-from .. import Derived, KnownFields, UsageMap
+from .. import KnownFields
+from ..gemini import WIRE as GEMINI
 from ..gemini.decoder import as_wire
-from ..gemini.facts import CALLS as GEMINI_CALLS
-from ..gemini.facts import RESULT as RESULT
-from ..gemini.facts import RULES as RULES
-from ..gemini.facts import TOOLS as GEMINI_TOOLS
-from ..gemini.facts import output_with_thoughts, request
+from ..gemini.facts import usage_map
 from ..marks import LIVE
 
 _FUNCTION = "gemini.live.function_declaration"
 
-CALLS = (replace(GEMINI_CALLS[0], name=_FUNCTION),)
+CALLS = (replace(GEMINI.calls[0], name=_FUNCTION),)
+RESULT = GEMINI.results
+RULES = GEMINI.rules
 
-(_PARAMETERS,) = (tools for tools in GEMINI_TOOLS if tools.name == "gemini.parameters")
+(_PARAMETERS,) = (tools for tools in GEMINI.tools if tools.name == "gemini.parameters")
 
 
 # ``BidiGenerateContentSetup`` of https://ai.google.dev/api/live (read 2026-11-23): `tools`, and no `toolConfig`.
@@ -30,21 +29,13 @@ TOOLS = (
         name="gemini.live",
         function=replace(_PARAMETERS.function, name=_FUNCTION),
         strict=None,
-        request=lambda entries, strict: request(entries, False),
+        request=lambda entries, strict: _PARAMETERS.request(entries, False),
         choice={},
     ),
 )
 
 # ``UsageMetadata`` of google-genai 3.4.0, which differs from that of generateContent in the count of the answer.
-USAGE = UsageMap({
-    "input_tokens": ("promptTokenCount",),
-    "output_tokens": Derived((
-        "responseTokenCount", "thoughtsTokenCount", "promptTokenCount", "toolUsePromptTokenCount", "totalTokenCount",
-    ), output_with_thoughts),
-    "cached_input_tokens": ("cachedContentTokenCount",),
-    "tool_use_input_tokens": ("toolUsePromptTokenCount",),
-    "reasoning_tokens": ("thoughtsTokenCount",),
-})  # fmt: skip
+USAGE = usage_map("responseTokenCount")
 
 _FILTERED = (
     "RESPONSE_REJECTED", "PROHIBITED_INPUT_CONTENT", "IMAGE_PROHIBITED_INPUT_CONTENT",

@@ -12,7 +12,7 @@ from ..openai_chat.facts import CHOICE, FUNCTION_CALL, FUNCTION_TOOL, STRICT
 from ..openai_chat.facts import RESULT as RESULT
 from ..openai_chat.facts import STRUCTURED as CHAT_STRUCTURED
 from ..openai_chat.facts import USAGE as CHAT_USAGE
-from ..usage import UsageMap
+from ..reading import UsageMap
 
 CALLS = (FUNCTION_CALL,)
 

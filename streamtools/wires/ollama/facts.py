@@ -6,8 +6,7 @@ from ...schema.dialects import OLLAMA, PLAIN
 from ..formats import ResultFormat, StrictForm, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules
 from ..openai_chat.facts import FUNCTION_CALL, FUNCTION_TOOL
-from ..reading import KnownFields
-from ..usage import UsageMap
+from ..reading import KnownFields, UsageMap
 
 REMOTE = frozenset({"remote_host", "remote_model"})
 """Fields of every line of a model that runs elsewhere: where, and under which name."""

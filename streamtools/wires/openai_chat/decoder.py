@@ -323,7 +323,8 @@ class OpenAIChatDecoder(WireDecoder):
         elif isinstance(calls, list):
             for number, call in enumerate(calls):
                 if isinstance(call, dict):
-                    self._call(call, (*path, number, "function", "arguments"))
+                    if not self._adds_a_piece(call):
+                        self._call(call, (*path, number, "function", "arguments"))
                 elif call is not None:
                     self.emit_unknown(call)
         else:
@@ -379,6 +380,19 @@ class OpenAIChatDecoder(WireDecoder):
                 provider_state=state,
             )
         )
+
+    def _adds_a_piece(self, call: dict[str, Any]) -> bool:
+        """Emits what brings arguments and a label alone, as most do; returns False if it is anything else."""
+        function = call.get("function")
+        if len(call) != 2 or type(function) is not dict or len(function) != 1 or self._think is not None or self._open:
+            return False
+        index, arguments = call.get("index"), function.get("arguments")
+        if type(index) is not int or type(arguments) is not str:
+            return False
+        self._is_late = self._finish_raw is not None
+        self._has_calls = True
+        self.out.append(ToolCallFragment(index, arguments=arguments))
+        return True
 
     def _state_of(self, call: dict[str, Any], function: dict[str, Any]) -> dict[str, Any] | None:
         found = [(key, value, key) for key, value in call.items()]

@@ -14,8 +14,7 @@ from ...schema.dialects import OPENAI, OPENAI_STRICT
 from ...schema.names import PLAIN_NAMES
 from ..formats import CallFormat, EntryFormat, RequestLimits, ResultFormat, StrictForm, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules, claude_since_4_6
-from ..reading import ERROR, KnownFields
-from ..usage import Derived, UsageMap
+from ..reading import ERROR, Derived, KnownFields, UsageMap
 
 # The provider's word → ours. Beyond OpenAI's own: TGI (eos…), Cohere and Gemini facades, Mistral.
 FINISHES: dict[str, Finish] = {

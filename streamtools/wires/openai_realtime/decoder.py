@@ -14,11 +14,10 @@ from typing_extensions import override
 from ...errors import ProviderError
 from ...limits import Limits
 from ...parts import Finish
-from .. import object_of, provider_error, read_text
+from .. import named_error, object_of, provider_error, read_text
 from ..openai_responses.decoder import ResponsesDecoder
 from ..openai_responses.facts import WAITING
 from ..openai_responses.lanes import LaneWords, ResponseLanes
-from ..reading import named_error
 from .facts import DONE, EVENT_FIELDS, FINISHES, LATER, PASSED_ON, REPEATED, REPEATING, TEXT_DELTAS, TEXT_DONES
 
 

@@ -5,38 +5,36 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...parts import Finish
-from ...schema.dialects import OPENAI
-from ...schema.names import PLAIN_NAMES
-from .. import KnownFields, ToolFormat, UsageMap
+from .. import KnownFields, UsageMap
 from ..marks import SESSION_EVENTS
-from ..openai_chat.facts import CHOICE, LIMITS
-from ..openai_responses.facts import CALLS as RESPONSES_CALLS
+from ..openai_responses import WIRE as RESPONSES
 from ..openai_responses.facts import EVENT_FIELDS as RESPONSES_FIELDS
-from ..openai_responses.facts import FUNCTION, hosted
 from ..openai_responses.facts import LATER as RESPONSES_LATER
-from ..openai_responses.facts import RESULT as RESULT
-from ..openai_responses.facts import RULES as RESPONSES_RULES
 from ..openai_responses.facts import TEXT_DELTAS as RESPONSES_DELTAS
 from ..openai_responses.facts import TEXT_DONES as RESPONSES_DONES
 from ..reading import ERROR
 
-CALLS = (replace(RESPONSES_CALLS[0], name="openai.realtime.function", namespace=None),)
+_FUNCTION = "openai.realtime.function"
+(_TOOLS,) = RESPONSES.tools
+
+CALLS = (replace(RESPONSES.calls[0], name=_FUNCTION, namespace=None),)
+
+RESULT = RESPONSES.results
 
 TOOLS = (
-    ToolFormat(
+    replace(
+        _TOOLS,
         name="openai.realtime",
-        dialect=OPENAI,
-        names=PLAIN_NAMES,
         # `types/realtime/realtime_function_tool.py` of openai 3.54.0: name, description and parameters, and no more
-        function=replace(FUNCTION, name="openai.realtime.function", strict="never", output_at=None, hints={}),
-        choice=CHOICE,
-        hosted=hosted,
-        limits=LIMITS,
+        function=replace(_TOOLS.function, name=_FUNCTION, strict="never", output_at=None, hints={}),
+        freeform=None,
+        namespace=None,
+        strict=None,
     ),
 )
 
 # In which words a session refuses is not known.
-RULES = replace(RESPONSES_RULES, namespaces=False, texts={}, unanswered_texts={})
+RULES = replace(RESPONSES.rules, namespaces=False, texts={}, unanswered_texts={})
 
 USAGE = UsageMap({
     "input_tokens": ("input_tokens",),

@@ -9,10 +9,8 @@ from typing import Any
 
 from ...content import Block, Media
 from ...parts import ToolCall
-from .. import Answer, CallResult, Prompt, rest_of
-from ..openai_responses.history import render as render_items
-from ..openai_responses.history import render_prompt as render_messages
-from ..reading import json_text
+from .. import Answer, CallResult, Prompt, json_text, rest_of
+from ..openai_responses import WIRE as RESPONSES
 
 _ANSWERS = frozenset({"function_call_output", "mcp_approval_response"})
 _ASKING = ("user", "system")
@@ -34,12 +32,12 @@ def client_events(
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    return [_as_taken(item) for item in render_items(_plain(answer))]
+    return [_as_taken(item) for item in RESPONSES.render(_plain(answer))]
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
     blocks = tuple(_block(block) for block in prompt.blocks)
-    return [_as_prompt(message) for message in render_messages(replace(prompt, blocks=blocks))]
+    return [_as_prompt(message) for message in RESPONSES.render_prompt(replace(prompt, blocks=blocks))]
 
 
 def _plain(answer: Answer) -> Answer:

@@ -13,8 +13,7 @@ from ...schema.names import PLAIN_NAMES
 from ..formats import JSON, CallFormat, EntryFormat, NamespaceFormat, ResultFormat, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules
 from ..openai_chat.facts import CHOICE, LIMITS, STRICT
-from ..reading import ERROR, ERROR_PAYLOAD, KnownFields
-from ..usage import UsageMap
+from ..reading import ERROR, ERROR_PAYLOAD, KnownFields, UsageMap
 
 CALLS = (
     CallFormat(

@@ -20,7 +20,18 @@ from ...parts import Part, ToolCall
 from ...schema.names import PLAIN_NAMES
 from ..history_rules import Violation, ViolationCode
 from ..reading import json_text, list_of, object_of, objects_in, read_text, rest_of
-from ..transcript import Answer, AnswerBuilder, CallNames, CallResult, Entry, Prompt, Returned, output_of, text_of
+from ..transcript import (
+    Answer,
+    AnswerBuilder,
+    CallResult,
+    Entry,
+    Prompt,
+    Returned,
+    entries_in_runs,
+    items_of,
+    output_of,
+    text_of,
+)
 from .facts import ARGUMENTS, NO_REASONING, RULES, RUNNING
 from .items import ANSWERS, BUILT_IN, TEXT_FIELDS, call_kind, name_of, texts_of, type_of
 
@@ -32,19 +43,13 @@ _BLOCK_TEXTS = frozenset({"input_text", "output_text", "text"})
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
     reader = _Reader(messages)
-    for number, item in enumerate(messages):
-        if is_item(item):
-            reader.take(number, item)
-    reader.end()
-    return reader.entries
+    return entries_in_runs(messages, is_item, reader.asked, reader.add, RULES)
 
 
 class _Reader:
     def __init__(self, items: Sequence[Mapping[str, Any]]) -> None:
-        self.entries: list[Entry] = []
-        self._names = CallNames()
+        self._read = items
         self._items, self._flaws = sound_items(items)
-        self._run: list[int] = []  # the places of the items of the model's that are being collected
         self._served = set[str]()  # ids of calls that the provider runs
         self._refers = False  # the history is known in part
         self._known = defaultdict[str, set[str]](set)  # by id: which types of calls have it
@@ -55,31 +60,21 @@ class _Reader:
             if type_of(item).endswith("_call") or type_of(item) in ANSWERS:
                 self._known[_call_id(item)].add(type_of(item))
 
-    def take(self, number: int, item: Mapping[str, Any]) -> None:
+    def asked(self, number: int) -> Prompt | Returned | None:
+        item = self._read[number]
         if is_prompt(item):
-            self.end()
             sound = self._items[number]
             assert sound is not None, "a prompt may be empty, but it stays one"
-            self.entries.append(_prompt(sound, number, self._flaws.get(number, ())))
-        elif self._is_result(item):
-            self.end()
-            flaws = tuple(self._output_flaws(item, f"input[{number}]"))
-            self.entries.append(Returned(results=(_result(item, flaws),), origin=(number, number + 1), flaws=flaws))
-        else:
-            if self._run and self._run[-1] != number - 1:
-                self.end()  # what stands between is no item
-            self._run.append(number)
+            return _prompt(sound, number, self._flaws.get(number, ()))
+        if not self._is_result(item):
+            return None
+        flaws = tuple(self._output_flaws(item, f"input[{number}]"))
+        return Returned(results=(_result(item, flaws),), origin=(number, number + 1), flaws=flaws)
 
-    def end(self) -> None:
-        if not self._run:
-            return
-        answer = AnswerBuilder(self._names, RULES)
-        for number in self._run:
-            answer.flaws.found += self._flaws.get(number, ())
-            if (item := self._items[number]) is not None:
-                _add(item, {"output_index": number - self._run[0], "item": item}, answer)
-        self.entries.append(answer.reply((self._run[0], self._run[-1] + 1)))
-        self._run = []
+    def add(self, number: int, place: int, answer: AnswerBuilder) -> None:
+        answer.flaws.found += self._flaws.get(number, ())
+        if (item := self._items[number]) is not None:
+            _add(item, {"output_index": place, "item": item}, answer)
 
     def _is_result(self, item: Mapping[str, Any]) -> bool:
         call_id = _call_id(item)
@@ -369,7 +364,18 @@ def _is_reasoning(item: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    items = _own_items(answer) if answer.own_wire else _projected(answer)
+    items = items_of(
+        answer,
+        "output_index",
+        "item",
+        of_call=_item_of_call,
+        fit=_returnable,
+        content_of=_content,
+        message={"type": "message", "role": "assistant", "status": "completed"},
+    )
+    # "Item 'rs_...' of type 'reasoning' was provided without its required following item" (vercel/ai#7099)
+    while items and items[-1].get("type") == "reasoning":
+        items.pop()
     for result in answer.results:
         item = _item_of_call(answer.calls[result.call_id], answer)
         assert item is not None, "only the provider's own calls have no item, and they have no result"
@@ -378,21 +384,6 @@ def render(answer: Answer) -> list[dict[str, Any]]:
             items.append({**kept, **({"call_id": result.call_id} if "call_id" in kept else {})})
         elif (output := _OUTPUTS[item["type"]](_own(result, answer), item)) is not None:
             items.append(output | ({"caller": item["caller"]} if isinstance(item.get("caller"), dict) else {}))
-    return items
-
-
-def _own_items(answer: Answer) -> list[dict[str, Any]]:
-    placed: list[tuple[int, dict[str, Any]]] = []
-    for part in answer.parts:
-        call = answer.calls[part.call_id] if part.call_id is not None else None
-        state = (call.provider_state if call is not None else part.provider_state) or {}
-        item = _item_of_call(call, answer) if call is not None else state.get("item")
-        if item is not None:
-            placed.append((state.get("output_index", len(placed)), _returnable(item)))
-    items = [item for _, item in sorted(placed, key=lambda pair: pair[0])]
-    # "Item 'rs_...' of type 'reasoning' was provided without its required following item" (vercel/ai#7099)
-    while items and items[-1].get("type") == "reasoning":
-        items.pop()
     return items
 
 
@@ -421,19 +412,6 @@ def _returnable(item: Mapping[str, Any]) -> dict[str, Any]:
     if kept.get("type") == "shell_call_output" and isinstance(chunks := kept.get("output"), list):
         kept["output"] = [_returnable(chunk) if isinstance(chunk, dict) else chunk for chunk in chunks]
     return kept
-
-
-def _projected(answer: Answer) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = []
-    for part in answer.parts:
-        if part.kind == "call" and part.call_id is not None:
-            call = _item_of_call(answer.calls[part.call_id], answer)
-            items += [call] if call is not None else []
-        elif (content := _content(part)) is not None:
-            if not items or items[-1]["type"] != "message":
-                items.append({"type": "message", "role": "assistant", "status": "completed", "content": []})
-            items[-1]["content"].append(content)
-    return items
 
 
 def _content(part: Part) -> dict[str, Any] | None:

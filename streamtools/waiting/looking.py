@@ -10,37 +10,40 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anyio import CancelScope
 
 from ..content import AnsweredLater
+from ..dispatch.endings import failure, is_gated, perhaps_run, skipped
+from ..dispatch.states import Call, Ending, Listeners, State
 from ..errors import ToolFailed, ToolNotStarted, ToolOutcomeUnknown
 from ..events import Event, StreamEnd, ToolCallEnd, ToolCallValidated
 from ..parts import ToolCall
 from ..seams import call_fingerprint
-from ..tools import Bound, Toolset
-from .approval import is_gated
-from .endings import failure, perhaps_run, skipped
-from .states import Call, Ending, Listeners, State
 
 if TYPE_CHECKING:
-    from .waiting import CallsOfTurn
+    from ..dispatch.transitions import Transitions
 
 
 _UNASKED = "the call may have run before the process ended, and the store could not say whether it has"
 _UNREADABLE = "the call has run before, and is not valid now, so that nobody can go on with it"
 
 
-def look_up_first(
-    turn: CallsOfTurn, tools: Toolset, withheld: tuple[str, bool] | None, listeners: Listeners
-) -> Listeners:
+class _Waiting(Protocol):
+    turn: Transitions
+
+    async def apply_as_on_record(self, call: Call) -> None: ...
+
+
+def look_up_first(waiting: _Waiting, withheld: tuple[str, bool] | None, listeners: Listeners) -> Listeners:
     """Returns listeners that pass events on to these, once the gate was asked about the calls. `withheld` is why calls
     that have not begun and may have an effect are not run, and whether those are spared that need an approval; None if
     all are run."""
+    turn = waiting.turn
     if turn.options.policy == "manual":  # they may be run as soon as they are ready, and are asked about behind
-        return listeners | {StreamEnd: _LooksFirst(turn, tools, withheld, listeners, "held").stream_ended}
-    looks = _LooksFirst(turn, tools, withheld, listeners, "announced")
+        return listeners | {StreamEnd: _LooksFirst(waiting, turn, withheld, listeners, "held").stream_ended}
+    looks = _LooksFirst(waiting, turn, withheld, listeners, "announced")
     mine: Listeners = {
         ToolCallEnd: looks.ended,
         ToolCallValidated: looks.ready,
@@ -49,41 +52,29 @@ def look_up_first(
     return listeners | mine
 
 
-async def refuse_unless_it_ran(turn: CallsOfTurn, call: Call, fingerprint: str, ending: Ending) -> None:
-    """Ends a call so, unless it has run: then it has the ending that it had. `fingerprint`: that it was suspended
-    with."""
+async def refuse_unless_it_ran(waiting: _Waiting, call: Call, ending: Ending) -> None:
+    """Ends a call that was suspended so, unless it has run: then it has the ending that it had."""
+    assert call.before is not None, "it was suspended"
     try:
-        before = await _look(turn, call, fingerprint)
+        before = await _look(waiting, call, call.before.fingerprint)
     except ToolNotStarted as error:
         before = failure(error)
-    turn.move(call, "refused", before or ending)
+    waiting.turn.move(call, "refused", before or ending)
 
 
-async def _look(turn: CallsOfTurn, call: Call, known_as: str) -> Ending | None:
+async def _look(waiting: _Waiting, call: Call, known_as: str | None) -> Ending | None:
+    """Notes what was decided about a call, and asks the gate about it, `known_as` so; None: it cannot have run."""
     with CancelScope() as call.scope:
-        bound, ending = await _edits(turn, call), await turn.at_gate.look(call, known_as)
-        if ending is None and bound is not None:
-            turn.waiting.edits.take_back(call, bound)
+        before = call.ready, call.changed
+        await waiting.apply_as_on_record(call)
+        ending = None if known_as is None else await waiting.turn.at_gate.look(call, known_as)
+        if ending is None:
+            call.ready, call.changed = before
         return ending
     return None
 
 
-async def _look_up_decision(turn: CallsOfTurn, call: Call) -> None:
-    with CancelScope() as call.scope:
-        bound = await _edits(turn, call)
-        if bound is not None:
-            turn.waiting.edits.take_back(call, bound)
-
-
-async def _edits(turn: CallsOfTurn, call: Call) -> Bound | None:
-    """Binds a call to the arguments that it was approved with, if it was; returns those that it had before."""
-    bound, before = call.bound, call.edited
-    if bound is not None:
-        await turn.waiting.apply_as_on_record(call)
-    return None if call.edited is before else bound
-
-
-def _count_begun(turn: CallsOfTurn, call: Call) -> None:
+def _count_begun(turn: Transitions, call: Call) -> None:
     """Counts a call that has begun before, in another process; its place is not given back."""
     made = call.call
     turn.budgets.admit(call)
@@ -94,8 +85,8 @@ def _count_begun(turn: CallsOfTurn, call: Call) -> None:
 
 @dataclass(slots=True, eq=False)
 class _LooksFirst:
-    turn: CallsOfTurn
-    tools: Toolset
+    waiting: _Waiting
+    turn: Transitions
     withheld: tuple[str, bool] | None
     listeners: Listeners
     state: State
@@ -108,7 +99,7 @@ class _LooksFirst:
             return
         call = self.turn.calls.get(event.call.call_id)
         if call is not None and call.state == "announced":
-            call.call, call.tool = event.call, self.tools.called(event.call)
+            call.call, call.tool = event.call, self.turn.attempts.tools.called(event.call)
         self._later.append(event)
 
     def ready(self, event: ToolCallValidated) -> None:
@@ -151,11 +142,10 @@ class _LooksFirst:
         is_kept = self.turn.options.seams.gate is not None  # else nobody knows what has begun
         may_have_begun = is_kept and (call.tool is None or self._has_effect(call))
         try:
+            known_as = None  # but it was perhaps approved, or denied
             if may_have_begun:
-                fingerprint = "" if call.bound is not None else call_fingerprint(call.call.name, _arguments(call.call))
-                ending = await _look(self.turn, call, fingerprint)
-            else:  # but it was perhaps approved with other arguments, or denied
-                await _look_up_decision(self.turn, call)
+                known_as = "" if call.bound is not None else call_fingerprint(call.call.name, _arguments(call.call))
+            ending = await _look(self.waiting, call, known_as)
         except ToolNotStarted as error:  # now, but it may have run before
             unknown = ToolOutcomeUnknown(_UNASKED)
             unknown.__cause__ = error

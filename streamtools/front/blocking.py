@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError
-from contextlib import AbstractAsyncContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from anyio import to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -23,11 +23,11 @@ from anyio.lowlevel import current_token
 
 from ..errors import LocalProtocolError
 from ..events import Event, Observation, ToolCallValidated
-from ..parts import Failure, ToolCall, Usage
+from ..parts import Failure, RunOutcome, ToolCall, Usage
+from ..pipelines.runner import Runner
 from ..seams import Again, Attempts, Cut, Rest, Sight
 from ..turn import Turn
-from .hosted import HasCalls, HostedBlock, PassesOn
-from .messages import When
+from .calls_face import CallsFace, When
 
 if TYPE_CHECKING:
     from ..durable.suspended import Suspended
@@ -35,38 +35,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Block(HasCalls, AbstractAsyncContextManager[Any], Protocol):
-    """A pipeline or a run, whose methods are called from another thread."""
+class _There(Generic[T]):
+    """An attribute of the block, read in its event loop."""
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
 
-class PipelineBlock(HostedBlock, AbstractAsyncContextManager[Any], Protocol):
-    """A pipeline, which may be entered."""
+    def __get__(self, sync: SyncBlock, owner: type) -> T:
+        there: T = sync._ask(lambda: getattr(sync._block, self._name))
+        return there
 
-
-class Run(Block, Protocol):
-    @property
-    def outcome(self) -> str | None: ...
-    @property
-    def turns(self) -> tuple[Turn, ...]: ...
-    @property
-    def messages(self) -> list[Any]: ...
-    @property
-    def usage(self) -> Usage: ...
-    @property
-    def unread(self) -> tuple[dict[str, Any], ...]: ...
-    def say(self, message: str | Mapping[str, Any], *, when: When = "next") -> str: ...
-    def stop(self) -> bool: ...
-
-
-B = TypeVar("B", bound=Block)
 
 _END: Any = object()
 
 
-class SyncBlock(PassesOn, Generic[B]):
-    """A block for a program without an event loop. Enter it with ``with``, and iterate inside."""
+class SyncBlock(CallsFace):
+    """A pipeline or a run for a program without an event loop. Enter it with ``with``, and iterate inside."""
 
-    def __init__(self, block: B, backend: str) -> None:
+    turn: _There[Turn] = _There()
+    suspended: _There[Suspended | None] = _There()
+
+    def __init__(self, block: Any, backend: str) -> None:
         self._block = block
         self._backend = backend
         self._stack: ExitStack | None = None
@@ -115,20 +104,12 @@ class SyncBlock(PassesOn, Generic[B]):
         self._wait(self._rest)
         return self.turn
 
-    @property
-    def turn(self) -> Turn:
-        return self._ask(lambda: self._block.turn)
-
-    @property
-    def suspended(self) -> Suspended | None:
-        return self._ask(lambda: self._block.suspended)
-
     def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
         observation: Observation = self._wait(partial(self._block.run_call, call))
         return observation
 
-    def _passed(self, act: Callable[[HasCalls], bool]) -> bool:
-        return self._ask(lambda: act(self._block))
+    def _passed(self, act: Callable[[Runner], bool]) -> bool:
+        return self._ask(lambda: bool(self._block._passed(act)))
 
     def _there(self) -> BlockingPortal:
         if self._portal is None:
@@ -164,49 +145,29 @@ class SyncBlock(PassesOn, Generic[B]):
             pass
 
 
-class SyncPipeline(SyncBlock[PipelineBlock]):
+class SyncPipeline(SyncBlock):
     """A pipeline for a program without an event loop; from `Pipeline.sync`."""
 
-    @property
-    def run_id(self) -> str:
-        """As `Pipeline.run_id`."""
-        return self._ask(lambda: self._block.run_id)
-
-    @property
-    def resting(self) -> bool:
-        return self._ask(lambda: self._block.resting)
+    run_id: _There[str] = _There()
+    resting: _There[bool] = _There()
 
 
-class SyncAgentLoop(SyncBlock[Run]):
+class SyncAgentLoop(SyncBlock):
     """A run for a program without an event loop; from `AgentLoop.sync`."""
 
-    @property
-    def outcome(self) -> str | None:
-        return self._ask(lambda: self._block.outcome)
-
-    @property
-    def turns(self) -> tuple[Turn, ...]:
-        return self._ask(lambda: self._block.turns)
-
-    @property
-    def messages(self) -> list[Any]:
-        return self._ask(lambda: self._block.messages)
-
-    @property
-    def usage(self) -> Usage:
-        return self._ask(lambda: self._block.usage)
-
-    @property
-    def unread(self) -> tuple[dict[str, Any], ...]:
-        return self._ask(lambda: self._block.unread)
+    outcome: _There[RunOutcome | None] = _There()
+    turns: _There[tuple[Turn, ...]] = _There()
+    messages: _There[list[Any]] = _There()
+    usage: _There[Usage] = _There()
+    unread: _There[tuple[dict[str, Any], ...]] = _There()
 
     def say(self, message: str | Mapping[str, Any], *, when: When = "next") -> str:
         """Adds a message of the user's, from any thread; see `AgentLoop.say`."""
-        return self._ask(lambda: self._block.say(message, when=when))
+        return self._ask(lambda: str(self._block.say(message, when=when)))
 
     def stop(self) -> bool:
         """Ends the run in good order, from any thread; see `AgentLoop.stop`."""
-        return self._ask(self._block.stop)
+        return self._ask(lambda: bool(self._block.stop()))
 
 
 def in_threads(call_model: Callable[..., Any]) -> Callable[..., Any]:

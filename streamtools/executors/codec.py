@@ -1,28 +1,23 @@
 """Writes the messages between an executor and its workers, as JSON within a bound: a call, its reports, its end.
 
-A tool does not travel: the worker finds it as ``module:qualname``. No value is written in full only to be refused as
-too large: its least size is counted first.
+A tool does not travel: the worker finds it as ``module:qualname``. A value that is too large is written no further than
+the bound.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator
-from dataclasses import replace
 from functools import reduce
-from operator import is_
 from typing import Any
 
 from pydantic_core import to_json
 
-from ...content import Text, ToolResult
-from ...errors import ToolDefinitionError, ToolFailed, ToolNotStarted, contained
-from ...ground.text import type_name
-from ...tools import AnyTool, Tool, tool
-from ...tools.toolset import Exported
-from .. import Invocation
-from ..results import encode_error, encode_result, tool_error
+from ..dispatch import Invocation
+from ..dispatch.results import encode_error, encode_result, tool_error
+from ..errors import ToolDefinitionError, ToolFailed, ToolNotStarted
+from ..ground import type_name
+from ..tools import AnyTool, Exported, Tool, tool
 from .local import bind
 
 FIELDS = ("tool", "arguments", "key", "effect", "attempt", "call_id", "run_id", "step", "has_context")
@@ -48,26 +43,19 @@ def encode_call(call: Invocation, reference: str, tool: Tool[..., Any], max_byte
 
 
 def encode_value(tool: str, value: Any, max_bytes: int) -> bytes:
-    try:
-        data = encode_result(_within(value, max_bytes))
-        size = f"{len(data)} bytes" if len(data) > max_bytes else ""
-    except TooLarge:
-        data, size = b"", "more than that"
-    if size:
-        raise ToolFailed(f"the tool {tool} returned {size} (max_message_bytes={max_bytes})")
+    data = encode_result(value, max_bytes)
+    if len(data) > max_bytes:
+        raise ToolFailed(f"the tool {tool} returned more than that (max_message_bytes={max_bytes})")
     return data
 
 
 def encode_report(value: Any, max_bytes: int) -> bytes:
     try:
-        data = to_json(_within(value, max_bytes))
-        size = f"{len(data)} bytes" if len(data) > max_bytes else ""
-    except TooLarge:
-        data, size = b"", "too large"
-    except BaseException as error:  # the value's own code runs here
-        raise ToolFailed(f"progress: a {type(value).__name__} cannot be written as JSON") from contained(error)
-    if size:
-        raise ToolFailed(f"progress: {size} (max_message_bytes={max_bytes})")
+        data = encode_result(value, max_bytes)
+    except ToolFailed as error:
+        raise ToolFailed(f"progress: a {type(value).__name__} cannot be written as JSON") from error.__cause__
+    if len(data) > max_bytes:
+        raise ToolFailed(f"progress: too large (max_message_bytes={max_bytes})")
     return data
 
 
@@ -121,54 +109,3 @@ def resolved(reference: str) -> Tool[..., Any]:
 
 def _refused(reference: str, why: str, name: str | None = None) -> ToolDefinitionError:
     return ToolDefinitionError(f"tool {reference!r}: {why}", tool=name or reference)
-
-
-# -- values, bounded before they are written --
-
-MAX_DEPTH = 100  # values that are nested deeper are not counted; pydantic-core writes no JSON that is deeper than 255
-
-
-class TooLarge(Exception):
-    """The value's JSON is larger than the bound."""
-
-
-def _within(value: Any, max_bytes: int) -> Any:
-    """Returns the value, with iterators read out into lists; raises `TooLarge` by the least size that its JSON can
-    have.
-    """
-    return _Counted(max_bytes).plain(value, 0)
-
-
-class _Counted:
-    def __init__(self, left: int) -> None:
-        self._left = left
-
-    def plain(self, value: Any, depth: int) -> Any:
-        self._take(len(value) + 2 if isinstance(value, (str, bytes, bytearray)) else 1)
-        if depth > MAX_DEPTH:
-            return value
-        if isinstance(value, dict):
-            kept = [self._item(item, depth) for item in value.values()]
-            same = all(map(is_, kept, value.values()))
-            return value if same else dict(zip(value, kept, strict=True))
-        if isinstance(value, (list, tuple, set, frozenset)):
-            kept = [self._item(item, depth) for item in value]
-            return value if all(map(is_, kept, value)) else kept
-        if isinstance(value, Iterator):
-            return [self._item(item, depth) for item in value]
-        return self._result(value, depth) if isinstance(value, ToolResult) else value
-
-    def _result(self, value: ToolResult, depth: int) -> ToolResult:
-        for block in value.blocks:
-            said = block.text if isinstance(block, Text) else getattr(block, "data", None)
-            self._take(len(said or ""))
-        return replace(value, value=self.plain(value.value, depth), display=self.plain(value.display, depth))
-
-    def _item(self, item: Any, depth: int) -> Any:
-        self._take(1)  # a comma
-        return self.plain(item, depth + 1)
-
-    def _take(self, size: int) -> None:
-        self._left -= size
-        if self._left < 0:
-            raise TooLarge

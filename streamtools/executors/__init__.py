@@ -16,44 +16,16 @@ before it the call is not started (`ToolNotStarted`), after it the call has an e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ...durable.claims import CallValue, run_once
-from ...durable.memory import MemoryStore
-from ...ground.on_demand import names
-from ...seams import call_fingerprint
-from .. import Executor, Invocation
-from ..store import Claimed, EndUnknown, IdempotencyStore, LeasingStore, Recorded, StillRunning
+from ..dispatch import Executor, Invocation
+from ..durable.claims import CallValue, run_once
 from .local import LocalExecutor
 from .process import ProcessExecutor
 
-if TYPE_CHECKING:
-    from ...durable.store_redis import RedisStore
-    from ...durable.store_sqlite import SqliteStore
-else:
-    __getattr__ = names(
-        __name__,
-        {
-            "..durable.store_redis": "RedisStore",
-            "..durable.store_sqlite": "SqliteStore",
-        },
-    )
-
 __all__ = [
     "CallValue",
-    "Claimed",
     "Executor",
-    "IdempotencyStore",
-    "LeasingStore",
     "Invocation",
     "LocalExecutor",
-    "MemoryStore",
     "ProcessExecutor",
-    "Recorded",
-    "RedisStore",
-    "SqliteStore",
-    "StillRunning",
-    "EndUnknown",
-    "call_fingerprint",
     "run_once",
 ]

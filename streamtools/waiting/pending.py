@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 from anyio import CancelScope
 
-from ..seams import Decision, Pending, Response, WrittenAnswer, is_settled
+from ..seams import Decision, Pending, Response, WrittenAnswer
+from .answers import read_answer
 
 
 @dataclass(slots=True, eq=False)
@@ -23,17 +24,18 @@ class PendingCall:
 
     @property
     def is_settled(self) -> bool:
-        return is_settled(self.found, self.pending.needs)
+        return self.pending.is_settled(self.found)
 
     @property
     def is_taken(self) -> bool:
         """True if no place is left, once the desk has what it is being given."""
-        return is_settled([*self.found, *self.giving], self.pending.needs)
+        return self.pending.is_settled([*self.found, *self.giving])
 
     @property
-    def record(self) -> bytes:
+    def value(self) -> Any:
+        """The answer, once there is one."""
         assert isinstance(self.found[0], WrittenAnswer), "it was answered"
-        return self.found[0].record
+        return read_answer(self.found[0].record)
 
     def has_place(self, response: Response) -> bool:
         named = [one.by for one in (*self.found, *self.giving) if isinstance(one, Decision)]

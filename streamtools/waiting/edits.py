@@ -13,17 +13,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..content import Text
+from ..dispatch import endings
+from ..dispatch.in_process import ThreadCall, take_thread
 from ..errors import InvalidArguments, ToolError
 from ..limits import Limits
-from ..stages.arguments import arguments_of, words_of_problem
+from ..stages import arguments_of
+from ..stages.arguments import words_of_problem
 from ..tools import Bound, TakesLong, Tool, Toolset
-from . import endings
-from .in_process import ThreadCall, take_thread
+
+_MOST_NOTED_CHARS = 2_000
 
 if TYPE_CHECKING:
+    from ..dispatch.rules import Judging, Rules
+    from ..dispatch.states import Call
     from ..events import Observation
-    from .rules import Judging, Rules
-    from .states import Call
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +48,7 @@ class Edits:
         try:
             plain = self._plain(call, arguments)
             bound = await _validated(call.ready[0], plain)
-            judged = None if self.rules is None else self.rules.judge_edited(call, plain, bound)
+            judged = None if self.rules is None else self.rules.judge(call, (plain, bound))
             if judged is not None:
                 await judged.finish()
             self._bind(call, arguments, plain, bound, judged)
@@ -57,17 +60,13 @@ class Edits:
         """Binds a call to arguments that were judged before; leaves it as it is where they do not fit any more."""
         try:
             plain = self._plain(call, arguments)
-            _set(call, arguments, plain, call.ready[0].validate(plain))
+            call.change(call.ready[0].validate(plain), plain, arguments)
         except InvalidArguments:
             return
 
-    def take_back(self, call: Call, bound: Bound) -> None:
-        call.bind(bound)
-        call.edited = call.refined = None
-
     def noted(self, seen: Observation) -> Observation:
         assert seen.edited is not None, "it was edited"
-        note, result = endings.note_of_edits(seen.edited), seen.result
+        note, result = note_of_edits(seen.edited), seen.result
         if result is not None:
             result = replace(result, blocks=(*result.blocks, Text(note)), native={})
         return replace(seen, model_content=f"{seen.model_content}\n\n{note}", result=result)
@@ -83,8 +82,8 @@ class Edits:
     def _bind(
         self, call: Call, arguments: Mapping[str, Any], plain: dict[str, Any], bound: Bound, judged: Judging | None
     ) -> None:
-        before = call.bound, call.findings, call.conflict
-        _set(call, arguments, plain, bound)
+        before = call.ready, call.changed, call.findings, call.conflict
+        call.change(bound, plain, arguments)
         if judged is not None:
             call.findings = judged.findings
         try:
@@ -93,15 +92,15 @@ class Edits:
             if refused is not None and refused.error is not None:
                 raise refused.error
         except ToolError:
-            assert before[0] is not None, "it was validated"
-            self.take_back(call, before[0])
-            call.findings, call.conflict = before[1:]
+            call.ready, call.changed, call.findings, call.conflict = before
             raise
 
 
-def _set(call: Call, arguments: Mapping[str, Any], plain: dict[str, Any], bound: Bound) -> None:
-    call.bind(bound)
-    call.edited, call.refined = arguments, plain
+def note_of_edits(arguments: Mapping[str, Any]) -> str:
+    text = json.dumps(dict(arguments), ensure_ascii=False)
+    if len(text) > _MOST_NOTED_CHARS:
+        text = f"{text[:_MOST_NOTED_CHARS]}… ({len(text)} characters in all)"
+    return f"Note: a person approved this call with other arguments than yours: {text}"
 
 
 async def _validated(tool: Tool[..., Any], plain: dict[str, Any]) -> Bound:

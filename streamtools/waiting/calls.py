@@ -12,65 +12,37 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import CancelScope
 from anyio.lowlevel import EventLoopToken, checkpoint, current_token
 
 from ..content import AnsweredLater, Text, ToolResult
+from ..dispatch import endings
+from ..dispatch.event_loop import check_loop
+from ..dispatch.states import Call, Ending, Listeners, begin_wait, end_wait
+from ..dispatch.transitions import LEFT
 from ..errors import AnswerError, LocalProtocolError, ToolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
-from ..events import AnswerRequested, ApprovalRequested, ApprovalResolved, StreamWarning
+from ..events import AnswerRequested, ApprovalRequested, ApprovalResolved, Observation, StreamWarning
 from ..ground.own import own
 from ..ground.text import one_line, type_name
-from ..limits import Limits
-from ..seams import Decision, Desk, Pending, Response, WrittenAnswer, is_settled
-from ..tools import Toolset
-from . import approval, endings
-from .options import DispatchOptions
+from ..seams import Decision, Desk, Pending, Response, WrittenAnswer
+from . import answers, approval
+from .answers import read_answer
 from .pending import PendingCall
-from .results import read_answer
-from .states import Call, Ending, Host, Input, begin_wait, end_wait
 
 if TYPE_CHECKING:
-    from .at_gate import AtGate
-    from .budgets import Budgets
+    from ..dispatch.transitions import Transitions
     from .edits import Edits
-    from .rules import Rules
-
-
-class CallsOfTurn(Protocol):
-    """The calls of one turn, for those who move them in a few runs: `Transitions`."""
-
-    calls: dict[str, Call]
-    stopped: str | None
-    budgets: Budgets
-    limits: Limits
-    options: DispatchOptions
-    host: Host
-    rules: Rules | None
-
-    @property
-    def at_gate(self) -> AtGate: ...
-
-    @property
-    def waiting(self) -> Waiting: ...
-
-    def move(self, call: Call, happened: Input, given: Ending | None = None) -> None: ...
-
-    def work(self, call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None: ...
-
-    async def wait_task(self, call: Call, *, but: int = 0) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    turn: CallsOfTurn
-    tools: Toolset
-    ended: Callable[[Call, Any], Awaitable[Ending]]
+    turn: Transitions
     _asked_in: EventLoopToken | None = None  # the event loop in which somebody was asked
     _table: dict[str, list[PendingCall]] = field(default_factory=dict)  # what was asked, by call id, the latest last
 
@@ -89,9 +61,9 @@ class Waiting:
         one = self._open(call, self._pending(call, "answer"))
         begin_wait(call, "answer")
         if given is not None and isinstance(given.value, AnsweredLater):
-            rests = given.value.rests
+            rests = not given.value.wait
         else:
-            rests = call.ready[0].rests or call.call_id in self.turn.options.resumed  # it is not waited for anew
+            rests = call.ready[0].deferred is True or call.before is not None  # not waited for anew
         self.turn.work(call, partial(self._hand_out, call, one, rests))
 
     def _pending(self, call: Call, kind: Any) -> Pending:
@@ -100,7 +72,7 @@ class Waiting:
             fingerprint=call.fingerprint,
             kind=kind,
             call_id=call.call_id,
-            needs=call.requires,
+            approvals=max(call.needs, call.ready[0].approvals),
             edited=call.edited,
             findings=call.findings,
         )
@@ -119,14 +91,19 @@ class Waiting:
         state = "running" if one.answered is not None else "waiting"
         return call.pending is one and call.state == state and not one.is_settled and self.turn.stopped is None
 
+    def asked_about(self, call_id: str) -> list[Call]:
+        """Returns the call of this id, if it waits for an approval or an answer, also while its response goes on."""
+        call = self.turn.calls.get(call_id)
+        return [] if call is None or call.state != "waiting" else [call]
+
     # -- approvals --
 
     def _ask_for_approval(self, call: Call) -> None:
         one = self._open(call, self._pending(call, "approval"))
         begin_wait(call, "approval")
-        event, options = approval.request(call), self.turn.options
+        event, options = approval.request(call, one.pending), self.turn.options
         self.turn.host.emit(event)
-        is_to_look = options.approver is not None or self.desk is not None or options.resumed
+        is_to_look = options.approver is not None or self.desk is not None or call.before is not None
         if is_to_look and self._waits(call, one):  # else an observer has decided
             self.turn.work(call, partial(self._ask, call, one, event))
 
@@ -139,48 +116,36 @@ class Waiting:
             with CancelScope() as one.scope:
                 await checkpoint()
                 if not await self._look(call, one) and approver is not None:
-                    decision, one.error = await approval.ask(approver, event)
+                    decision, one.error = await approval.ask(approver, event, one.pending)
         except Exception as error:  # a group that the approver's own task group made of its cancellation
             decision, one.error = approval.failed(event, error)
         if decision is not None:
             self._respond(call, one, decision)
 
-    def decide(
-        self,
-        call: Call,
-        verdict: bool,
-        fingerprint: str | None,
-        *,
-        by: str | None,
-        reason: str | None = None,
-        arguments: Mapping[str, Any] | None = None,
-    ) -> bool:
-        """Takes a decision about a call; returns False if that changes nothing, since the call was decided before or
-        is over.
+    def decide(self, call_id: str, verdict: bool, fingerprint: str | None, **given: Any) -> bool:
+        """Takes a decision about a call, as `Decision.on` makes it of what is `given`; returns False if that changes
+        nothing, since the call was decided before or is over.
 
         Raises:
             InvalidArguments: the edited arguments do not fit.
-            LocalProtocolError: nobody was asked about it, or about these arguments; it needs several people, and this
-                one has no name; or this is another thread.
+            LocalProtocolError: nobody was asked about it, or about these arguments; or this is another thread.
+            DecisionError: as `Pending.check`.
         """
-        one = self._find(call.call_id, "approval")
+        call = self.turn.known(call_id, "an ApprovalRequested")
+        one = self._find(call_id, "approval")
         if one is None:
             raise LocalProtocolError("nobody was asked about this call; decide after its ApprovalRequested")
         if fingerprint is not None and fingerprint != one.pending.fingerprint:
             raise LocalProtocolError("the call has other arguments than those that were decided about")
-        approval.check_loop(self._asked_in, "approve" if verdict else "deny")
-        needs = one.pending.needs
-        if needs > 1 and by is None:
-            raise LocalProtocolError(f'the call requires {needs} people; say who decides: by="ann"')
-        decision = Decision.on(one.pending, verdict, by=by, reason=reason, arguments=arguments)
+        check_loop(self._asked_in, "approve" if verdict else "deny")
+        decision = Decision.on(one.pending, verdict, **given)
+        one.pending.check(decision)
         if decision.arguments is not None:
-            if needs > 1:
-                raise LocalProtocolError(f"the call requires {needs} people, so nobody edits its arguments")
             self.edits.check(call, decision.arguments)
         return self._respond(call, one, decision)
 
     def resolve(self, call: Call) -> None:
-        one = call.pending
+        one = self._find(call.call_id)
         last = None if one is None or not one.is_settled else one.found[-1]
         if one is None or not isinstance(last, Decision):
             return
@@ -195,6 +160,18 @@ class Waiting:
             arguments=last.arguments,
         )
         self.turn.host.emit(event)
+
+    def left(self, call: Call, reason: str | None) -> Ending | None:
+        """Returns the ending of a call that waits no longer; None if it is skipped as any that has not begun."""
+        end, stopped = self.turn.end, self.turn.stopped
+        is_kept = stopped == LEFT and endings.ended_well(end)  # somebody may say something later
+        if call.is_outside:
+            return answers.unanswered(reason or stopped, is_kept=is_kept)
+        if is_kept:
+            return answers.undecided()
+        return (
+            endings.unstarted(reason) if stopped is None and (end is None or end.ended_well) else None
+        )  # it alone was
 
     # -- answers --
 
@@ -216,7 +193,8 @@ class Waiting:
     async def ask(self, call: Call, question: Any) -> Any:
         """Returns the answer, or raises it if it is a `ToolError`. A call asks one question at a time. Raises a
         `TypeError` if the question is no JSON."""
-        if call.pending is not None and call.pending.answered is not None and self._waits(call, call.pending):
+        latest = self._find(call.call_id)
+        if latest is not None and latest.answered is not None and self._waits(call, latest):
             raise LocalProtocolError(f"{call.label}: it asks for something already; ask one thing at a time")
         number = 1 + sum(one.answered is not None for one in self._table.get(call.call_id, ()))
         try:
@@ -235,7 +213,7 @@ class Waiting:
                 await one.answered.wait()
         finally:
             end_wait(call, time.monotonic())
-        value = read_answer(one.record)
+        value = one.value
         if isinstance(value, ToolResult) and value.is_error:
             raise ToolError("\n".join(one.text for one in value.blocks if isinstance(one, Text)))
         return value
@@ -254,34 +232,37 @@ class Waiting:
         )
         self.turn.host.emit(event)
 
-    def answer(self, call: Call, record: bytes, fingerprint: str | None) -> bool:
+    def answer(self, call_id: str, record: bytes, fingerprint: str | None) -> bool:
         """Takes the answer to a call that is done outside, or asks; returns False if it has the same one. Raises an
         `AnswerError` if it waits for none, or has another one, a `LocalProtocolError` in another thread."""
-        one = self._find(call.call_id, "answer", "question")
+        call, one = self.turn.calls.get(call_id), self._find(call_id, "answer", "question")
+        if call is None:
+            raise AnswerError(call_id, "unknown_call", "is none of this step")
         if self._asked_in is not None:
-            approval.check_loop(self._asked_in, "answer")
+            check_loop(self._asked_in, "answer")
         if one is None:
             raise AnswerError(call.call_id, "unknown_call", "waits for no answer; answer after its AnswerRequested")
         if fingerprint is not None and fingerprint != one.pending.fingerprint:
             raise AnswerError(call.call_id, "changed_call", "waits for another answer than to what was shown")
         given = WrittenAnswer(call_id=call.call_id, fingerprint=one.pending.fingerprint, record=record)
         if one.is_taken and given not in (*one.found, *one.giving):
-            raise endings.already_answered(call.call_id)
+            raise answers.already_answered(call.call_id)
         if not one.is_taken and not self._waits(call, one):
             raise AnswerError(call.call_id, "over", "waits for its answer no longer")
         return self._respond(call, one, given)
 
     # -- responses --
 
-    def look_again(self, call: Call, key: str | None) -> bool | None:
+    def look_again(self, call_id: str, key: str | None = None) -> bool | None:
         """Looks for responses that were put on record elsewhere, about the call of this key if one is given; returns
         False if the call waits no longer, and None if nobody was asked about it yet, or it is judged again."""
-        one = self._find(call.call_id)
-        if one is None or (one.is_settled and call.pending is one and call.state == "waiting"):
+        call, one = self.turn.calls.get(call_id), self._find(call_id)
+        if call is None or one is None or (one.is_settled and call.pending is one and call.state == "waiting"):
             return None
         if not self._waits(call, one) or key not in (None, one.pending.key):
             return False
         self.turn.work(call, partial(self._look_alone, call, one))
+        self.turn.tell()
         return True
 
     async def _look_alone(self, call: Call, one: PendingCall) -> None:
@@ -308,15 +289,15 @@ class Waiting:
     def _may_have_run(self, call: Call, one: PendingCall, found: Sequence[Response]) -> bool:
         """Returns whether a call may have run in another process without the decisions that it needs today: with none
         on record, or with fewer."""
-        kept = self.turn.options.resumed.get(call.call_id)
-        if kept is None or is_settled(found, one.pending.needs):
+        if call.before is None or one.pending.is_settled(found):
             return False
-        return self.desk is None or is_settled(found, kept.needs)
+        return self.desk is None or call.before.is_settled(found)
 
     def _respond(self, call: Call, one: PendingCall, response: Response) -> bool:
         """Takes a response; returns False if it changes nothing. With a desk it counts once the desk has it."""
         if not self._waits(call, one) or not one.has_place(response):
             return False
+        self.turn.tell()
         if self.desk is None:
             self._count(call, one, [*one.found, response])
             return True
@@ -369,7 +350,7 @@ class Waiting:
             if one.scope is not None:
                 one.scope.cancel()  # its approver is asked no longer
             is_edited = any(isinstance(each, Decision) and each.arguments is not None for each in one.found)
-            if is_edited and one.pending.needs > 1:  # it required one when it was decided
+            if is_edited and one.pending.approvals > 1:  # it required one when it was decided
                 why = "its arguments were edited, and it requires several people"
                 one.found[-1] = last = replace(last, verdict=False, by=None, reason=why, arguments=None)
             may_have_run = not last.verdict and self.desk is None and self.turn.options.seams.gate is not None
@@ -410,9 +391,9 @@ class Waiting:
         if one.answered is not None:
             one.answered.set()
         elif isinstance(last, Decision) and not last.verdict:
-            self.turn.move(call, "done", approval.denied(last.reason, one.error))
+            self.turn.move(call, "done", endings.denied(last.reason, one.error))
         elif isinstance(last, Decision):
-            self.turn.move(call, "wait" if call.ready[0].external else "answered", None)
+            self.turn.move(call, "wait" if call.ready[0].deferred else "answered", None)
         elif call.job is None:
             self.turn.move(call, "answered", None)
         else:  # it has had its place, and begun
@@ -420,7 +401,7 @@ class Waiting:
 
     async def _end(self, call: Call, record: bytes) -> None:
         try:
-            ending = await self.ended(call, read_answer(record))
+            ending = await self.turn.attempts.ended(call, read_answer(record))
         except Exception as error:  # a desk of a user's own, or a record that another version wrote
             ending = endings.failure(ToolOutcomeUnknown("the answer on record cannot be read"), error)
         self.turn.move(call, "done", ending)
@@ -435,7 +416,28 @@ class Waiting:
     def edits(self) -> Edits:
         from .edits import Edits  # few calls are edited
 
-        return Edits(self.tools, self.turn.limits, self.turn.rules)
+        return Edits(self.turn.attempts.tools, self.turn.limits, self.turn.rules)
+
+    def take_up(self, call: Call) -> None:
+        """Gives a call that was suspended when it had been handed out the arguments that it was approved with."""
+        if call.before is not None and call.before.edited is not None:
+            self.edits.bind_again(call, call.before.edited)
+
+    def noted(self, seen: Observation) -> Observation:
+        """Returns the observation of an edited call as the model reads it."""
+        return self.edits.noted(seen)
+
+    # -- calls that may have run before --
+
+    def look_up_first(self, withheld: tuple[str, bool] | None, listeners: Listeners) -> Listeners:
+        from .looking import look_up_first  # few runs have a journal
+
+        return look_up_first(self, withheld, listeners)
+
+    async def refuse_unless_it_ran(self, call: Call, ending: Ending) -> None:
+        from .looking import refuse_unless_it_ran  # few calls are resumed
+
+        await refuse_unless_it_ran(self, call, ending)
 
     async def apply_as_on_record(self, call: Call) -> None:
         """Binds a call that has perhaps run before to the arguments that it was approved with then, if they were
@@ -462,7 +464,7 @@ def _checked(pending: Pending, found: Any) -> list[Response]:
     for place, one in enumerate(responses):
         if not isinstance(one, kind) or (one.call_id, one.fingerprint) != (pending.call_id, pending.fingerprint):
             raise TypeError(f"expected each response as a {kind.__name__} about the call that waits")
-        if is_settled(responses[:place], pending.needs):
+        if pending.is_settled(responses[:place]):
             raise TypeError("expected no response behind the last place")
     named = [one.by for one in responses if isinstance(one, Decision) and one.verdict]
     if len(set(named)) < len(named):

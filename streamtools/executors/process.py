@@ -29,12 +29,12 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 from pydantic_core import from_json, to_json
 
-from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
-from ...ground.text import type_name
-from ...limits import checked_bound
-from ...tools import AnyTools, Tool
-from .. import Emit, Invocation
-from ..results import decode_error, decode_result
+from ..dispatch import Emit, Invocation
+from ..dispatch.results import decode_error, decode_result
+from ..errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from ..ground import type_name
+from ..limits import checked_bound
+from ..tools import AnyTools, Tool
 from .codec import encode_call, reference_of
 from .local import BlockExecutor, WorkerRun
 from .worker import (
@@ -287,7 +287,7 @@ class _Worker:
 
     async def _follow(self, emit: Emit, ends: list[PipeFrame], quick_s: float = QUICK_S) -> None:
         while (frame := await self._frame(REPORT, RESULT, FAILED, quick_s=quick_s)).kind == REPORT:
-            emit(from_json(frame.data))
+            emit(decode_result(frame.data))
         ends.append(frame)
 
     async def _send(self, kind: bytes, data: bytes) -> None:

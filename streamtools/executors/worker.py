@@ -38,11 +38,11 @@ import anyio
 from anyio.abc import Process
 from pydantic_core import from_json, to_json
 
-from ...errors import InvalidArguments, StreamToolsError
-from ...telemetry.carrier import carried
-from ...tools import Bound, Tool, ToolContext
-from .. import Invocation, context_of
-from ..in_process import awaited
+from ..dispatch import Invocation, context_of
+from ..dispatch.in_process import awaited
+from ..errors import InvalidArguments, StreamToolsError
+from ..telemetry.carrier import carried
+from ..tools import Bound, Tool, ToolContext
 from .codec import encode_failure, encode_report, encode_value, resolved
 
 HEADER = Struct(">IcQI")

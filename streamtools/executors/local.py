@@ -14,11 +14,11 @@ from typing import Any, Self
 import anyio
 from anyio import CancelScope, CapacityLimiter
 
-from ...errors import InvalidArguments, LocalProtocolError, ToolError, ToolNotStarted, ToolOutcomeUnknown
-from ...limits import checked_bound
-from ...tools import AnyTools, Bound, Tool, Toolset
-from ..executor import Begin, Emit, Invocation
-from ..in_process import run_in_process
+from ..dispatch import Begin, Emit, Invocation
+from ..dispatch.in_process import run_in_process
+from ..errors import InvalidArguments, LocalProtocolError, ToolError, ToolNotStarted, ToolOutcomeUnknown
+from ..limits import checked_bound
+from ..tools import AnyTools, Bound, Tool, Toolset
 
 GRACE_S = 5.0  # for cancelled calls to end
 
@@ -105,8 +105,6 @@ class BlockExecutor(ABC):
 
 
 def bind(tool: Tool[..., Any], call: Invocation) -> Bound:
-    if call.bound is not None:
-        return call.bound
     try:
         return tool.validate(call.arguments)
     except InvalidArguments as error:

@@ -12,75 +12,64 @@ and nothing is discarded.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import CancelScope
 
-from ..dispatch.states import Call, Mention
+from ..decode import StreamDecoder
+from ..errors import TruncatedStream
 from ..events import AttemptBegan, AttemptCommitted, AttemptDiscarded, Observation, StreamEnd
-from ..ground.text import type_name
+from ..ground import type_name
 from ..parts import Failure, ResumePoint, Usage
 from ..seams import Again, Attempts, Cut, Rest, Sight
-from ..sources import Source
-from .attempt import Attempt, Reading
-from .deadlines import Deadlines
-from .step import Step
-from .trajectory import Trajectory
+from ..sources import ModelRequest, Source
+from .carried import Carried
+from .resumed import RestSource
 
-
-class Carries(Protocol):
-    """Keeps calls of discarded attempts for those of the next one."""
-
-    def keep(self, call: Call, wait: Callable[[Call], Awaitable[None]]) -> None:
-        """Keeps a call of an attempt that is about to be discarded, if it may serve another one."""
-        ...
-
-    async def serves(self, call: Call) -> bool:
-        """Gives a call that has its place the ending of one that is the same, once that has ended; returns False if
-        it has to run."""
-        ...
-
-    def cancel_all_but(self, calls: Iterable[Call]) -> None: ...
-
-    async def drop(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requests:
-    """The requests that a step may make, and the policy that decides which one is made after a failure."""
-
-    policy: Attempts
-    functions: tuple[Callable[[], Any], ...]  # each makes a request; the first is asked first
-    read: Callable[[Callable[[], Any]], Reading]
-    open_rest: Callable[[Rest], Source]  # of a response that broke off
-    carries: Carries
-
-
-class Running(Protocol):
-    step: Step
-    attempt: Attempt
-    deadlines: Deadlines
-    trajectory: Trajectory
-
-    def read_anew(self, reading: Reading) -> Attempt: ...
+if TYPE_CHECKING:
+    from ..dispatch.states import Mention
+    from ..pipelines.attempt import Reading
+    from ..pipelines.pump import Pump
+    from ..pipelines.runner import Runner
+    from ..wires import Wire
 
 
 class Tries:
-    def __init__(self, runner: Running, requests: Requests) -> None:
+    """The attempts of one step.
+
+    Args:
+        policy: decides which request is made after a failure.
+        functions: each makes a request; the first is asked first.
+        read: returns all that reads such a request.
+        wire: the wire that they speak.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        policy: Attempts,
+        functions: Sequence[Callable[[], Any]],
+        read: Callable[[ModelRequest], Reading],
+        wire: Wire | str | None,
+    ) -> None:
         self.number = 1  # of the attempt
         self.is_cut = False  # the attempt has ended in its middle, and is committed all the same
         self.is_followed = False  # a step that is cut is followed by another one, which is asked with its results
         self._runner = runner
-        self.serves, self.drop_carried = requests.carries.serves, requests.carries.drop
-        self._requests = requests
-        self._after_output = getattr(requests.policy, "after_output", False)
+        self._carried = Carried()
+        self.serves, self.drop_carried = self._carried.serves, self._carried.drop
+        self._policy = policy
+        self._functions = functions
+        self._read = read
+        self._wire = wire
+        self._after_output = getattr(policy, "after_output", False)
         self._fallback = 0  # which of the functions was asked; their number if it was another one
-        self._request = requests.functions[0]
+        self._request = functions[0]
         self._asked = 1  # how often it was, in a row
         self._rests = 0  # how often the rest of the attempt's response was asked for
+        self._broke: tuple[Exception | None, Source, int] | None = None  # why, where, and how much had come
         self._began_at = 0.0  # the first attempt, on ``time.monotonic``
         self._pause_s = 0.0  # before the next attempt
         self._seq = -1  # of the event that the attempt, or its end, has begun with
@@ -109,7 +98,7 @@ class Tries:
         runner = self._runner
         while (discarded := runner.attempt).pump.is_void:
             runner.deadlines.source_is_over()
-            attempt = runner.read_anew(self._requests.read(self._request))
+            attempt = runner.read_anew(self._read(ModelRequest(self._request, self._wire)))
             if discarded.expired is not None:
                 attempt.expire(discarded.expired)
             if self._cut_for is not None:
@@ -138,19 +127,29 @@ class Tries:
 
     # -- for the pump --
 
-    def rest(self, error: Exception, point: ResumePoint) -> Source | None:
-        chosen = self._asked_for(self._runner.attempt.pump.failure(error), error, None, point)
-        if not isinstance(chosen, Rest) or not self._leaves(chosen.pause_s, None):
-            return None
-        self._rests += 1
-        return self._requests.open_rest(chosen)
+    def rest(self, pump: Pump) -> Source | None:
+        assert isinstance(pump.decoder, StreamDecoder), "else no model is asked, and nobody judges"
+        error, source, came = pump.raised, pump.source, pump.decoder.received
+        if self._broke is not None and self._broke[2] == came:
+            error, source, _ = self._broke  # the rest was refused: that is not why the response broke off
+        self._broke = error, source, came
+        point = pump.decoder.resume_point()
+        if point is not None:
+            # Asked with the latest error: a rest that is refused for good is not asked for again.
+            latest = pump.raised or TruncatedStream("the stream ended before its terminal marker")
+            chosen = self._chosen(pump.failure(latest), latest, None, point)
+            if isinstance(chosen, Rest) and self._leaves(chosen.pause_s, None):
+                self._rests += 1
+                return RestSource(ModelRequest(chosen.request, self._wire, chosen.pause_s), pump.limits)
+        pump.raised, pump.blamed = error, source
+        return None
 
     def discards(self, error: Exception, end: StreamEnd) -> bool:
         if end.error is None:
             return False
         attempt, step = self._runner.attempt, self._runner.step
         failure = attempt.pump.failure(error)
-        chosen = self._asked_for(failure, error, end.usage, None)
+        chosen = self._chosen(failure, error, end.usage, None)
         if not isinstance(chosen, (Again, Cut)) or (step.has_output and not self._after_output):
             return False
         if attempt.calls.is_bound or isinstance(chosen, Cut):
@@ -162,18 +161,18 @@ class Tries:
         event = AttemptDiscarded(self.number, self._seq, end.error.kind, failure.error_type, chosen.pause_s, end.usage)
         if attempt.pump.came:
             attempt.warn_of_counts(end)
-        self._void |= attempt.calls.discard(event.usage, self._requests.carries.keep)
+        self._void |= attempt.calls.discard(event.usage, self._carried.keep)
         if self._take_back_counts is not None:
             self._take_back_counts()
         step.discard(event)
-        self._seq, self._pause_s, self._rests = event.seq, chosen.pause_s, 0
+        self._seq, self._pause_s, self._rests, self._broke = event.seq, chosen.pause_s, 0, None
         self._asked = self._asked + 1 if request is self._request and fallback == self._fallback else 1
         self._fallback, self._request = fallback, request
         self.number += 1
         return True
 
     def _next(self, again: Again) -> tuple[int, Callable[[], Any]]:
-        functions = self._requests.functions
+        functions = self._functions
         if again.request is not None:
             if not callable(again.request):
                 raise TypeError(f"Again(request=...) is a function, not {type_name(again.request)}")
@@ -184,14 +183,14 @@ class Tries:
             return again.fallback, functions[again.fallback]
         return self._fallback, self._request
 
-    def _asked_for(
+    def _chosen(
         self, failure: Failure, error: Exception, usage: Usage | None, point: ResumePoint | None
     ) -> Again | Rest | Cut | None:
-        runner, policy = self._runner, self._requests.policy
+        runner, policy = self._runner, self._policy
         sight = Sight(
             attempt=self.number,
             fallback=self._fallback,
-            fallbacks=len(self._requests.functions) - 1,
+            fallbacks=len(self._functions) - 1,
             asked=self._asked,
             rests=self._rests,
             elapsed_s=time.monotonic() - self._began_at,
@@ -214,7 +213,9 @@ class Tries:
 
     def _leaves(self, seconds: float, usage: Usage | None) -> bool:
         runner = self._runner
-        leaves = runner.deadlines.leaves(seconds, runner.trajectory.began_at)
+        limits, then = runner.deadlines.limits, time.monotonic() + seconds
+        ends = ((limits.step_timeout, runner.deadlines.began_at), (limits.run_timeout, runner.trajectory.began_at))
+        leaves = all(most is None or began + most > then for most, began in ends)
         return leaves and runner.attempt.calls.leaves_tokens(usage)
 
     def _commit(self, end: StreamEnd) -> None:
@@ -222,4 +223,4 @@ class Tries:
             return
         self._is_committed = True
         self._runner.step.emit(AttemptCommitted(self.number, self.is_cut))
-        self._requests.carries.cancel_all_but(self._runner.attempt.calls.all)
+        self._carried.cancel_all_but(self._runner.attempt.calls.all)

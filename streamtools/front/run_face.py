@@ -1,0 +1,281 @@
+"""A run of many steps, as the program that reads it has it: entered, iterated, told things, decided about, left."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from anyio.lowlevel import EventLoopToken, current_token
+
+from ..dispatch.event_loop import is_in_loop
+from ..errors import LocalProtocolError
+from ..events import Event, Observation, ToolCallValidated
+from ..ground.own import MESSAGES, own
+from ..ground.text import described
+from ..parts import RunOutcome, ToolCall, Usage
+from ..pipelines.agent_loop import Block, Loop
+from ..pipelines.runner import Runner
+from ..pipelines.trajectory import Trajectory
+from ..seams import StepSource
+from ..turn import Turn
+from ..wires import Wire
+from .calls_face import CallsFace, When, asynchronous_only, entry_of, turned_to
+
+if TYPE_CHECKING:
+    from ..dispatch import Suspended
+    from .blocking import SyncAgentLoop
+
+
+class AgentLoop(CallsFace):
+    """A run as it goes on. Enter it with ``async with``, iterate over its events, then look at its outcome."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._runs_in: EventLoopToken | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(outcome={self.outcome!r}, turns=<{described(self.turns)}>)"
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The run that the steps share: id, numbering, observers."""
+        return self._loop.trajectory
+
+    @property
+    def outcome(self) -> RunOutcome | None:
+        """The way in which the run ended; None while it goes on."""
+        return self._loop.outcome
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The turns of the steps that are over, in order."""
+        return self._loop.turns
+
+    @property
+    def sources(self) -> tuple[StepSource, ...]:
+        """Where its steps come from, in order; the model is the last."""
+        return self._loop.sources
+
+    @property
+    def turn(self) -> Turn:
+        """The turn of the current step, else of the last one; `turns` has those that are over.
+
+        Raises:
+            LocalProtocolError: the model has not been asked yet.
+        """
+        if turns := self._loop.all_turns:
+            return turns[-1]
+        if self.outcome is None:
+            raise LocalProtocolError("the run has no turn: the model has not been asked yet; iterate first")
+        why = "its tokens were spent" if self.outcome == "budget" else f"it ended ({self.outcome})"
+        raise LocalProtocolError(f"the run has no turn: {why} before it began")
+
+    @property
+    def usage(self) -> Usage:
+        """The token counts of all turns up to here, summed field by field; None where no turn has counted. A turn
+        without counts (`Turn.usage` is None) adds nothing, so that the sum is then less than what was used. Discarded
+        attempts count, too."""
+        counted = (turn.usage for turn in self._loop.all_turns if turn.usage is not None)
+        return sum(counted, self.trajectory.discarded)
+
+    @property
+    def begun_with(self) -> list[Any]:
+        """The messages that it began with: copies, as of `messages`."""
+        return list(own(self._loop.history.begun_with, MESSAGES))
+
+    @property
+    def wire(self) -> Wire:
+        """The wire of its messages."""
+        return self._loop.history.wire
+
+    @property
+    def messages(self) -> list[Any]:
+        """The history up to here, in the wire's shape: the messages it began with, and each turn with its results, but
+        no `drafts`, unless they were asked for: those are in `turns` alone.
+
+        A fresh list, with messages and blocks of its own. It can be sent at any moment after the block, and between two
+        steps within it. In the middle of a step, running calls have a result that says that they were interrupted.
+        """
+        step = self._loop.step
+        return list(own(self._loop.history.messages(None if step is None else step.turn), MESSAGES))
+
+    @property
+    def suspended(self) -> Suspended | None:
+        """The calls that wait for an approval or an answer, also after the block; see `Pipeline.suspended`. To go on
+        with these calls, keep `messages` beside them, and give both to another `agent_loop`."""
+        return self._loop.suspended
+
+    @property
+    def unsettled(self) -> tuple[Observation, ...]:
+        """The calls of the last step whose end is not known. A run with a journal is ``suspended`` by them: find out
+        what happened, settle each under its `idempotency_key` (`SqliteStore.settle`, or ``streamtools store``), and run
+        the same line again."""
+        turn = self._loop.all_turns[-1:]
+        return tuple(seen for one in turn for seen in one.observations if seen.outcome == "unknown")
+
+    def _passed(self, act: Callable[[Runner], bool]) -> bool:
+        return act(self._goes_on()._runner)
+
+    async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
+        """Runs a ready call, with ``start="manual"``; see `Pipeline.run_call`. Then iterate on. Returns the end on
+        record of a call in a step that is replayed."""
+        return self._loop.known_end(call) or await self._goes_on().run_call(call)
+
+    def say(self, message: str | Mapping[str, Any], *, when: When = "next") -> str:
+        """Adds a message of the user's to the run that goes on; returns its id. `MessageAdded` shows when it enters the
+        history. It never stands between a call and its result; where the run would end with an answer, the model is
+        asked once more. While a call waits for an approval or an answer, the message waits, too, and decides nothing.
+
+        Args:
+            message: text, or a user's message as the wire has it, which is copied.
+            when: ``"next"``: after the results of the current step. ``"now"``: its response is cut, calls that have not
+                begun are ``skipped``, and the others go on to their end.
+
+        Raises:
+            LocalProtocolError: the run has not begun, or is over; or this is another thread.
+            TypeError: it is neither text nor a message; with a journal, or it is no JSON.
+            ValueError: it is no message of a user's, or `when` is not known; with a journal, or it is larger than 1 MB.
+        """
+        self._check_here("say", is_over=self._loop.state == "left" or self.outcome is not None)
+        entry = entry_of(message, when, self.wire)
+        self._loop.put(entry)
+        self._loop.take(entry)
+        return str(entry["id"])
+
+    @property
+    def unread(self) -> tuple[dict[str, Any], ...]:
+        """What was said and is in no request yet: each with its ``id`` and its ``messages``. If the run has ended
+        before, as at `max_steps`, they are not among `messages`."""
+        return tuple(map(own, self._loop.history.waiting))
+
+    def stop(self) -> bool:
+        """Ends the run in good order, as ``cancelled``: the response is cut, calls that have not begun are ``skipped``,
+        those that may run again (``pure`` and ``idempotent``) are ``cancelled``, and those of the effect ``once`` go on
+        to their end. Returns False if that changes nothing. Iterate on for the last events.
+
+        Raises:
+            LocalProtocolError: the run has not begun; or this is another thread.
+        """
+        self._check_here("stop", is_over=False)
+        changes = self._loop.state == "open" and self.outcome is None and not self._loop.is_stopped
+        if changes:
+            self._loop.put({"id": uuid.uuid4().hex, "kind": "stop"})
+            self._loop.stop()
+        return changes
+
+    def _check_here(self, act: str, *, is_over: bool) -> None:
+        if self._runs_in is None:
+            raise LocalProtocolError(f"{act}: the run has not begun; enter its block first")
+        if is_over:
+            raise LocalProtocolError(f"{act}: the run is over; begin another one with its messages")
+        if not is_in_loop(self._runs_in):
+            raise LocalProtocolError(
+                f"{act} calls in the run's event loop; from another thread "
+                f"anyio.from_thread.run_sync(run.{act}, ..., token=...), with its anyio.lowlevel.current_token()"
+            )
+
+    def _goes_on(self) -> Block:
+        if (step := self._loop.step) is None:
+            raise LocalProtocolError("no step goes on; decide about a call after its ApprovalRequested")
+        return step
+
+    async def __aenter__(self) -> AgentLoop:
+        await self._loop.enter(_View(self._loop))
+        self._runs_in = current_token()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._loop.leave(kind, error)
+
+    if not TYPE_CHECKING:  # type checkers see the mistake themselves
+        __iter__ = __enter__ = __exit__ = asynchronous_only("a run", "agent_loop(...) as run")
+        __getattr__ = turned_to("run.turn")
+
+    def __aiter__(self) -> AgentLoop:
+        return self
+
+    def __anext__(self) -> Awaitable[Event]:
+        return self._loop.next()
+
+    def sync(self, backend: str = "asyncio") -> SyncAgentLoop:
+        """Returns the run for a program without an event loop; see `Pipeline.sync`. `call_model` may block."""
+        from .blocking import SyncAgentLoop  # most programs have an event loop
+
+        self._loop.steps.block_in_threads()
+        return SyncAgentLoop(self, backend)
+
+    async def finish(self) -> Turn:
+        """Runs to the end, or until calls wait for an approval, ignoring the events; returns the last turn. Awaiting
+        the run does the same. Inside the block this runs the rest.
+
+            run = agent_loop(ask, messages, tools=[get_weather], wire="anthropic.messages")
+            turn = await run
+            messages = run.messages
+
+        Raises:
+            StreamError: a stream failed.
+            LocalProtocolError: the run is over, and has no turn: no tokens were left for a request.
+        """
+        if self._loop.state == "new":
+            async with self:
+                await self.finish()
+        else:
+            async for _ in self:
+                pass
+        return self.turn
+
+    def __await__(self) -> Generator[Any, Any, Turn]:
+        return self.finish().__await__()
+
+
+class _View:
+    """A run as its sources see it (`streamtools.seams.RunView`)."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self.run_id = loop.trajectory.run_id
+        self.name = loop.trajectory.name
+        self.conversation_id = loop.trajectory.conversation_id
+
+    @property
+    def begun_with(self) -> list[Any]:
+        return list(own(self._loop.history.begun_with, MESSAGES))
+
+    @property
+    def said(self) -> Sequence[Mapping[str, Any]]:
+        return self._loop.history.said
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._loop.is_stopped
+
+    @property
+    def is_iterated(self) -> bool:
+        return self._loop.is_iterated
+
+    @property
+    def step(self) -> Block | None:
+        return self._loop.step
+
+    @property
+    def standing(self) -> Turn | None:
+        loop = self._loop
+        if not loop.turns or (loop.outcome == "left" and not loop.history.is_cut):
+            return None
+        stands = loop.history.stands(loop.turns[-1], is_stopped=loop.is_stopped)
+        return loop.turns[-1] if stands or loop.outcome == "answered" else None
+
+    def say(self, message: Any, when: When = "next", entry_id: str | None = None) -> None:
+        if self._loop.outcome is None:
+            self._loop.take(entry_of(message, when, self._loop.history.wire, entry_id))
+
+    def stop(self) -> None:
+        if self._loop.outcome is None:
+            self._loop.stop()
+
+    def watch(self, task: Callable[[], Awaitable[None]]) -> None:
+        self._loop.watch(task)
