@@ -245,7 +245,7 @@ def _step(
     before: Callable[[], Awaitable[None]] | None = None,
 ) -> Pipeline:
     seams = with_rules(checked, run, asks_model=False, is_known=suspended is not None)
-    options = replace(options, policy="auto", seams=seams)
+    options = replace(options, start="auto", seams=seams)
     shared = StepOptions(tools=checked.tools, limits=checked.limits, pool=checked.shared.pool)
     reading = Reading(open_source(one_item(), checked.limits), decoder, options)
     block = Pipeline(Runner(run, start, reading, shared, before=before))

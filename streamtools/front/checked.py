@@ -85,7 +85,7 @@ class CheckedOptions:
 
     @property
     def leaves_calls(self) -> bool:
-        return self.dispatch.policy in LEAVES_CALLS
+        return self.dispatch.start in LEAVES_CALLS
 
     @property
     def is_plain(self) -> bool:
@@ -136,7 +136,7 @@ def checked_options(
     toolset = _NO_TOOLS if tools is None else toolset_of(tools)
     start = words.get("start") or ("off" if tools is None and approve is None else "auto")
     dispatch = DispatchOptions(
-        policy=_known("start", start, _START_POLICIES),
+        start=_known("start", start, _START_POLICIES),
         approver=approve,
         on_tool_error=_on_tool_error(words.get("on_tool_error", "continue")),
         executors=_executors(words.get("executor"), toolset),
@@ -287,7 +287,7 @@ def with_rules(
         ValueError: a policy names an argument that no tool has.
     """
     rules: list[CallRule] = []
-    start, tools, limits, seams = checked.dispatch.policy, checked.tools, checked.limits, checked.dispatch.seams
+    start, tools, limits, seams = checked.dispatch.start, checked.tools, checked.limits, checked.dispatch.seams
     if start != "off" and any(tool is not None and tool.hints is not None for tool in tools.values()):
         from ..policy.callers import Callers  # few tools have hints
 

@@ -147,7 +147,7 @@ class Pipeline(CallsFace):
         call_id, calls = call if isinstance(call, str) else call.call_id, runner.attempt.calls
         if (seen := void(runner, call)) is not None:
             return seen
-        runner.noted(calls.ask(call_id))
+        runner.noted(calls.run(call_id))
         return await calls.observed(call_id)
 
     @property

@@ -205,7 +205,7 @@ def _check_made(checked: CheckedOptions, fallback: Any) -> None:
     if checked.attempts is not None or fallback:
         from ..durable.retry import check_attempts  # as said there
 
-        check_attempts(checked.attempts, (), fallback, start=checked.dispatch.policy, tools=checked.tools)
+        check_attempts(checked.attempts, (), fallback, start=checked.dispatch.start, tools=checked.tools)
 
 
 def _conversation(

@@ -86,7 +86,7 @@ class MadeSteps:
         checked, seams = self._once, self._once.dispatch.seams
         kept = Seams(rules=seams.rules, filters=seams.filters)  # rules keep the texts of the run, filters long results
         shared = replace(checked.shared, transforms=(*checked.shared.transforms, _then(ends)))
-        return replace(checked, dispatch=DispatchOptions(policy="off", seams=kept), shared=shared)
+        return replace(checked, dispatch=DispatchOptions(start="off", seams=kept), shared=shared)
 
 
 def _put_on_record(runner: Runner, record: OnRecord | None, *, replayed: bool) -> None:

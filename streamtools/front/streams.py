@@ -166,7 +166,7 @@ def pipeline(
 
         if continues is not None:
             raise ValueError("continues= is about one stream; with retry=, it would begin anew with each attempt")
-        check_attempts(checked.attempts, [stream], fallback, start=checked.dispatch.policy, tools=checked.tools)
+        check_attempts(checked.attempts, [stream], fallback, start=checked.dispatch.start, tools=checked.tools)
     run = run_of(trajectory, observers, checked.dispatch.seams, privacy)
     return step_of(
         checked, run, stream, fallback=fallback, requested_at=requested_at, request=request, continues=continues
