@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Recorded,
         StillRunning,
     )
+    from ..durable.store_postgres import PostgresStore
     from ..durable.store_redis import RedisStore
     from ..durable.store_sqlite import SqliteStore
     from ..durable.suspended import CallAnswer, Suspended, SuspendedCall
@@ -50,6 +51,7 @@ else:
             ".durable.store": "Claim Claimed DecidingStore EndUnknown IdempotencyStore LeasingStore Recorded "
             "StillRunning",
             ".durable.memory": "MemoryStore",
+            ".durable.store_postgres": "PostgresStore",
             ".durable.store_redis": "RedisStore",
             ".durable.store_sqlite": "SqliteStore",
             ".durable.suspended": "CallAnswer Suspended SuspendedCall",
@@ -78,6 +80,7 @@ __all__ = [
     "Journal",
     "LeasingStore",
     "MemoryStore",
+    "PostgresStore",
     "Recorded",
     "RedisStore",
     "SqliteStore",

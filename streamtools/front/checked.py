@@ -69,19 +69,19 @@ class CheckedOptions:
     stages: StageList
     decoding: StageList  # these, and the one that reads the answer's type
     quoted_calls: OnQuotedCall
-    policy: Any
-    shared: StepOptions
+    policy: Any  # about calls, see `pipeline`
+    step: StepOptions
     dispatch: DispatchOptions  # as they are for every step
     attempts: Attempts | None
     store: IdempotencyStore | None
 
     @property
     def tools(self) -> Toolset:
-        return self.shared.tools
+        return self.step.tools
 
     @property
     def limits(self) -> Limits:
-        return self.shared.limits
+        return self.step.limits
 
     @property
     def leaves_calls(self) -> bool:
@@ -89,7 +89,7 @@ class CheckedOptions:
 
     @property
     def is_plain(self) -> bool:
-        return self.decoding is DEFAULT and not self.shared.transforms
+        return self.decoding is DEFAULT and not self.step.transforms
 
 
 def checked_options(
@@ -160,7 +160,7 @@ def checked_options(
         decoding=decoding,
         quoted_calls=quoted_calls,
         policy=words.get("policy"),
-        shared=StepOptions(tools=toolset, limits=limits, transforms=tuple(transforms), pool=pool, drains=drains),
+        step=StepOptions(tools=toolset, limits=limits, transforms=tuple(transforms), pool=pool, drains=drains),
         dispatch=dispatch,
         attempts=attempts_of(seams, retry),
         store=store,
