@@ -147,7 +147,7 @@ class Pipeline(CallsFace):
         call_id, calls = call if isinstance(call, str) else call.call_id, runner.attempt.calls
         if (seen := discarded_end(runner, call)) is not None:
             return seen
-        runner.ends_rest(calls.ask(call_id))
+        runner.ends_rest(calls.run(call_id))
         return await calls.observed(call_id)
 
     @property

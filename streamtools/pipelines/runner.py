@@ -226,7 +226,9 @@ class Runner:
         exception comes out of the block unchanged."""
         calls = self.attempt.calls
         try:
-            await join(group, calls.look, calls.tell_stragglers if calls.busy else None, cancels=not is_over)
+            await join(
+                group, calls.warn_of_unresponsive, calls.tell_stragglers if calls.busy else None, cancels=not is_over
+            )
         except BaseExceptionGroup as raised:
             fatal = raised if broken else raised.split(Exception)[1]
             if fatal is not None:
