@@ -259,6 +259,17 @@ async def test_what_is_no_key_no_value_or_no_commit_is_refused(make: Make, backe
     assert await records.get(A) == [None]
 
 
+@pytest.mark.parametrize("backend", ["redis"])
+async def test_on_redis_a_commit_and_a_scan_stay_in_one_run(make: Make, backend: str) -> None:
+    records = make()
+    for ops in ([Put(A, b""), Put(("b", "another"), b"")], [Check(("a",), 1)], [Put(A, b""), DeletePrefix(("b",))]):
+        with pytest.raises(ValueError, match="a commit stays in the run that the second part of its keys names"):
+            await records.commit(*ops)
+    with pytest.raises(ValueError, match="a scan stays in the run"):
+        await records.scan(("a",))
+    assert await records.get(A) == [None]
+
+
 # -- time --
 
 
