@@ -5,7 +5,7 @@ transitions.Calls       the calls of one turn: makes inputs of the table from ev
 transitions.Transitions carries the effects out: places, tasks, questions, observations
 pool.Scheduler          decides which calls may run now; starts none
 pool.CallPool           the places of one pipeline's calls, or of several pipelines that share them
-budgets.Budgets         counts calls and tokens against the budgets of a run and of a pool
+pool.Budgets            counts calls and tokens against the budgets of a run and of a pool
 middleware.run_inside   runs a call inside its middleware
 attempts.CallAttempts   runs one call: its attempts, and `begin`, the one step in which each begins
 in_process.run_in_process runs a call in this process, where no executor is given

@@ -1,5 +1,4 @@
-"""What a program may say: about the calls of a step, to a pipeline, to a run, or to either in another thread; to a run.
-And what is refused there, with the words to write instead."""
+"""What a program may say about the calls of a step, and to a run; what is refused, and the words to write instead."""
 
 from __future__ import annotations
 
@@ -111,7 +110,7 @@ class CallsFace(ABC):
 
 def _decide(to: Runner, call: Asked, verdict: bool, fingerprint: str | None, *, by: str | None, **given: Any) -> bool:
     shown = _shown(to, call, fingerprint)
-    if void(to, call) is not None:
+    if discarded_end(to, call) is not None:
         return False
     return to.noted(to.attempt.calls.waiting.decide(_id_of(call), verdict, shown, by=by, **given))
 
@@ -124,7 +123,7 @@ def _cancel(to: Runner, call: Mention | str, reason: str | None) -> bool:
     _check_begun(to)
     if to.state == "open":
         check_loop(to.token, "cancel")
-    if void(to, call) is not None:
+    if discarded_end(to, call) is not None:
         return False
     return to.noted(to.attempt.calls.cancel_one(_id_of(call), reason))
 
@@ -147,9 +146,8 @@ def _check_begun(to: Runner) -> None:
         to.check_open()
 
 
-def void(to: Runner, call: Mention | str) -> Observation | None:
-    """Returns the end of a call of a discarded attempt, whose id may have recurred; None of any other."""
-    return None if to.tries is None else to.tries.void(call)
+def discarded_end(to: Runner, call: Mention | str) -> Observation | None:
+    return None if to.tries is None else to.tries.discarded_end(call)
 
 
 def _id_of(call: Mention | str) -> str:

@@ -205,7 +205,7 @@ class AgentLoop(CallsFace):
         """Returns the run for a program without an event loop; see `Pipeline.sync`. `call_model` may block."""
         from .blocking import SyncAgentLoop  # most programs have an event loop
 
-        self._loop.steps.block_in_threads()
+        self._loop.maker.block_in_threads()
         return SyncAgentLoop(self, backend)
 
     async def finish(self) -> Turn:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..seams import OnRecord, RunView, StepPlan, StepRequest
 
 
-class MadeSteps:
+class PipelineMaker:
     def __init__(
         self, call_model: CallModel, checked: CheckedOptions, trajectory: Trajectory, *, fallback: Sequence[CallModel]
     ) -> None:
@@ -85,8 +85,8 @@ class MadeSteps:
         """Returns the options of a step whose calls do not run: their ends follow the response."""
         checked, seams = self._once, self._once.dispatch.seams
         kept = Seams(rules=seams.rules, filters=seams.filters)  # rules keep the texts of the run, filters long results
-        shared = replace(checked.shared, transforms=(*checked.shared.transforms, _then(ends)))
-        return replace(checked, dispatch=DispatchOptions(policy="off", seams=kept), shared=shared)
+        step = replace(checked.step, transforms=(*checked.step.transforms, _then(ends)))
+        return replace(checked, dispatch=DispatchOptions(start="off", seams=kept), step=step)
 
 
 def _put_on_record(runner: Runner, record: OnRecord | None, *, replayed: bool) -> None:
@@ -134,7 +134,7 @@ class ModelSteps:
         return False
 
     async def next(self, request: StepRequest) -> StepPlan | RunOutcome | None:
-        from ..seams import StepPlan  # as above
+        from ..seams import StepPlan  # loaded when a run begins
 
         budgets = Budgets(self._limits, self._run.spent, None if self._pool is None else self._pool.budget)
         return StepPlan() if budgets.tokens_exceeded() is None else "budget"

@@ -74,7 +74,7 @@ class Step:
         self.run_id = trajectory.run_id
         self.number: int
         self.counts = trajectory.counts
-        self.new_scope: Callable[[], CancelScope] = CancelScope  # see `Host`; set as the step begins
+        self.new_scope: Callable[[], CancelScope] = CancelScope  # as `Host` has it; set by the runner
         self.now: Callable[[], float] = anyio.current_time
         self.ended = False  # True once `StepEnd` is being emitted: nothing more will come
         self._trajectory = trajectory
@@ -87,7 +87,7 @@ class Step:
         self._callbacks: dict[int, Callback] = {}  # of each observer, by its identity
         self._routes: dict[type[Event], tuple[Callback, ...]] = {}
         self._other_routes: tuple[()] | None = None  # of events that are not in `_routes`; None: to be found out
-        self._cut: list[tuple[Event, Callback | None]] = []  # interrupted events, and the callback that was running
+        self._interrupted: list[tuple[Event, Callback | None]] = []  # with the callback that was running
         self._plain: frozenset[type[Event]] = frozenset()  # deltas that only the turn and the consumer want
         self._turn: Turn | None = None  # the final one, once it was asked for
         guard = trajectory.guard
@@ -217,7 +217,7 @@ class Step:
         except BaseException as error:
             # An interrupt, on any line. A listener that raises an error would raise it again.
             if kind in _LASTING and not isinstance(error, Exception):
-                self._cut.append((event, callback))
+                self._interrupted.append((event, callback))
             raise
         if self._failures:
             self._drop_failed()
@@ -229,13 +229,13 @@ class Step:
     def resume(self) -> None:
         """Goes on with the events that were interrupted; the callback that was running is called once more. Else calls
         that the turn contains would be unknown to the listeners that observe them, and to the observers."""
-        while self._cut:
-            event, reached = self._cut[0]
+        while self._interrupted:
+            event, reached = self._interrupted[0]
             self._builder.add(event)
             route = self._route(type(event))
             for callback in route[route.index(reached) if reached in route else 0 :]:
                 callback(event)
-            self._cut.pop(0)
+            self._interrupted.pop(0)
 
     def tell(self, method: str, *facts: Any) -> None:
         """Calls an optional method of the observers that have it; one that raises is dropped."""
@@ -331,7 +331,7 @@ class Step:
         else:
             self._routes, self._other_routes, self._plain = dict(self._listeners), (), _PLAIN
 
-    def part(self, reader: ConsumerQueue) -> None:
+    def leave(self, reader: ConsumerQueue) -> None:
         self._outbox.branches = tuple(known for known in self._outbox.branches if known is not reader)
         self.reroute()
 
