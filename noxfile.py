@@ -33,7 +33,7 @@ AGENTS = (
 STRANDS = ("agents_tap", "framework_tools", "strands", "strands_once")
 PAGES = ("test_ai_sdk.py", "test_ag_ui_client.py", "test_finished_messages.py", "test_chat_axe.py")
 TOOL_BOUNDARY = tuple(f"tests/{name}" for name in ("tools", "exports", "interop", "modes", "history", "mcp"))
-OLDEST_EXTRAS = "matrix,mcp,redis,compression,otlp,terminal,dbos,demo"
+OLDEST_EXTRAS = "matrix,mcp,redis,postgres,compression,otlp,terminal,dbos,demo"
 OLDEST = (
     "tests/test_oldest.py", *TOOL_BOUNDARY, "tests/telemetry", "tests/record", "tests/view", "tests/dispatch",
     "tests/pipelines", "tests/sources", "tests/web", "tests/durable", "tests/demo",

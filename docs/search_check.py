@@ -40,6 +40,7 @@ PHRASES = {
     "pydantic-ai": "start/coming-from/ frameworks/",
     "agent loop": "guide/loops/",
     "redis": "guide/exactly-once/",
+    "postgres": "guide/exactly-once/",
     "ctrl-c": "see/debugging/",
     "debug": "see/debugging/",
     "usechat": "web/use-chat/ start/fastapi/",

@@ -13,7 +13,7 @@ __all__ = ["EXTRAS", "lowest"]
 
 PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 
-EXTRAS = ("mcp", "redis", "compression", "otlp", "terminal", "dbos", "demo")
+EXTRAS = ("mcp", "redis", "postgres", "compression", "otlp", "terminal", "dbos", "demo")
 """What users and the demo install."""
 
 

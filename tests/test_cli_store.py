@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -14,10 +16,12 @@ from typing import Any
 import anyio
 import pytest
 from profiles import every
+from pydantic_core import to_json
 
 from streamtools.cli import main
 from streamtools.dispatch import Claimed, EndUnknown, Recorded, SqliteStore, StillRunning
 from streamtools.durable.claims import recorded_value
+from streamtools.durable.record_store import ClaimedCall
 
 FILE, ODD = "calls.sqlite3", "order:\x1b[2J\n:東京"
 
@@ -62,7 +66,9 @@ def test_list_shows_what_runs_and_what_nobody_knows(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(("ago", "said"), [(-5, "0 s"), (90, "2 min"), (7200, "2 h"), (86400 * 3, "3 d")])
 def test_list_tells_how_long_ago(ago: float, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with closing(sqlite3.connect(FILE)) as connection, connection:
-        connection.execute("UPDATE calls SET claimed_at = claimed_at - ?, host = NULL, pid = NULL", (ago,))
+        connection.execute(
+            "UPDATE records SET value = ? || char(10)", (to_json(asdict(ClaimedCall("print", time.time() - ago))),)
+        )
     assert main(["store", "list", FILE]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
     assert all(re.search(rf"\({re.escape(said)}\) +\?     \?$", line) for line in lines), lines

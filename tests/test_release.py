@@ -18,7 +18,7 @@ import streamtools
 REPOSITORY = Path(__file__).resolve().parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 WORKFLOW = (REPOSITORY / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
-FOR_USERS = ("mcp", "redis", "compression", "otlp", "terminal", "dbos", "demo")
+FOR_USERS = ("mcp", "redis", "postgres", "compression", "otlp", "terminal", "dbos", "demo")
 
 
 def test_one_version_is_in_the_package_its_metadata_and_the_changelog_and_pythons_are_those_tested() -> None:

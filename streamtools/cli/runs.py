@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ..dispatch import Journal
 from ..durable.journal import StoredRun
-from ..durable.store_sqlite import StoredCall
+from ..durable.record_store import StoredCall
 from ..errors import StreamToolsError
 from ..ground import printable
 from .common import file_actions, print_table, with_store

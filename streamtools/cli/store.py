@@ -12,7 +12,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from ..dispatch.results import encode_error, encode_result
-from ..durable.store_sqlite import StoredCall
+from ..durable.record_store import StoredCall
 from ..errors import ToolError
 from ..ground import printable
 from .common import file_actions, print_table, with_store

@@ -5,7 +5,7 @@ transitions.Calls       the calls of one turn: makes inputs of the table from ev
 transitions.Transitions carries the effects out: places, tasks, questions, observations
 pool.Scheduler          decides which calls may run now; starts none
 pool.CallPool           the places of one pipeline's calls, or of several pipelines that share them
-budgets.Budgets         counts calls and tokens against the budgets of a run and of a pool
+pool.Budgets            counts calls and tokens against the budgets of a run and of a pool
 middleware.run_inside   runs a call inside its middleware
 attempts.CallAttempts   runs one call: its attempts, and `begin`, the one step in which each begins
 in_process.run_in_process runs a call in this process, where no executor is given
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Recorded,
         StillRunning,
     )
+    from ..durable.store_postgres import PostgresStore
     from ..durable.store_redis import RedisStore
     from ..durable.store_sqlite import SqliteStore
     from ..durable.suspended import CallAnswer, Suspended, SuspendedCall
@@ -50,6 +51,7 @@ else:
             ".durable.store": "Claim Claimed DecidingStore EndUnknown IdempotencyStore LeasingStore Recorded "
             "StillRunning",
             ".durable.memory": "MemoryStore",
+            ".durable.store_postgres": "PostgresStore",
             ".durable.store_redis": "RedisStore",
             ".durable.store_sqlite": "SqliteStore",
             ".durable.suspended": "CallAnswer Suspended SuspendedCall",
@@ -78,6 +80,7 @@ __all__ = [
     "Journal",
     "LeasingStore",
     "MemoryStore",
+    "PostgresStore",
     "Recorded",
     "RedisStore",
     "SqliteStore",

@@ -8,7 +8,6 @@ handed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -49,7 +48,6 @@ class AtGate:
         """`known_as`: the fingerprint of arguments that are not valid any more."""
         tool, is_valid = call.tool, call.tool is not None and call.bound is not None
         has_key = tool is not None and tool.idempotency_key is not None
-        seconds = self.limits.tool_timeout if tool is None or tool.timeout is None else tool.timeout
         return GateView(
             key=call.key,
             call_id=call.call_id,
@@ -62,7 +60,7 @@ class AtGate:
             run_id=self.host.run_id,
             step=self.host.number,
             conversation_id=self.host.conversation_id,
-            seconds=math.inf if seconds is None else seconds,
+            seconds=call.seconds(self.limits),
             waits_for=report_wait(call),
             known_as="" if is_valid else known_as,
         )

@@ -13,10 +13,12 @@ import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from anyio import CancelScope
+from anyio.lowlevel import current_token
 
 from ..errors import (
     BeginRefused,
@@ -34,13 +36,13 @@ from ..observers.contracts import ambient
 from ..parts import OUTCOMES, FailedAttempt
 from ..tools import Tool, Toolset
 from .endings import ValueEndings, cancelled, failure
-from .event_loop import Timer
+from .event_loop import Timer, call_soon
 from .executor import Emit, Executor, Invocation
-from .in_process import judged, run_in_process, stepped
+from .in_process import as_tool_error, run_in_process, stepped
 from .log import log_blocked
 from .options import DispatchOptions
 from .pool import CallPool
-from .states import Call, Ending, Host, Input, begin_wait, late_warning, report_wait
+from .states import Call, Ending, Host, Input, begin_wait, report_wait
 
 if TYPE_CHECKING:
     from ..seams import GateView
@@ -67,7 +69,7 @@ class CallAttempts:
 
     async def run(self, call: Call) -> None:
         try:
-            await self._attempts(call)
+            await self._run(call)
         except BaseException:
             if call.entered is not None and call.ending is None:
                 await self.at_gate.lose(call, call.entered)
@@ -75,7 +77,7 @@ class CallAttempts:
         if call.entered is not None:  # without an ending it was cancelled between two attempts
             await self.at_gate.settle(call, call.entered, call.ending or cancelled(call))
 
-    async def _attempts(self, call: Call) -> None:
+    async def _run(self, call: Call) -> None:
         tool, _ = call.ready
         view: GateView | None = None
         # The answer to a call that was handed out is on record.
@@ -85,11 +87,11 @@ class CallAttempts:
                 call.ending = named
                 return
             view = named
-        begun: Ending | None = None  # the ending of the latest attempt that has begun
+        latest: Ending | None = None  # of the attempts that have begun
         tries = 0
         while call.state in ("starting", "retrying"):  # else it was cancelled before its task ran
             tries += 1
-            attempt, began = _Attempt(self, call, tool, view), time.monotonic()
+            attempt, since = _Attempt(self, call, tool, view), time.monotonic()
             ending: Ending | None = None
             try:
                 with self._scope(call) as scope:
@@ -99,14 +101,14 @@ class CallAttempts:
                     attempt.timer.stop()
             if call.state not in ("stopping", "observed"):
                 call.stops_at = math.inf
-            ending = attempt.cut() if ending is None else ending
-            begun = ending if attempt.begun else begun
+            ending = attempt.unfinished() if ending is None else ending
+            latest = ending if attempt.begun else latest
             if not ending.again or tries > tool.retries or call.state in ("stopping", "observed"):
-                call.ending = begun or ending  # an attempt that did not begin says nothing of earlier ones
+                call.ending = latest or ending  # an attempt that did not begin says nothing of earlier ones
                 return
             self.happened(call, "again")
             delay_s = min(tool.retry_delay_s * 2.0 ** min(tries - 1, _MOST_DOUBLINGS), _LONGEST_DELAY_S)
-            call.failed_attempts += (_failed(ending, tries, began, delay_s),)
+            call.failed_attempts += (_failed(ending, tries, since, delay_s),)
             with self._scope(call):
                 await anyio.sleep(delay_s)
 
@@ -187,7 +189,7 @@ class _Attempt:
             value = await stepped(self._body(), scope, self.attempts.limits.cancel_grace, self._blocked)
         except BaseException as error:
             is_the_executors = isinstance(error, ToolNotStarted) and not error.by_tool
-            found = judged(self.tool.name, error)
+            found = as_tool_error(self.tool.name, error)
             return self.refused or self._raised(error, found, is_the_executors=is_the_executors)
         finally:
             if self.managers is not None:
@@ -202,15 +204,15 @@ class _Attempt:
         if not self.begun:
             text = f"the executor of {self.tool.name} returned without having begun the call"
             return Ending("unknown", ToolOutcomeUnknown(text))
-        return await self.attempts.ended(
-            call, value
-        )  # still within the scope: writing the value is part of the call's time
+        # Still within the scope: writing the value is part of the call's time.
+        return await self.attempts.ended(call, value)
 
-    def cut(self) -> Ending:
+    def unfinished(self) -> Ending:
+        """Returns the ending of an attempt whose scope was cancelled."""
         call = self.call
         if not self.begun or call.state in ("stopping", "observed"):
             return cancelled(call)
-        return Ending("timed_out", ToolTimeout(self._seconds()), again=True)
+        return Ending("timed_out", ToolTimeout(call.seconds(self.attempts.limits)), again=True)
 
     async def begin(self) -> float:
         call, attempts = self.call, self.attempts
@@ -260,17 +262,13 @@ class _Attempt:
     def _start_clock(self) -> float:
         """Starts the call's clock, and returns the seconds that the executor must keep: infinite in this process, where
         the call's own scope keeps the time."""
-        seconds = self._seconds()
+        seconds = self.call.seconds(self.attempts.limits)
         if seconds == math.inf:
             return seconds
         assert self.scope is not None, "it runs"
         self.call.stops_at = self.attempts.host.now() + seconds
         self.timer = self.attempts.due(self.call.stops_at + (0.0 if self.executor is None else LAG_S), self.scope)
         return math.inf if self.executor is None else seconds
-
-    def _seconds(self) -> float:
-        seconds = self.tool.timeout if self.tool.timeout is not None else self.attempts.limits.tool_timeout
-        return math.inf if seconds is None else seconds
 
     # -- where it runs --
 
@@ -291,7 +289,7 @@ class _Attempt:
             return _run_on(executor, self.invocation, self.begin, self._report)
         if self.call.is_outside:
             return _answered(self.call, self.begin)
-        late = None if self.tool.is_async else late_warning(self.call, attempts.host)
+        late = None if self.tool.is_async else _late_warning(self.call, attempts.host)
         most = attempts.limits.max_abandoned_threads
         return run_in_process(*self.call.take(), self.invocation, self.begin, self._report, attempts.pool, most, late)
 
@@ -311,7 +309,7 @@ class _Attempt:
                 return failure(error)
             return failure(ToolNotStarted(f"not run: the executor of {tool} raised {type_name(error)}"), error)
         if isinstance(error, ToolTimeout):
-            seconds = self._seconds()
+            seconds = self.call.seconds(self.attempts.limits)
             return Ending("timed_out", error if seconds == math.inf else ToolTimeout(seconds), again=True)
         if not isinstance(error, ToolError) or is_the_executors:
             lost = ToolOutcomeUnknown(f"the executor of {tool} raised {type_name(error)} after the call had begun")
@@ -336,6 +334,19 @@ def _asking(ask: Callable[[Call, Any], Awaitable[Any]], call: Call) -> Callable[
         return await asked(asking, question)
 
     return asks
+
+
+def _late_warning(call: Call, host: Host) -> Callable[[], None]:
+    """Returns a function that a given-up thread calls at its end, to emit a warning. The thread does not keep the step
+    alive: nobody can be warned when that is gone."""
+    step, label = weakref.ref(host), call.label
+
+    def tell() -> None:
+        host = step()
+        if host is not None and not host.ended:
+            host.emit(StreamWarning("late_result", f"{label}: ended after it was given up"))
+
+    return partial(call_soon, current_token(), tell)
 
 
 def _failed(ending: Ending, number: int, began: float, delay_s: float) -> FailedAttempt:

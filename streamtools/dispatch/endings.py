@@ -108,29 +108,26 @@ def left_over(call: Call) -> Ending:
     return Ending("truncated", CallTruncated("the stream was left before the call's end"))
 
 
-def no_key(tool: str, error: BaseException, option: str = "conflict_key") -> Ending:
-    return failure(ToolFailed(f"not run: the {option} of {tool} raised {type_name(error)}"), contained(error))
-
-
 def keyed(call: Call) -> Ending | None:
     """Notes the call's conflict key; returns a refusal if the tool's function raises or returns no key."""
     try:
         call.conflict = call.conflict_key()
         hash(call.conflict)
     except BaseException as error:
-        return no_key(call.ready[0].name, error)
+        text = f"not run: the conflict_key of {call.ready[0].name} raised {type_name(error)}"
+        return failure(ToolFailed(text), contained(error))
     return None
 
 
-def is_gated(call: Call) -> bool:
+def needs_approval(call: Call) -> bool:
     """Returns whether a call needs an approval; raises `ToolFailed` if its tool's predicate raised, or did not return a
     bool."""
     tool, bound = call.ready
-    gate = tool.needs_approval
-    if isinstance(gate, bool):
-        return gate
+    needed = tool.needs_approval
+    if isinstance(needed, bool):
+        return needed
     try:
-        answer = gate(own(bound.by_name))
+        answer = needed(own(bound.by_name))
     except BaseException as error:
         raise ToolFailed(f"not run: the needs_approval of {tool.name} raised {type_name(error)}") from contained(error)
     if not isinstance(answer, bool):
@@ -198,7 +195,7 @@ def failure(error: ToolError, cause: BaseException | None = None) -> Ending:
     return Ending("failed", error, again=isinstance(error, (ToolNotStarted, ToolFailed)))
 
 
-def repeated(ending: Ending) -> Ending:
+def _of_another(ending: Ending) -> Ending:
     if ending.error is not None and ending.result is None:
         return replace(ending, error=type(ending.error)(f"{_TRIED_BEFORE} {ending.error}"))
     note, result = DONE_BEFORE if ending.error is None else _TRIED_BEFORE, ending.result
@@ -231,7 +228,7 @@ class ValueEndings:
     call: Call
     tool: Tool[..., Any] | None  # the call's tool; None if it is gone, so that the value can only be on record
     limits: Limits
-    any_value: bool  # the value need not be JSON; see `DispatchOptions.any_value`
+    any_value: bool  # the value need not be JSON; see `KnownCalls.any_value`
 
     @property
     def _name(self) -> str:
@@ -245,10 +242,9 @@ class ValueEndings:
             return answered_later(value)
         if given and not self.tool.checks_results:
             return self._given(value, self.limits)
-        if self.any_value and self.call.entered is None and not self.tool.checks_results:  # written when it is read
-            return Ending(
-                "ok", value=value, content=cache(partial(any_content, value, self.limits.max_result_bytes, self._name))
-            )
+        if self.any_value and self.call.entered is None and not self.tool.checks_results:
+            written_when_read = partial(any_content, value, self.limits.max_result_bytes, self._name)
+            return Ending("ok", value=value, content=cache(written_when_read))
         if is_small(value.value if given else value):
             with suppress(TakesLong):
                 return self._checked(value, quick=True)
@@ -308,4 +304,4 @@ class ValueEndings:
             # checked again: only what fitted the output schema was kept, and a note may stand for a value.
             ending = self._given(value, _BOUNDED_BEFORE) if isinstance(value, ToolResult) else self._valued(value)
             ending.recorded = True
-        return repeated(ending) if end.by_another and ending.recorded else ending
+        return _of_another(ending) if end.by_another and ending.recorded else ending

@@ -103,7 +103,7 @@ class _Body:
             with carried(self.call.carrier) if self.call is not None and self.call.carrier else _NOTHING:
                 return await awaited(self.tool.name, await self._called(), self._report)
         except BaseException as error:
-            found = judged(self.tool.name, error)
+            found = as_tool_error(self.tool.name, error)
             if isinstance(found, ToolNotStarted):
                 found.by_tool = True
             if found is error:
@@ -164,7 +164,7 @@ async def _within(seconds: float, body: Coroutine[Any, Any, Any]) -> Any:
     raise ToolTimeout(seconds)
 
 
-def judged(tool: str, error: BaseException) -> ToolError:
+def as_tool_error(tool: str, error: BaseException) -> ToolError:
     """Returns the error to raise for an error of a tool's code: the same if it is a `ToolError` that has words, else a
     `ToolFailed`, which names only its type. Lets out what is none of the tool's; see `event_loop.let_out`."""
     let_out(error)

@@ -23,7 +23,7 @@ from ..tools.options import Middleware, ToolCallRequest
 from ..tools.typed import as_json
 from .attempts import CallAttempts
 from .endings import cancelled, denied, failure
-from .in_process import judged
+from .in_process import as_tool_error
 from .states import Call, Ending, begin_wait
 
 
@@ -59,7 +59,7 @@ class _Wrapped:
         except BaseException as error:
             if self.ran is not None and error is self.ran.error:
                 return self.ran
-            found = judged(tool.name, error)
+            found = as_tool_error(tool.name, error)
             if found is error:
                 return failure(found)
             return failure(ToolFailed(f"the middleware around {tool.name} raised {type_name(error)}"), error)

@@ -37,8 +37,8 @@ class KnownCalls:
     """What is known of a step's calls before its stream begins."""
 
     suspended: Mapping[str, Pending] = field(default_factory=dict)
-    """What the calls were suspended for, by their ids. If there are any, all calls here were suspended:
-    they need an approval, whatever their tools say, and were counted before."""
+    """What the calls were suspended for, by their ids. If there are any, all calls here were suspended, and counted
+    before; of these, tools of today change no approval that was needed."""
     identity: str | None = None
     """Stands for the run, its step and its response in the calls' idempotency keys."""
     usage: Usage | None = None
@@ -51,7 +51,7 @@ class KnownCalls:
 class DispatchOptions:
     """The options for when calls start, who has to approve them, where they run, and what is kept of them."""
 
-    policy: StartPolicy = "auto"
+    start: StartPolicy = "auto"
     approver: Approver | None = None
     """Decides about calls that need an approval."""
     on_tool_error: OnToolError = "continue"

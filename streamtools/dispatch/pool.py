@@ -505,13 +505,13 @@ class Counted(Protocol):
 class Budgets:
     """Keeps the budgets of one pipeline: that of its run, by its limits, and that of its pool if it shares one."""
 
-    __slots__ = ("_limits", "_pool", "_run", "bound_tokens")
+    __slots__ = ("_limits", "_pool", "_run", "limits_tokens")
 
     def __init__(self, limits: Limits, run: Spent, pool: PoolBudget | None) -> None:
         self._limits = limits
         self._run = run
         self._pool = pool
-        self.bound_tokens = limits.token_budget is not None or (pool is not None and pool.tokens is not None)
+        self.limits_tokens = limits.token_budget is not None or (pool is not None and pool.tokens is not None)
 
     def admit(self, call: Counted) -> BudgetExceeded | None:
         exceeded = self.tokens_exceeded()
@@ -549,7 +549,7 @@ class Budgets:
         return pool is None or pool.tokens is None or pool.spent.tokens + tokens < pool.tokens
 
     def tokens_exceeded(self) -> BudgetExceeded | None:
-        if not self.bound_tokens:
+        if not self.limits_tokens:
             return None
         most = self._limits.token_budget
         if most is not None and self._run.tokens >= most:

@@ -18,21 +18,19 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import orjson
 from anyio import CancelScope
-from anyio.lowlevel import current_token
 
 from ..content import ToolResult
 from ..errors import LocalProtocolError, ToolError
-from ..events import Event, Observation, StreamWarning
+from ..events import Event, Observation
 from ..ground.own import FIXED, own
 from ..ground.text import one_line
+from ..limits import Limits
 from ..parts import WAITS, FailedAttempt, Finding, Outcome, ToolCall, Wait, WaitReason
 from ..tools import LARGE_CHARS, Bound, Tool
-from .event_loop import call_soon
 from .pool import Job, Spent
 
 if TYPE_CHECKING:
@@ -180,9 +178,6 @@ def advance(call: HasState, happened: Input) -> tuple[Effect, ...]:
 # -- one call, its step and its run --
 
 
-_KEPT = 10_000  # the latest different calls are remembered; 16 bytes each
-
-
 Listeners: TypeAlias = dict[type[Event], Callable[[Any], None]]
 
 
@@ -256,25 +251,25 @@ class Call:
     state: State = "announced"
     tool: Tool | None = None
     ready: tuple[Tool, Bound] = None  # type: ignore[assignment]  # set once valid: only such a call is judged or run
-    needs: int = 0  # how many people have to approve it, or more if its tool says so; 0: it needs no approval
+    needs: int = 0  # at least so many people have to approve it, and as many as its tool says; 0: it needs no approval
     counted: bool = False  # it has its place in the budgets
     findings: tuple[Finding, ...] = ()  # what the rules have found of its arguments
     pending: Waited | None = None  # the latest that it waits for, or has waited for
     conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
     job: Job | None = None  # its place in the order, once it has one
     entered: Entered | None = None  # at the gate of its run, once it has begun
-    tasks: int = 0  # how many are alive: its own, or its approver's
-    scope: CancelScope | None = None  # around the work that its own does now
+    tasks: int = 0  # how many work for it now: that which runs it, or those that judge it, ask, or look
+    scope: CancelScope | None = None  # around what its task does now
     attempts: int = 0  # how many have begun
     started_at: float | None = None  # on time.monotonic
     stops_at: float = math.inf  # the loop's time at which its code was told to stop, or will be
     is_wrapped: bool = False  # its middleware's scope is its own, around those of its attempts
     changed: Changed | None = None  # its arguments, if they are not the model's
     left_running: bool = False  # its tool goes on in a thread
-    waiting: tuple[WaitReason, float] | None = None  # for what, and since when
-    waits: tuple[Wait, ...] = ()
+    open_wait: tuple[WaitReason, float] | None = None  # for what, and since when
+    waits: tuple[Wait, ...] = ()  # those that are over
     failed_attempts: tuple[FailedAttempt, ...] = ()
-    ending: Ending | None = None
+    ending: Ending | None = None  # noted by its task, which makes its Observation of it
     seen: Observation | None = None
 
     @property
@@ -292,6 +287,12 @@ class Call:
     def bind(self, bound: Bound) -> None:
         assert self.tool is not None, "only a call of a known tool is validated"
         self.ready = self.tool, bound
+
+    def seconds(self, limits: Limits) -> float:
+        """Returns how long it may run; infinite if there is no limit."""
+        own = None if self.tool is None else self.tool.timeout
+        seconds = limits.tool_timeout if own is None else own
+        return math.inf if seconds is None else seconds
 
     def change(self, bound: Bound, plain: Mapping[str, Any], edited: Mapping[str, Any] | None = None) -> None:
         """Gives it other arguments than the model's."""
@@ -366,17 +367,7 @@ class Call:
         )
 
 
-def late_warning(call: Call, host: Host) -> Callable[[], None]:
-    """Returns a function that a given-up thread calls at its end, to emit a warning. The thread does not keep the step
-    alive: nobody can be warned when that is gone."""
-    step, label = weakref.ref(host), call.label
-
-    def tell() -> None:
-        host = step()
-        if host is not None and not host.ended:
-            host.emit(StreamWarning("late_result", f"{label}: ended after it was given up"))
-
-    return partial(call_soon, current_token(), tell)
+_MOST_REMEMBERED = 10_000  # different calls, the latest; 16 bytes each
 
 
 class RunCounts:
@@ -394,7 +385,7 @@ class RunCounts:
         identity = hashlib.blake2b(written, digest_size=16).digest()
         times = self._calls.pop(identity, 0) + 1
         self._calls[identity] = times
-        if len(self._calls) > _KEPT:
+        if len(self._calls) > _MOST_REMEMBERED:
             self._calls.popitem(last=False)
         return times
 
@@ -446,19 +437,19 @@ def note_move(call: Call, *, by_hand: bool) -> None:
 
 def begin_wait(call: Call, reason: WaitReason) -> None:
     """Begins a wait now, which ends the one that goes on: there is no time between the two."""
-    waiting = call.waiting
-    if waiting is None:
-        call.waiting = (reason, time.monotonic())
-    elif waiting[0] != reason:
-        call.waiting = (reason, end_wait(call, time.monotonic()))
+    open_wait = call.open_wait
+    if open_wait is None:
+        call.open_wait = (reason, time.monotonic())
+    elif open_wait[0] != reason:
+        call.open_wait = (reason, end_wait(call, time.monotonic()))
 
 
 def end_wait(call: Call, now: float) -> float:
     """Ends the wait that goes on, if one does. Returns when the next one begins: earlier than now, if the wait was too
     short for a record."""
-    if call.waiting is None:
+    if call.open_wait is None:
         return now
-    (reason, began), call.waiting = call.waiting, None
+    (reason, began), call.open_wait = call.open_wait, None
     if WAITS[reason].is_passing and now - began < _MOMENT_S:
         return began
     call.waits = (*call.waits, Wait(reason, began, now))

@@ -93,7 +93,7 @@ class Waits(Protocol):
 
     def resolve(self, call: Call) -> None: ...
 
-    def left(self, call: Call, reason: str | None) -> Ending | None: ...
+    def ending_of(self, call: Call, reason: str | None) -> Ending | None: ...
 
     def take_up(self, call: Call) -> None: ...
 
@@ -137,7 +137,7 @@ class Transitions:
         self._pool = pool = CallPool(limits) if pool is None else pool
         self.limits = limits
         self.options = options
-        self._by_hand = options.policy == "manual"
+        self._by_hand = options.start == "manual"
         self.host = host
         self.rules = _rules(options, tools, host) if options.seams.rules or options.seams.filters else None
         self._start_task = start
@@ -148,14 +148,14 @@ class Transitions:
         self._waiting: Waits | None = None  # once a call waits for somebody
         self._unresponsive = set[Call]()  # those that went on past their grace
         self._idle: anyio.Event | None = None
-        self._given: anyio.Event | None = None
+        self._told: anyio.Event | None = None
 
     def move(self, call: Call, happened: Input, given: Given = None) -> None:
         """Moves a call along the table, and carries the effects out. If an observer moves the call on meanwhile, the
         rest of the row is void."""
         was, effects = call.state, advance(call, happened)
         state = call.state
-        if was != state and (call.waiting is not None or state in WAITED_IN):
+        if was != state and (call.open_wait is not None or state in WAITED_IN):
             note_move(call, by_hand=self._by_hand)
         for effect in effects:
             act = _EFFECTS.get(effect)
@@ -203,13 +203,12 @@ class Transitions:
             ring(idle)
 
     async def wait_told(self) -> None:
-        """Waits until somebody runs, decides about or cancels a call."""
-        self._given = anyio.Event()
-        await self._given.wait()
+        self._told = anyio.Event()
+        await self._told.wait()
 
     def tell(self) -> None:
-        if self._given is not None:
-            ring(self._given)
+        if self._told is not None:
+            ring(self._told)
 
     def known(self, call_id: str, what: str) -> Call:
         call = self.calls.get(call_id)
@@ -316,7 +315,7 @@ class Transitions:
             if call.state != "queued":  # else it was approved: it goes on, and only its approver's task is cancelled
                 now = anyio.current_time()
                 call.stops_at = min(call.stops_at, now)
-                self._look_at(now)
+                self._warn_later(now)
         except anyio.NoEventLoopError:  # the loop was cut off, and its tasks with it: nothing is left to cancel
             return
 
@@ -327,12 +326,12 @@ class Transitions:
 
     def _time_up(self, due: float, scope: CancelScope) -> None:
         scope.cancel()
-        self._look_at(due)
+        self._warn_later(due)
 
-    def _look_at(self, stopped_at: float) -> None:
-        self._at(stopped_at + self.limits.cancel_grace, self.look)
+    def _warn_later(self, stopped_at: float) -> None:
+        self._at(stopped_at + self.limits.cancel_grace, self.warn_of_unresponsive)
 
-    def look(self, now: float | None = None) -> None:
+    def warn_of_unresponsive(self, now: float | None = None) -> None:
         """Warns, once, of each call that goes on although its grace is over; `now` is for where no task runs."""
         if self.host.ended:
             return
@@ -355,8 +354,8 @@ class Transitions:
 
     def holds(self, tool: Tool) -> bool:
         """Returns whether the turn's end releases the calls of a tool."""
-        policy = self.options.policy
-        return policy == "turn_end" or (policy == "auto" and tool.effect == "once")
+        start = self.options.start
+        return start == "turn_end" or (start == "auto" and tool.effect == "once")
 
     # -- effects: what a call waits for --
 
@@ -392,10 +391,10 @@ class Transitions:
     def _left_again(self, call: Call) -> Ending | None:
         """Returns the ending of a call that goes on waiting for what it was suspended for, since the block was left."""
         is_left = call.before is not None and self.stopped == LEFT and endings.ended_well(self.end)
-        return self.waiting.left(call, None) if is_left else None
+        return self.waiting.ending_of(call, None) if is_left else None
 
     def _end_waiting(self, call: Call, given: Given) -> None:
-        ending = self.waiting.left(call, given if isinstance(given, str) else None)
+        ending = self.waiting.ending_of(call, given if isinstance(given, str) else None)
         if ending is None:
             self._end_skipped(call)
         else:
@@ -484,7 +483,7 @@ class Calls:
         self._tools = tools
         self.attempt = attempt  # the number of the attempt at the step's answer, which is part of the calls' keys
         self._limits, self._options, self._host = transitions.limits, transitions.options, transitions.host
-        self._by_hand = transitions.options.policy == "manual"
+        self._by_hand = transitions.options.start == "manual"
         self.rules = transitions.rules
         # Those that wait until they, or calls before them, are judged; in order.
         self._judging: dict[Call, tuple[Judging | None, Callable[[Call, Judging | None], None]]] = {}
@@ -607,11 +606,11 @@ class Calls:
         """Waits, shielded, until the calls have stopped or their grace is over, and warns of those that go on."""
         with anyio.move_on_after(self._limits.cancel_grace, shield=True):
             await self.wait_idle()
-        self._transitions.look()
+        self._transitions.warn_of_unresponsive()
 
-    def look(self, now: float) -> None:
+    def warn_of_unresponsive(self, now: float) -> None:
         """Warns, once, of each call that goes on although its grace is over."""
-        self._transitions.look(now)
+        self._transitions.warn_of_unresponsive(now)
 
     def settle(self) -> None:
         """Observes every call that has no observation yet. Call it last, when no task is left."""
@@ -652,11 +651,11 @@ class Calls:
                     self._key_prefix = self._prefix(None)
                 announced = Call(call, self._key_prefix + event.call_id)
             self._transitions.calls[event.call_id] = announced
-            if self._options.policy in LEAVES_CALLS and self._leaves(event.name):
+            if self._options.start in LEAVES_CALLS and self._leaves(event.name):
                 self._transitions.move(announced, "leave_alone")
 
     def _leaves(self, name: str) -> bool:
-        tool = self._tools.get(name) if self._options.policy == "pure" else None
+        tool = self._tools.get(name) if self._options.start == "pure" else None
         if self.rules is not None and self.rules.may_ask(name):
             return True
         return tool is None or tool.effect != "pure" or tool.needs_approval is not False or bool(tool.deferred)
@@ -690,12 +689,9 @@ class Calls:
         call = self._transitions.calls.get(event.call.call_id)
         if call is None or call.state != "ended" or call.tool is None:
             return
-        call.call, call.waiting = event.call, ("loop", event.time)
+        call.call, call.open_wait = event.call, ("loop", event.time)
         if event.invocation is not None:
             call.bind(event.invocation)
-        self._consider(call)
-
-    def _consider(self, call: Call) -> None:
         if self._is_too_late(call):
             return
         if self._by_hand:
@@ -725,7 +721,7 @@ class Calls:
             return
         if not holds or call.before is not None or self._may_start():
             self._go(call)
-        else:  # a gated call takes its place once it is approved
+        else:  # one that needs an approval takes its place once it is approved
             self._transitions.move(call, "hold" if call.needs or call.tool.deferred else "hold_place")
 
     def _when_judged(self, call: Call, then: Callable[[Call, Judging | None], None]) -> None:
@@ -771,7 +767,7 @@ class Calls:
 
     def lacks_counts(self, end: StreamEnd) -> bool:
         """Returns whether a budget is of tokens, and a response that has ended so has not counted its own."""
-        return self._transitions.budgets.bound_tokens and tokens_of(end.usage) is None
+        return self._transitions.budgets.limits_tokens and tokens_of(end.usage) is None
 
     def _is_over_budget(self, call: Call) -> bool:
         exceeded = self._transitions.budgets.admit(call)
@@ -788,14 +784,11 @@ class Calls:
             refused, call.findings = judged.refused, judged.findings
             call.needs = max(call.needs, judged.needs)
         if refused is None:
-            try:
-                # What was decided holds, also if the tool of today needs no approval.
-                gate = True if call.needs else tool.needs_approval
+            try:  # what a rule demands, or an earlier step did, holds whatever the tool of today says
                 if call.was_handed_out:
                     self.waiting.take_up(call)
-                else:
-                    is_gated = gate if isinstance(gate, bool) else endings.is_gated(call)
-                    call.needs = call.needs or int(is_gated)
+                elif not call.needs and tool.needs_approval is not False:
+                    call.needs = int(endings.needs_approval(call))
             except ToolFailed as error:
                 refused = Ending("failed", error)
         if refused is None and tool.conflict_key is not None:
@@ -859,14 +852,14 @@ class Calls:
             for call in self._transitions.calls.values()
         )
 
-    def ask(self, call_id: str) -> bool:
+    def run(self, call_id: str) -> bool:
         """Lets a held call run; returns False if that changes nothing, since the call is observed or runs already.
 
         Raises:
             LocalProtocolError: calls start by themselves here, or this one is not known or not ready.
         """
         if not self._by_hand:
-            now = "are left alone" if self._options.policy in LEAVES_CALLS else "start by themselves"
+            now = "are left alone" if self._options.start in LEAVES_CALLS else "start by themselves"
             raise LocalProtocolError(f"calls {now}; to run them by hand, pass start='manual' and tools=")
         call = self._transitions.known(call_id, "the call of a ToolCallValidated")
         if call.state in ("announced", "ended") and self._transitions.stopped is None:
@@ -874,11 +867,11 @@ class Calls:
         if call.state != "held" or call in self._judging:
             return False
         if not self._is_over_budget(call):
-            self._when_judged(call, self._run_held)
+            self._when_judged(call, self._run_judged)
         self._transitions.tell()
         return True
 
-    def _run_held(self, call: Call, judged: Judging | None) -> None:
+    def _run_judged(self, call: Call, judged: Judging | None) -> None:
         if call.state == "held" and self._transitions.stopped is None and self._accept(call, judged):
             self._go(call)
 

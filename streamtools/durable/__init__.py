@@ -8,11 +8,25 @@ journal_gate.JournalGate lets a call in once its response is on record, around t
 operations.Operation     what a call of a tool with ``idempotency_key=`` asks for, whatever its id
 store.IdempotencyStore   the contract of every store, and what it answers
 claims.CallClaim         the claim of one call, and its end; `run_once`
-store.IdempotencyStore   the contract of the stores that keep calls from running twice
-memory.MemoryStore       claims and ends in this process
-store_sqlite.SqliteStore the same in a file, for the processes of a machine
-store_redis.RedisStore   the same on a server
+alone.once               the same around any function
+records.Records          the contract of a place that keeps values under keys
+memory, store_sqlite, store_postgres, store_redis  such places: a process, a file, servers
+threaded.ThreadedRecords what those with a driver that waits share: a thread, deadlines, forks, renewals
+record_store.RecordStore keeps claims, ends of calls and decisions as records
 holders.Holder           the process that has made a claim
 retry.Retry              says when the model is asked again; `resumed` reads the rest of a response
 carried.Carried          keeps calls of discarded attempts for those of the next one
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ground.on_demand import names
+
+if TYPE_CHECKING:
+    from .alone import once
+else:
+    __getattr__ = names(__name__, {"alone": "once"})
+
+__all__ = ["once"]

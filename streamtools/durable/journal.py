@@ -6,9 +6,9 @@
     waiting     which calls wait for people, whole: see `journal_waiting`
     handed_out  one row a call that is done outside: where its answer is on record
 
-The process that holds a run's lease goes on with it: a row among the claims of the file's `SqliteStore`, whose thread
-renews it. Each write and each claim is a transaction that looks at the lease first, so that a process that has lost it,
-because it stood still for too long, changes and begins nothing any more.
+The process that holds a run's lease goes on with it: a record beside the claims of the file's `SqliteStore`, whose
+thread renews it. Each write and each claim is a transaction that looks at the lease first, so that a process that has
+lost it, because it stood still for too long, changes and begins nothing any more.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ from ..tools.context import run_prefix
 from ..waiting.answers import already_answered, written_answer
 from . import journal_waiting
 from .fields import Range, read_object
+from .record_store import call_key, decided_key, lease_key
+from .records import Check, DeletePrefix, Key, new_rev, written_key
 from .store import Claim, Claimed, IdempotencyStore, StillRunning
-from .store_sqlite import HOLD, SqliteStore
+from .store_sqlite import HOLD, SqliteStore, get_in
 from .suspended import Suspended
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.25
@@ -53,6 +55,7 @@ _TABLES = (
 )
 _IS_OVER = f"outcome IN ({', '.join(repr(one) for one, facts in RUN_OUTCOMES.items() if not facts.goes_on)})"
 _MOST_RUN_ID_CHARS = 900  # the key of the lease, and those of calls, have room for more
+_OPERATION = written_key(call_key("operation:"))[:-1]  # so the keys of operations begin, in every scope
 _MOST_ENTRIES, _MOST_ENTRY_BYTES = 1_000, 1 << 20
 Waiter = Callable[[], Coroutine[Any, Any, None]]  # waits until something is stored, and raises what kept it from that
 T = TypeVar("T")
@@ -144,7 +147,7 @@ class Journal:
         """Removes a run that nobody runs at this moment; returns False if there is none. The store keeps its calls; see
         `erase`."""
         lease = await self._leased(run_id, 0.0)
-        return await self.store.hand_over(partial(_forget, run_id), ends=lease.key)()
+        return await self.store.hand_over(partial(_forget, run_id), *lease.ends)()
 
     async def erase(self, run_id: str, *, conversation_id: str | None = None) -> list[str]:
         """Removes a run that nobody runs at this moment, and from this file the records of its calls, decisions and
@@ -158,7 +161,7 @@ class Journal:
             conversation_id: remove the operations of this conversation (``@tool(scope="conversation")``), too.
         """
         lease = await self._leased(run_id, 0.0)
-        return await self.store.hand_over(partial(self._erase, run_id, conversation_id), ends=lease.key)()
+        return await self.store.hand_over(partial(self._erase, run_id, conversation_id), *lease.ends)()
 
     async def say(self, run_id: str, message: str | Mapping[str, Any], *, when: Literal["next", "now"] = "next") -> str:
         """Adds a message of the user's to a run, whoever runs it: see `AgentLoop.say`. It is read within a quarter of a
@@ -266,7 +269,7 @@ class Journal:
         try:
             responses, began_at = await self.store.hand_over(partial(self._begin, run_id, first, name))()
         except BaseException:
-            self.store.hand_over(lambda connection: None, ends=lease.key)
+            self.store.hand_over(lambda connection: None, *lease.ends)
             raise
         lease.marker = journal_waiting.marker_of(run_id, first, began_at)
         return lease, responses
@@ -277,7 +280,7 @@ class Journal:
             raise ValueError(f"run_id: expected at most {_MOST_RUN_ID_CHARS} characters, got {len(run_id)}")
         lease = JournalLease(self.store, run_id)
         until, pause_s = anyio.current_time() + patience, _FIRST_PAUSE_S
-        while not isinstance(claim := await self.store.take(lease.key, lease.epoch), Claimed):
+        while not isinstance(claim := await self.store.take(run_id, lease.epoch), Claimed):
             left = until - anyio.current_time()
             if left <= 0:
                 where = f"process {claim.pid} on {claim.host}" if isinstance(claim, StillRunning) else "elsewhere"
@@ -315,7 +318,7 @@ class Journal:
             decisions,
             ticket,
             store=self.store,
-            is_held=self.store.is_held(lease_key(run_id), connection),
+            is_held=self.store.is_held(run_id, connection),
             put_in=lambda entry_id, entry: _put_in(run_id, entry_id, _written_entry(entry), connection),
             connection=connection,
         )
@@ -352,7 +355,7 @@ class Journal:
         if row is not None:
             keys = [*journal_waiting.decision_keys(row[0], connection)]
             keys += [key for (key,) in connection.execute("SELECT key FROM handed_out WHERE run = ?", row)]
-            connection.executemany("DELETE FROM decisions WHERE key = ?", [(key,) for key in keys])
+            self.store.records.make_in([DeletePrefix(decided_key(key)) for key in keys], connection)
             _forget(run_id, connection)
         scopes = [("run", run_id)] if conversation_id is None else [("run", run_id), ("conversation", conversation_id)]
         prefixes = [(operation_prefix(*scope), DIGEST_CHARS) for scope in scopes]
@@ -381,7 +384,7 @@ class Journal:
             " FROM runs ORDER BY number"
         )
         return [
-            _read_row(StoredRun, (*row, self.store.is_held(lease_key(str(row[0])), connection)))
+            _read_row(StoredRun, (*row, self.store.is_held(str(row[0]), connection)))
             for row in connection.execute(query).fetchall()
         ]
 
@@ -390,19 +393,20 @@ class Journal:
 class JournalLease:
     store: SqliteStore
     run_id: str
-    epoch: str = field(default_factory=lambda: os.urandom(8).hex())
+    epoch: int = field(default_factory=new_rev)
     marker: str = ""  # names the run in this journal, for tickets
 
     @property
-    def key(self) -> str:
-        return lease_key(self.run_id)
+    def ends(self) -> tuple[Check, DeletePrefix]:
+        """Gives the lease back, unless somebody else has it."""
+        return Check(lease_key(self.run_id), self.epoch), DeletePrefix(lease_key(self.run_id))
 
     async def claim(self, store: IdempotencyStore, step: int, key: str, fingerprint: str) -> Claim:
         """Claims a call of a step: in the transaction that looks at the lease, if the store is the journal's own, and
         right after that one otherwise. Raises `RunTakenOver`, and claims nothing, if somebody else goes on with the
         run."""
         if store is self.store:
-            return await self.store.claim_if(key, fingerprint, partial(self._hold, step, key))
+            return await self.store.claim_if(key, fingerprint, partial(self._hold, step, call_key(key)))
         await self.check_held()
         return await store.claim(key, fingerprint)
 
@@ -433,13 +437,12 @@ class JournalLease:
         return await self.store.hand_over(self._inbox)()
 
     def end(self, outcome: str | None, ends: Sequence[tuple[int, bytes]], read: Sequence[str] = ()) -> Waiter:
-        return self.store.hand_over(partial(self._end, outcome, tuple(ends), tuple(read)), ends=self.key)
+        return self.store.hand_over(partial(self._end, outcome, tuple(ends), tuple(read)), *self.ends)
 
     # -- in the store's thread --
 
     def check(self, connection: sqlite3.Connection) -> None:
-        held = connection.execute("SELECT 1 FROM calls WHERE key = ? AND claim_id = ?", (self.key, self.epoch))
-        if held.fetchone() is None:
+        if (held := get_in(lease_key(self.run_id), connection)) is None or held.rev != self.epoch:
             raise RunTakenOver(self.run_id)
 
     def _number(self, connection: sqlite3.Connection) -> int:
@@ -447,11 +450,11 @@ class JournalLease:
         (number,) = connection.execute("SELECT number FROM runs WHERE run_id = ?", (self.run_id,)).fetchone()
         return int(number)
 
-    def _hold(self, step: int, key: str, connection: sqlite3.Connection) -> None:
-        connection.execute(HOLD, (key, self._number(connection), step))
+    def _hold(self, step: int, key: Key, connection: sqlite3.Connection) -> None:
+        connection.execute(HOLD, (written_key(key), self._number(connection), step))
 
     def _note_handed_out(self, step: int, call_id: str, key: str, connection: sqlite3.Connection) -> None:
-        self._hold(step, key, connection)
+        self._hold(step, decided_key(key), connection)
         insert = "INSERT OR IGNORE INTO handed_out (run, step, call_id, key) VALUES (?, ?, ?, ?)"
         connection.execute(insert, (self._number(connection), step, call_id, key))
 
@@ -465,8 +468,8 @@ class JournalLease:
         for step, written in ends:
             connection.execute("UPDATE responses SET ends = ? WHERE run = ? AND step = ?", (written, number, step))
             # The step claims nothing again; an operation may be asked for in a later one.
-            end = "DELETE FROM held WHERE run = ? AND step = ? AND key NOT GLOB 'operation:*'"
-            connection.execute(end, (number, step))
+            end = "DELETE FROM held WHERE run = ? AND step = ? AND substr(key, 1, ?) != ?"
+            connection.execute(end, (number, step, len(_OPERATION), _OPERATION))
         return number
 
     def _keep(
@@ -505,10 +508,6 @@ def journal_of(given: Any) -> Journal:
 def _check_id(run_id: Any) -> None:
     if not isinstance(run_id, str):
         raise TypeError(f"run_id is a text, not {type(run_id).__name__}")
-
-
-def lease_key(run_id: str) -> str:
-    return f"run:{run_id}:lease"
 
 
 def marked(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Keeps which calls of a journaled run wait for people, so that anybody may decide about them from anywhere.
 
-A decision is one transaction over the tables ``waiting`` (one row a call), ``decisions`` of the `SqliteStore` in the
+A decision is one transaction over the tables ``waiting`` (one row a call), the records of the `SqliteStore` in the
 same file, and ``inbox``: it is about a call that waits, with the arguments that were shown; it is the first; and it
 reaches the run. All functions here run in the store's thread.
 """
@@ -19,7 +19,9 @@ from ..errors import AlreadyDecided, DecisionError, JournalError
 from ..ground import one_line
 from ..seams import Decision
 from .desk import at_once, decision_key, look_up, put_on_record
-from .store_sqlite import HOLD, SqliteStore
+from .record_store import decided_key
+from .records import written_key
+from .store_sqlite import HOLD, SqliteStore, get_in
 from .suspended import Suspended, SuspendedCall, read_suspended, written_suspended
 
 TABLE = (
@@ -44,7 +46,8 @@ def note_waiting(number: int, suspended: Suspended, connection: sqlite3.Connecti
         )
         key, shown, step = call.idempotency_key, call.fingerprint, suspended.step
         connection.execute(change, (number, step, call.call_id, shown, key, entry))
-        connection.executemany(HOLD, [(decision_key(key, shown, n), number, step) for n in range(call.approvals)])
+        held = [written_key(decided_key(decision_key(key, shown, n))) for n in range(call.approvals)]
+        connection.executemany(HOLD, [(one, number, step) for one in held])
 
 
 def note_over(number: int, key: str, connection: sqlite3.Connection) -> None:
@@ -56,7 +59,7 @@ def decision_keys(number: int, connection: sqlite3.Connection) -> Iterator[str]:
     for key, fingerprint in waiting:
         for place in count():
             found = decision_key(key, fingerprint, place)
-            if connection.execute("SELECT 1 FROM decisions WHERE key = ?", (found,)).fetchone() is None:
+            if get_in(decided_key(found), connection) is None:
                 break
             yield found
 
@@ -88,16 +91,13 @@ def read_waiting(
 
 
 def unanswered_of(number: int, found: Suspended, connection: sqlite3.Connection) -> Suspended | None:
-    answered = (
-        "SELECT 1 FROM decisions WHERE key ="
-        " (SELECT key FROM handed_out WHERE run = ? AND step = ? AND call_id = ? ORDER BY number DESC LIMIT 1)"
-    )
-    calls = tuple(
-        call
-        for call in found.calls
-        if call.waits_for != "answer"
-        or connection.execute(answered, (number, found.step, call.call_id)).fetchone() is None
-    )
+    query = "SELECT key FROM handed_out WHERE run = ? AND step = ? AND call_id = ? ORDER BY number DESC LIMIT 1"
+
+    def is_answered(call: SuspendedCall) -> bool:
+        row = connection.execute(query, (number, found.step, call.call_id)).fetchone()
+        return row is not None and get_in(decided_key(row[0]), connection) is not None
+
+    calls = tuple(call for call in found.calls if call.waits_for != "answer" or not is_answered(call))
     return replace(found, calls=calls) if calls else None
 
 

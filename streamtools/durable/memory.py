@@ -1,25 +1,141 @@
-"""Keeps claims, the ends of calls and decisions in this process: `MemoryStore`."""
+"""Keeps records in this process, for any number of event loops and threads: `MemoryRecords` and `MemoryStore`."""
 
 from __future__ import annotations
 
-import os
+import bisect
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from platform import node as gethostname
+from itertools import takewhile
 
-import anyio
-from anyio.lowlevel import checkpoint, current_token
+from anyio.lowlevel import checkpoint
 
-from ..dispatch.event_loop import call_soon
 from ..limits import checked_bound
-from .holders import checked_fingerprint, checked_key, no_room, not_claimed
-from .store import Claim, Claimed, EndUnknown, Recorded, StillRunning
+from .record_store import RecordStore
+from .records import (
+    Conflict,
+    DeletePrefix,
+    Done,
+    Key,
+    News,
+    Op,
+    Put,
+    Record,
+    RecordsFull,
+    Step,
+    Touch,
+    changed_keys,
+    checked_written_key,
+    is_under,
+    judged,
+    steps_of,
+)
 
 
-class MemoryStore:
-    """A `DecidingStore` for one process and one event loop.
+@dataclass(slots=True)
+class _Kept:
+    put: Put
+    stale_at: float | None
+    drop_at: float | None
+
+
+@dataclass(slots=True, eq=False)
+class MemoryRecords:
+    """`most` says of a kind, the first part of a key, how many records are kept: beyond that, the oldest that may drop
+    does."""
+
+    most: Mapping[str, int] = field(default_factory=dict)
+    _kept: dict[Key, _Kept] = field(default_factory=dict)
+    _order: list[Key] = field(default_factory=list)
+    _counts: dict[str, int] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _news: News = field(default_factory=News)
+
+    async def get(self, *keys: Key) -> list[Record | None]:
+        """See `Records`."""
+        await checkpoint()
+        return [self._found(key) for key in keys if checked_written_key(key)]
+
+    async def scan(self, prefix: Key, after: Key | None = None, limit: int = 1_000) -> list[Record]:
+        """See `Records`."""
+        await checkpoint()
+        with self._lock:
+            first = bisect.bisect_left(self._order, prefix)
+            first = first if after is None else max(first, bisect.bisect_right(self._order, after))
+            under = takewhile(lambda at: is_under(self._order[at], prefix), range(first, len(self._order)))
+            found = [self._order[at] for _, at in zip(range(limit), under, strict=False)]
+            return [one for key in found if (one := self._found(key)) is not None]
+
+    async def commit(self, *ops: Op, undo: Sequence[Op] = ()) -> Done | Conflict:
+        """See `Records`."""
+        steps = steps_of(ops)
+        if undo:  # nobody waits any more: nothing is begun
+            await checkpoint()
+        with self._lock:
+            found = {one.key: self._found(one.key) for one in steps if not isinstance(one, DeletePrefix)}
+            if (end := judged(steps, found)) is not None:
+                return end
+            self._make_room(steps)
+            for step in steps:
+                self._make(step)
+        self._news.tell(*changed_keys(steps))
+        return Done()
+
+    async def changed(self, prefix: Key, since: int, seconds: float) -> int:
+        """See `Records`."""
+        return await self._news.wait(prefix, since, seconds) if since else self._news.number
+
+    def close(self) -> None:
+        """Does nothing."""
+
+    def _found(self, key: Key) -> Record | None:
+        if (kept := self._kept.get(key)) is None:
+            return None
+        now = time.monotonic()
+        if kept.drop_at is not None and kept.drop_at <= now:
+            self._forget(key)
+            return None
+        return Record(key, kept.put.value, kept.put.rev, kept.stale_at is not None and kept.stale_at <= now)
+
+    def _make(self, step: Step) -> None:
+        if isinstance(step, Put):
+            if step.key not in self._kept:
+                bisect.insort(self._order, step.key)
+                self._counts[step.key[0]] = self._counts.get(step.key[0], 0) + 1
+            self._kept[step.key] = _Kept(step, None if step.renewed else _at(step.stale_in), _at(step.drop_in))
+        elif isinstance(step, Touch):
+            kept = self._kept[step.key]
+            kept.stale_at = None if kept.put.renewed and step.stale_in else _at(step.stale_in)
+        elif isinstance(step, DeletePrefix):
+            first = bisect.bisect_left(self._order, step.prefix)
+            under = takewhile(lambda key: is_under(key, step.prefix), self._order[first:])
+            for key in list(under):
+                self._forget(key)
+
+    def _forget(self, key: Key) -> None:
+        del self._kept[key]
+        del self._order[bisect.bisect_left(self._order, key)]
+        self._counts[key[0]] -= 1
+
+    def _make_room(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if not isinstance(step, Put) or step.key in self._kept:
+                continue
+            kind = step.key[0]
+            if self._counts.get(kind, 0) >= self.most.get(kind, 1 << 62):
+                droppable = (key for key, one in self._kept.items() if key[0] == kind and one.drop_at is not None)
+                if (first := next(droppable, None)) is None:
+                    raise RecordsFull(kind, self.most[kind])
+                self._forget(first)
+
+
+def _at(seconds: float | None) -> float | None:
+    return None if seconds is None else time.monotonic() + seconds
+
+
+class MemoryStore(RecordStore):
+    """A `DecidingStore` for one process.
 
     Args:
         max_entries: how many keys are kept. Beyond that, the completed key that was claimed first is forgotten, and its
@@ -28,90 +144,5 @@ class MemoryStore:
     """
 
     def __init__(self, *, max_entries: int = 10_000, max_result_bytes: int = 1 << 20) -> None:
-        self._max_entries = checked_bound("max_entries", max_entries)
-        self._max_result_bytes = checked_bound("max_result_bytes", max_result_bytes)
-        self._entries: dict[str, _Entry] = {}
-        self._decisions: dict[str, bytes] = {}
-
-    async def claim(self, key: str, fingerprint: str, /) -> Claim:
-        """See `IdempotencyStore`."""
-        await checkpoint()
-        checked_key(key)
-        entry = self._entries.get(key)
-        if entry is not None:
-            checked_fingerprint(key, fingerprint, entry.fingerprint)
-            if entry.completed:
-                return Recorded(entry.result)
-            alive = entry.runs
-            return StillRunning(entry.claimed_at, gethostname(), os.getpid()) if alive else EndUnknown(entry.claimed_at)
-        if len(self._entries) >= self._max_entries:
-            self._forget_one()
-        self._entries[key] = _Entry(fingerprint, time.time())
-        return Claimed()
-
-    async def complete(self, key: str, result: bytes, /) -> None:
-        """See `IdempotencyStore`."""
-        entry = self._entries.get(key)
-        if entry is None or entry.completed:
-            raise not_claimed(key)
-        entry.completed = True
-        entry.result = result if len(result) <= self._max_result_bytes else None
-        entry.ends()
-
-    async def release(self, key: str, /) -> None:
-        """See `IdempotencyStore`."""
-        entry = self._entries.get(key)
-        if entry is not None and not entry.completed:
-            del self._entries[key]
-            entry.ends()
-
-    async def abandon(self, key: str, /) -> None:
-        """See `IdempotencyStore`."""
-        entry = self._entries.get(key)
-        if entry is not None:
-            entry.runs = False
-            entry.ends()
-
-    async def decide(self, key: str, record: bytes | None, /) -> bytes | None:
-        """See `DecidingStore`."""
-        await checkpoint()
-        checked_key(key)
-        if record is not None and key not in self._decisions:
-            self._decisions[key] = record
-            if len(self._decisions) > self._max_entries:
-                del self._decisions[next(iter(self._decisions))]
-        return self._decisions.get(key)
-
-    async def changed(self, key: str, seconds: float, /) -> None:
-        """See `LeasingStore`."""
-        entry = self._entries.get(key)
-        if entry is None or entry.completed or not entry.runs:
-            return
-        ended = anyio.Event()
-        wake = partial(call_soon, current_token(), ended.set)  # the call may run in another event loop
-        entry.waiting.append(wake)
-        try:
-            with anyio.move_on_after(seconds):
-                await ended.wait()
-        finally:
-            entry.waiting.remove(wake)
-
-    def _forget_one(self) -> None:
-        oldest = next((key for key, entry in self._entries.items() if entry.completed), None)
-        if oldest is None:
-            raise no_room(self._max_entries)
-        del self._entries[oldest]
-
-
-@dataclass(slots=True)
-class _Entry:
-    fingerprint: str
-    claimed_at: float
-    runs: bool = True
-    completed: bool = False
-    result: bytes | None = None
-    waiting: list[Callable[[], None]] = field(default_factory=list)  # wake those who wait for the claim's end
-
-    def ends(self) -> None:
-        for wake in list(self.waiting):
-            wake()
+        most = dict.fromkeys(("call", "decided"), checked_bound("max_entries", max_entries))
+        super().__init__(MemoryRecords(most), max_result_bytes=max_result_bytes)

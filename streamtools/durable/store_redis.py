@@ -1,8 +1,8 @@
 """Keeps calls from running twice on several machines, by a store in Redis (extra ``redis``).
 
-A call is a hash under `prefix` and its key, and each operation is one script on it, so it happens as a whole or not at
-all. Leases are counted by the server's clock. A claim never expires: only calls on record do. An operation may be sent
-twice if its answer was lost: each claim has an id, by which the repetition is recognised, and each result a digest.
+A record is a hash under `prefix` and its key, and a commit is one script, so it happens as a whole or not at all.
+Leases are counted by the server's clock. A claim never expires: only calls on record do. Those under the first two
+parts of a key stand in a sorted set, too, for scans.
 
 A server that does not persist (``appendonly yes``), persists once per second, or fails over forgets calls, which would
 run again; so the script of each claim looks for three signs:
@@ -10,10 +10,11 @@ run again; so the script of each claim looks for three signs:
 - A server that drops keys when its memory is full is refused: by ``allkeys-*`` it drops any, by ``volatile-*`` those
   with a time to live, which calls on record have. Looking less often would miss a policy that is changed meanwhile, and
   a server that takes over behind a proxy.
-- The hash named by the prefix alone (a call's name is longer, since its key is not empty) holds the *epoch*, a random
+- The hash named by the prefix alone holds the *epoch*, a random
   name that the first claim under the prefix makes. A server without it, or with another, does not have the calls.
-- The same hash counts claims. A server that counts fewer than at this store's last claim has gone back: it was restored
-  from a copy, or a replica that lacked the last writes took its place.
+- The same hash counts claims (and has no number where older versions of this library count, so that those refuse it).
+  A server that counts fewer than at this store's last claim has gone back: it was restored from a copy, or a replica
+  that lacked the last writes took its place.
 
 `RedisStore.confirm_server` adds the old epoch to the hash, and puts the count of claims forward to the server's clock,
 beyond all earlier counts: all stores of the epoch go on.
@@ -28,21 +29,34 @@ https://redis.io/docs/latest/commands/waitaof/
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import astuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from hashlib import sha256
 from typing import Any
 
 from ..errors import LocalProtocolError, ToolNotStarted
 from ..ground import missing
 from ..limits import checked_bound
-from .holders import Holder, checked_fingerprint, not_claimed
-from .store import Claim, Claimed, EndUnknown, Recorded, StillRunning
-from .store_sqlite import StoreJob, ThreadedStore, checked_seconds
+from .record_store import RecordStore
+from .records import (
+    Conflict,
+    DeletePrefix,
+    Done,
+    Key,
+    Put,
+    Record,
+    Rev,
+    Step,
+    Touch,
+    checked_seconds,
+    read_key,
+    written_key,
+)
+from .threaded import LISTEN_S, StoreJob, ThreadedRecords
 
 try:
     from redis import Redis
@@ -58,58 +72,82 @@ _NOW = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 """
-# Begins the scripts that must not meet a server which has lost, or will lose, what it was given.
+# Begins the script of a commit. One that makes a claim must not meet a server that has lost, or will lose, what it was
+# given.
 _SAFE = r"""
-local epoch, least, fresh = unpack(ARGV)
-local memory = redis.pcall('INFO', 'memory')
-if type(memory) == 'string' then
-    local bound, policy = memory:match('\nmaxmemory:(%d+)'), memory:match('\nmaxmemory_policy:([%w-]+)')
-    if bound and bound ~= '0' and policy and policy ~= 'noeviction' then return {'drops', policy} end
-end
-local current, claims = unpack(redis.call('HMGET', KEYS[2], 'epoch', 'claims'))
+local epoch, least, fresh, is_claim = unpack(ARGV, 1, 4)
+local current, claims = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'count'))
+local is_older = current and not claims
 claims = tonumber(claims or 0)
-local is_known = epoch == current or redis.call('HEXISTS', KEYS[2], 'confirmed ' .. epoch) == 1
-if epoch ~= '' and (not is_known or claims < tonumber(least)) then return {'lacks', claims, current} end
-if not current then
-    current = fresh
-    redis.call('HSET', KEYS[2], 'epoch', fresh)
+if is_claim == '1' then
+    local memory = redis.pcall('INFO', 'memory')
+    if type(memory) == 'string' then
+        local bound, policy = memory:match('\nmaxmemory:(%d+)'), memory:match('\nmaxmemory_policy:([%w-]+)')
+        if bound and bound ~= '0' and policy and policy ~= 'noeviction' then return {'drops', policy} end
+    end
+    if is_older then return {'older'} end
+    local is_known = epoch == current or redis.call('HEXISTS', KEYS[1], 'confirmed ' .. epoch) == 1
+    if epoch ~= '' and (not is_known or claims < tonumber(least)) then return {'lacks', claims, current} end
+    if not current then
+        current = fresh
+        redis.call('HSET', KEYS[1], 'epoch', fresh, 'count', 0, 'claims', 'are records')
+    end
 end
 """
-_CLAIM = (
+# Each step has a name, and here what it does, what it expects, its number, value, seconds to go stale and to drop, and
+# its place in the index. `found` is read before anything is written.
+_COMMIT = (
     _NOW
     + _SAFE
-    + """
-local fingerprint, claim, lease, host, pid, boot, start = unpack(ARGV, 4)
-local known = redis.call('HMGET', KEYS[1], 'state', 'fingerprint', 'claim', 'at', 'lease_until', 'host', 'pid', 'boot',
-    'start', 'result')
-if not known[1] then
-    redis.call('HSET', KEYS[1], 'state', 'claimed', 'fingerprint', fingerprint, 'claim', claim, 'at', now,
-        'lease_until', now + lease, 'host', host, 'pid', pid, 'boot', boot, 'start', start)
-    claims = redis.call('HINCRBY', KEYS[2], 'claims', 1)
-elseif known[3] ~= claim then
-    known[5] = tonumber(known[5]) > now and 1 or 0
-    return {'known', current, known}
+    + r"""
+local found, is_made = {}, false
+for at = 3, #KEYS do
+    local step, expects, rev = unpack(ARGV, 7 * at - 16, 7 * at - 10)
+    local one = redis.call('HMGET', KEYS[at], 'rev', 'stale_at')
+    one[2] = one[2] and tonumber(one[2]) <= now
+    found[at] = one
+    is_made = is_made or (step:sub(1, 3) == 'put' and one[1] == rev)
 end
-return {'claimed', current, claims}
+if is_made then return {'done', current, claims} end
+for at = 3, #KEYS do
+    local step, expects, rev = unpack(ARGV, 7 * at - 16, 7 * at - 10)
+    local is_there, is_stale = found[at][1], found[at][2]
+    local number, stale = expects:match('^(%d+)(%l*)$')
+    local fits = step == 'delete' or expects == 'any' or (expects == 'absent' and not is_there)
+        or (expects == 'there' and is_there)
+        or (number and number == is_there and (stale == '' or (stale == 'stale') == is_stale))
+    if not fits then
+        return {'conflict', at - 3, is_there, redis.call('HGET', KEYS[at], 'value'), is_stale and 1 or 0, current}
+    end
+end
+for at = 3, #KEYS do
+    local step, expects, rev, value, stale_in, drop_in, place = unpack(ARGV, 7 * at - 16, 7 * at - 10)
+    local key = KEYS[at]
+    local is_put = step:sub(1, 3) == 'put'
+    if is_put then
+        redis.call('DEL', key)
+        redis.call('HSET', key, 'rev', rev, 'value', value)
+        if drop_in ~= '' then redis.call('PEXPIRE', key, drop_in) end
+        if step == 'put under' then redis.call('ZADD', KEYS[2], 0, place) end
+        if expects == 'absent' then claims = redis.call('HINCRBY', KEYS[1], 'count', 1) end
+    elseif step == 'again' then
+        redis.call('HSET', key, 'rev', rev)
+    elseif step == 'delete' then
+        redis.call('DEL', key)
+        for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], '[' .. place, '(' .. place .. '\255')) do
+            redis.call('DEL', value .. member)
+            redis.call('ZREM', KEYS[2], member)
+        end
+    end
+    if stale_in ~= '' then redis.call('HSET', key, 'stale_at', string.format('%.0f', now + stale_in)) end
+    if is_put or step == 'delete' then redis.call('PUBLISH', KEYS[1] .. 'changed', place) end
+end
+return {'done', current, claims}
 """
 )
-_DECIDE = (
-    _SAFE
-    + """
-local keep, record = unpack(ARGV, 4)
-local first = redis.call('GET', KEYS[1])
-if record and (not first or first == record) then
-    redis.call('SET', KEYS[1], record)
-    if keep ~= '' then redis.call('PEXPIRE', KEYS[1], keep) end
-    if not first then claims = redis.call('HINCRBY', KEYS[2], 'claims', 1) end
-    first = record
-end
-return {'decided', current, claims, first}
-"""
-)  # The same record is written again, so that its acknowledgement can be waited for.
 _CONFIRM = """
 local epoch, least, fresh = unpack(ARGV)
-local current, claims = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'claims'))
+local current, claims = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'count'))
 if not current then
     current = epoch ~= '' and epoch or fresh
     redis.call('HSET', KEYS[1], 'epoch', current)
@@ -118,29 +156,214 @@ elseif epoch ~= '' and epoch ~= current then
 end
 local time = redis.call('TIME')
 claims = math.max(tonumber(claims or 0), tonumber(least), time[1] * 1000000 + time[2])
-redis.call('HSET', KEYS[1], 'claims', string.format('%.0f', claims))
+redis.call('HSET', KEYS[1], 'count', string.format('%.0f', claims), 'claims', 'are records')
 return {current, claims}
 """  # A microsecond is less than a claim takes, so the clock is ahead of each count that any store remembers.
-_COMPLETE = """
-local claim, once, keep, result = unpack(ARGV)
-local known = redis.call('HMGET', KEYS[1], 'state', 'claim', 'completed_by')
-if (known[1] ~= 'claimed' or known[2] ~= claim) and known[3] ~= once then return 0 end
-redis.call('HSET', KEYS[1], 'state', 'completed', 'completed_by', once)
-if result then redis.call('HSET', KEYS[1], 'result', result) end
-if keep ~= '' then redis.call('PEXPIRE', KEYS[1], keep) end
-return 1
-"""
-_IF_CLAIMED = """
-local known = redis.call('HMGET', KEYS[1], 'state', 'claim')
-if known[1] ~= 'claimed' or known[2] ~= ARGV[1] then return 0 end
-"""
-_RELEASE = _IF_CLAIMED + "return redis.call('DEL', KEYS[1])"
-_RENEW = _IF_CLAIMED + _NOW + "redis.call('HSET', KEYS[1], 'lease_until', now + ARGV[2]) return 1"
-
 _SHARE = 0.8  # of the time that is left, for acknowledgements: the rest is for giving the claim back
 
 
-class RedisStore(ThreadedStore):
+class RedisRecords(ThreadedRecords):
+    """`Records` on a Redis server; the arguments are those of `RedisStore`. A run is what the second part of a key
+    names: a commit stays in one, and so does a scan."""
+
+    loses_answers = True
+
+    def __init__(
+        self,
+        server: str | Redis,
+        *,
+        prefix: str = "streamtools:",
+        timeout: float = 5.0,
+        replicas: int = 0,
+        fsync: bool = False,
+        epoch: str | None = None,
+    ) -> None:
+        self._prefix = prefix.encode()
+        self._owned = isinstance(server, str)
+        self._client: Any = _client(server, checked_seconds("timeout", timeout))
+        self._scripts = {text: self._client.register_script(text) for text in (_COMMIT, _CONFIRM)}
+        if replicas != 0:
+            checked_bound("replicas", replicas)
+        self._replicas, self._fsync, self._waits = replicas, fsync, bool(replicas or fsync)
+        if epoch is not None and not (isinstance(epoch, str) and epoch):
+            raise ValueError("expected an epoch's name, a text that is not empty, or None")
+        self._pin, self._epoch, self._claims = epoch, epoch or "", 0
+        super().__init__(timeout)
+
+    async def confirm_server(self) -> str:
+        """See `RedisStore.confirm_server`."""
+        return await self._ask(self._confirm)
+
+    # -- in the thread --
+
+    def _get(self, keys: Sequence[bytes], job: StoreJob) -> list[Record | None]:
+        with self._client.pipeline(transaction=False) as all_of_them:
+            all_of_them.time()
+            for key in keys:
+                all_of_them.hmget(self._prefix + key, "rev", "value", "stale_at")
+            (seconds, micros), *found = self._answer(all_of_them.execute)
+        now = seconds * 1000 + micros // 1000
+        return [
+            None if rev is None else Record(read_key(key), value or b"", int(rev), at is not None and int(at) <= now)
+            for key, (rev, value, at) in zip(keys, found, strict=True)
+        ]
+
+    def _scan(self, prefix: Key, after: Key | None, limit: int, job: StoreJob) -> list[Record]:
+        if len(prefix) < 2:
+            raise ValueError("on Redis, a scan stays in the run that the second part of its prefix names")
+        written = written_key(prefix)
+        least = b"[" + written if after is None else b"(" + written_key(after)
+        found = self._answer(
+            self._client.zrangebylex, self._index(prefix), least, b"(" + written + b"\xff", start=0, num=limit
+        )
+        keys = [written, *found] if after is None and len(prefix) == 2 else found
+        return [one for one in self._get(keys, job) if one is not None][:limit]
+
+    def _make(self, steps: Sequence[Step], job: StoreJob) -> Done | Conflict:
+        end = self._committed(steps, None)
+        again = [_Again(step) for step in steps if isinstance(step, Put)]
+        is_to_wait = isinstance(end, Done) and self._waits and again  # answers from the record are not waited for
+        if is_to_wait and isinstance(self._committed(again, job), Conflict):
+            raise TimeoutError("another server has taken over, without the claim")
+        return end
+
+    def _touch(self, touches: Sequence[Touch], job: StoreJob) -> None:
+        for touch in touches:
+            self._committed([touch], None)
+
+    def _committed(self, steps: Sequence[Step | _Again], waits: StoreJob | None) -> Done | Conflict:
+        keys = [step.prefix if isinstance(step, DeletePrefix) else step.key for step in steps]
+        if len({key[1:2] for key in keys}) > 1 or not all(len(key) > 1 for key in keys):
+            raise ValueError("on Redis, a commit stays in the run that the second part of its keys names")
+        is_claim = any(isinstance(step, Put) and step.expect == "absent" for step in steps)
+        names = [self._prefix, self._index(keys[0]), *(self._prefix + written_key(key) for key in keys)]
+        values = [self._epoch, self._claims, _random(), int(is_claim)]
+        for step, key in zip(steps, keys, strict=True):
+            values += *_words(step, self._prefix), written_key(key)
+        if waits is None:
+            what, *found = self._answer(self._scripts[_COMMIT], keys=names, args=values)
+        else:
+            what, *found = self._acknowledged(names, values, waits)
+        if what == b"drops":
+            text = f"expected a Redis server with maxmemory-policy noeviction, got {found[0].decode()}"
+            raise LocalProtocolError(f"{text}: when its memory is full it forgets calls, which would run again")
+        if what == b"older":
+            text = (
+                "not run: the Redis server has calls that an older version of this library keeps, and they would run "
+            )
+            raise ToolNotStarted(f"{text}again: use another prefix, or let them end, and then call confirm_server()")
+        if what == b"lacks":
+            raise self._lost(*found)
+        current = found[0] if what == b"done" else found[4]
+        if is_claim:
+            self._epoch = self._pin or current.decode()
+        if what == b"done":
+            self._claims = max(self._claims, found[1]) if is_claim else self._claims
+            return Done()
+        at, rev, value, is_stale, _ = found
+        return Conflict(keys[at], None if rev is None else Record(keys[at], value or b"", int(rev), bool(is_stale)))
+
+    def _acknowledged(self, names: list[bytes], values: list[Any], job: StoreJob) -> Any:
+        """Returns the answer when the disk and the replicas have acknowledged the write; raises a `TimeoutError` if
+        they have not in time, though the server has it."""
+        wait = ("WAITAOF", 1, self._replicas) if self._fsync else ("WAIT", self._replicas)
+        with self._client.pipeline(transaction=False) as both:
+            both.execute_command("EVAL", _COMMIT, len(names), *names, *values)
+            both.execute_command(*wait, _ms(_SHARE * max(0.0, job.until - time.monotonic())))
+            answer, copies = self._answer(both.execute, raise_on_error=False)
+        if isinstance(answer, RedisError):
+            raise answer
+        if isinstance(copies, RedisError):
+            needs = "WAITAOF (7.2 or later) and appendonly yes" if self._fsync else "WAIT"
+            raise LocalProtocolError(f"expected a Redis server with {needs}, got: {copies}") from copies
+        disk, others = copies if self._fsync else (1, copies)
+        if disk < 1 or others < self._replicas:
+            where = f"fsync={self._fsync} and replicas={self._replicas}"
+            text = f"expected the call to be acknowledged by {where} within timeout={self._patience:g} s"
+            raise TimeoutError(f"{text}, got {others} replicas" + (", not the server's disk" if disk < 1 else ""))
+        return answer
+
+    def _index(self, key: Key) -> bytes:
+        return self._prefix + b"\0" + written_key(key[1:2])  # no key begins so
+
+    def _answer(self, send: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        try:
+            with self.gate:
+                return send(*arguments, **named)
+        except NoAnswer as error:
+            raise TimeoutError(self._busy()) from error
+
+    def _lost(self, claims: int, epoch: bytes | None = None) -> ToolNotStarted:
+        got = "none" if epoch is None else f"{epoch.decode()!r} and claim {claims}"
+        return ToolNotStarted(
+            f"not run: the Redis server lacks calls, which would run again: expected under {self._prefix.decode()!r} "
+            f"the epoch {self._epoch!r} and claim {self._claims}, got {got}. It is new, or was emptied, restarted "
+            "without its data or set back, or a replica without them took its place. A person has to find out how the "
+            f"lost calls ended, and then to confirm the server: RedisStore(..., epoch={self._epoch!r}).confirm_server()"
+        )
+
+    def _confirm(self, job: StoreJob) -> str:
+        values = (self._epoch, self._claims, _random())
+        epoch, self._claims = self._answer(self._scripts[_CONFIRM], keys=[self._prefix], args=values)
+        self._epoch = self._pin or epoch.decode()
+        return self._epoch
+
+    def _disconnect(self) -> None:
+        with self.gate:
+            if self._owned:
+                self._client.close()
+
+    def _busy(self) -> str:
+        return f"Redis has given no answer within timeout={self._patience:g} s"
+
+    def _listen(self, job: StoreJob) -> None:
+        self.listen_by(partial(_heard, self._client, self._prefix + b"changed"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """Writes to a record that was put, so that an acknowledgement can be waited for."""
+
+    put: Put
+
+    @property
+    def key(self) -> Key:
+        return self.put.key
+
+
+def _words(step: Step | _Again, prefix: bytes) -> tuple[Any, ...]:
+    if isinstance(step, Put):
+        expect = step.expect
+        if isinstance(expect, Rev):
+            expects = f"{expect.number}{'' if expect.stale is None else 'stale' if expect.stale else 'fresh'}"
+        else:
+            expects = expect
+        drop_in = "" if step.drop_in in (None, math.inf) else _ms(step.drop_in or 0.0)
+        stale_in = "" if step.stale_in is None else _ms(step.stale_in)
+        return "put under" if len(step.key) > 2 else "put", expects, step.rev, step.value, stale_in, drop_in
+    if isinstance(step, _Again):
+        return "again", step.put.rev, step.put.rev, b"", "", ""
+    if isinstance(step, Touch):
+        return "touch", step.rev, step.rev, b"", 0 if step.stale_in <= 0 else _ms(step.stale_in), ""
+    if isinstance(step, DeletePrefix):
+        return "delete", "", "", prefix, "", ""
+    return "check", "there" if step.rev is None else step.rev, "", b"", "", ""
+
+
+@contextmanager
+def _heard(client: Any, channel: bytes) -> Iterator[Callable[[float], Iterable[bytes]]]:
+    with client.pubsub(ignore_subscribe_messages=True) as heard:
+        heard.subscribe(channel)
+        heard.get_message(timeout=LISTEN_S)  # it is subscribed
+
+        def hear(seconds: float) -> Iterator[bytes]:
+            if (message := heard.get_message(timeout=seconds)) is not None:
+                yield message["data"]
+
+        yield hear
+
+
+class RedisStore(RecordStore):
     """A `DecidingStore` on a Redis server. Nothing is sent before the first call.
 
         with RedisStore("rediss://:secret@redis.example:6380/0") as store:
@@ -165,6 +388,8 @@ class RedisStore(ThreadedStore):
         ValueError: the URL cannot be read, the client decodes, or a number is none.
     """
 
+    records: RedisRecords
+
     def __init__(
         self,
         server: str | Redis,
@@ -178,20 +403,10 @@ class RedisStore(ThreadedStore):
         fsync: bool = False,
         epoch: str | None = None,
     ) -> None:
-        keep = "" if keep_completed is None else str(_ms(checked_seconds("keep_completed", keep_completed)))
-        self._prefix, self._keep = prefix, keep
-        self._max_result_bytes = checked_bound("max_result_bytes", max_result_bytes)
-        self._owned = isinstance(server, str)
-        self._client: Any = _client(server, checked_seconds("timeout", timeout))
-        scripts = (_CLAIM, _DECIDE, _CONFIRM, _COMPLETE, _RELEASE, _RENEW)
-        self._scripts = {text: self._client.register_script(text) for text in scripts}
-        if replicas != 0:
-            checked_bound("replicas", replicas)
-        self._replicas, self._fsync, self._waits = replicas, fsync, bool(replicas or fsync)
-        if epoch is not None and not (isinstance(epoch, str) and epoch):
-            raise ValueError("expected an epoch's name, a text that is not empty, or None")
-        self._pin, self._epoch, self._claims = epoch, epoch or "", 0
-        super().__init__(timeout, lease)
+        keep = None if keep_completed is None else checked_seconds("keep_completed", keep_completed)
+        records = RedisRecords(server, prefix=prefix, timeout=timeout, replicas=replicas, fsync=fsync, epoch=epoch)
+        super().__init__(records, lease=lease, keep=keep, max_result_bytes=max_result_bytes)
+        records.name = type(self).__name__
 
     async def confirm_server(self) -> str:
         """Lets claims go on at a server that lacks calls or the epoch of this store; returns the epoch.
@@ -200,124 +415,7 @@ class RedisStore(ThreadedStore):
         a server whose stores name their `epoch`. It holds for all stores with the same epoch. A program that called it
         at each start would have no protection.
         """
-        return await self._ask(self._confirm)
-
-    # -- in the thread --
-
-    def _run(self, script: str, key: str, *values: str | bytes | int) -> Any:
-        return self._answer(self._scripts[script], keys=self._keys(key), args=values)
-
-    def _keys(self, key: str) -> list[str]:
-        return [self._prefix + key, self._prefix]
-
-    def _answer(self, send: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        try:
-            with self.gate:
-                return send(*arguments, **named)
-        except NoAnswer as error:
-            raise TimeoutError(self._busy()) from error
-
-    def _run_acknowledged(self, script: str, key: str, *values: str | bytes | int, job: StoreJob) -> Any:
-        """Returns the answer when the disk and the replicas have acknowledged the write; raises a `TimeoutError` if
-        they have not in time, though the server has it."""
-        wait = ("WAITAOF", 1, self._replicas) if self._fsync else ("WAIT", self._replicas)
-        with self._client.pipeline(transaction=False) as both:
-            both.execute_command("EVAL", script, 2, *self._keys(key), *values)
-            both.execute_command(*wait, _ms(_SHARE * max(0.0, job.until - time.monotonic())))
-            answer, copies = self._answer(both.execute, raise_on_error=False)
-        if isinstance(answer, RedisError):
-            raise answer
-        if isinstance(copies, RedisError):
-            needs = "WAITAOF (7.2 or later) and appendonly yes" if self._fsync else "WAIT"
-            raise LocalProtocolError(f"expected a Redis server with {needs}, got: {copies}") from copies
-        disk, others = copies if self._fsync else (1, copies)
-        if disk < 1 or others < self._replicas:
-            where = f"fsync={self._fsync} and replicas={self._replicas}"
-            text = f"expected the call to be acknowledged by {where} within timeout={self._patience:g} s"
-            raise TimeoutError(f"{text}, got {others} replicas" + (", not the server's disk" if disk < 1 else ""))
-        return answer
-
-    def _claim(self, key: str, fingerprint: str, claim_id: str, job: StoreJob) -> Claim:
-        if time.monotonic() >= job.until:  # it waited for others that the server has not answered
-            raise TimeoutError(self._busy())
-        claim = (fingerprint, claim_id, _ms(self._lease), *astuple(self._holder))
-        try:
-            what, *found = self._run(_CLAIM, key, self._epoch, self._claims, _random(), *claim)
-            if what == b"claimed" and self._waits:  # not in one, since answers from the record need no acknowledgement
-                self._acknowledge(key, claim_id, job)
-        except (RedisError, TimeoutError, LocalProtocolError):
-            # The claim may have been made. If this is lost, too, the claim is never renewed, and its end is unknown.
-            with suppress(RedisError, TimeoutError):
-                self._run(_RELEASE, key, claim_id)
-            raise
-        self._check_answer(what, found)
-        if what == b"known":
-            return _found(key, fingerprint, found[1])
-        self._claims = found[1]
-        return Claimed()
-
-    def _check_answer(self, what: bytes, found: list[Any]) -> None:
-        if what == b"drops":
-            text = f"expected a Redis server with maxmemory-policy noeviction, got {found[0].decode()}"
-            raise LocalProtocolError(f"{text}: when its memory is full it forgets calls, which would run again")
-        if what == b"lacks":
-            raise self._lost(*found)
-        self._epoch = self._pin or found[0].decode()
-
-    def _decide(self, key: str, record: bytes | None, job: StoreJob) -> bytes | None:
-        values = (self._epoch, self._claims, _random(), self._keep, *(() if record is None else (record,)))
-        waits = self._waits and record is not None
-        run = partial(self._run_acknowledged, job=job) if waits else self._run
-        what, *found = run(_DECIDE, key, *values)
-        self._check_answer(what, found)
-        self._claims = max(self._claims, found[1])
-        first: bytes | None = found[2]
-        return first
-
-    def _acknowledge(self, key: str, claim_id: str, job: StoreJob) -> None:
-        if not self._run_acknowledged(_RENEW, key, claim_id, _ms(self._lease), job=job):
-            raise TimeoutError("another server has taken over, without the claim")
-
-    def _lost(self, claims: int, epoch: bytes | None = None) -> ToolNotStarted:
-        got = "none" if epoch is None else f"{epoch.decode()!r} and claim {claims}"
-        return ToolNotStarted(
-            f"not run: the Redis server lacks calls, which would run again: expected under {self._prefix!r} the epoch "
-            f"{self._epoch!r} and claim {self._claims}, got {got}. It is new, or was emptied, restarted "
-            "without its data or set back, or a replica without them took its place. A person has to find out how the "
-            f"lost calls ended, and then to confirm the server: RedisStore(..., epoch={self._epoch!r}).confirm_server()"
-        )
-
-    def _confirm(self, job: StoreJob) -> str:
-        epoch, self._claims = self._run(_CONFIRM, "", self._epoch, self._claims, _random())
-        self._epoch = self._pin or epoch.decode()
-        return self._epoch
-
-    def _complete(self, key: str, claim_id: str | None, result: bytes, job: StoreJob) -> None:
-        kept = (result,) if len(result) <= self._max_result_bytes else ()
-        claim = self._id(key, claim_id)
-        once = sha256(b"%b %b" % (claim.encode() if isinstance(claim, str) else claim, result)).hexdigest()
-        run = partial(self._run_acknowledged, job=job) if self._waits else self._run
-        if not run(_COMPLETE, key, claim, once, self._keep, *kept):
-            raise not_claimed(key)
-
-    def _release(self, key: str, claim_id: str | None, job: StoreJob) -> None:
-        self._run(_RELEASE, key, self._id(key, claim_id))
-
-    def _renew(self, claims: Mapping[str, str | None], lease: float | None, job: StoreJob) -> None:
-        for key, claim_id in claims.items():
-            self._run(_RENEW, key, self._id(key, claim_id), 0 if lease is None else _ms(lease))
-
-    def _id(self, key: str, claim_id: str | None) -> str | bytes:
-        """Returns the id of the claim that is meant: an operation that is sent twice must not meet the next claim."""
-        return claim_id or self._answer(self._client.hget, self._prefix + key, "claim") or b""
-
-    def _disconnect(self) -> None:
-        with self.gate:
-            if self._owned:
-                self._client.close()
-
-    def _busy(self) -> str:
-        return f"Redis has given no answer within timeout={self._patience:g} s"
+        return await self.records.confirm_server()
 
 
 def _client(server: str | Redis, timeout: float) -> Redis:
@@ -336,17 +434,6 @@ def _client(server: str | Redis, timeout: float) -> Redis:
         raise ValueError(
             "the URL of the Redis server cannot be read: redis://[user:password@]host[:port][/db]"
         ) from None
-
-
-def _found(key: str, fingerprint: str, known: list[Any]) -> Claim:
-    state, of, _, at, alive, host, pid, boot, start, result = known
-    checked_fingerprint(key, fingerprint, of.decode())
-    if state == b"completed":
-        return Recorded(result)
-    holder, claimed_at = Holder(host.decode(), int(pid), boot.decode(), start.decode()), int(at) / 1000
-    if not alive or holder.is_gone():
-        return EndUnknown(claimed_at)
-    return StillRunning(claimed_at, holder.host, holder.pid)
 
 
 def _random() -> str:

@@ -1,11 +1,11 @@
 """Makes the attempts at a step's answer, one after the other, where a policy may ask the model again.
 
 Theory of operation. When an attempt breaks off, and before the last events of its decoder are emitted, the pump asks
-`Tries.discards`, which asks the policy (`streamtools.seams.Attempts`). If the attempt is *discarded*, its calls are
+`discards`, which asks the policy (`streamtools.seams.Attempts`). If the attempt is *discarded*, its calls are
 observed as ``discarded``, at once: a call may begin while the source is closed, and must not be one that nobody may
 discard. Then the runner reads another source with a new decoder, new calls and an empty turn. If a call has begun that
 must not run twice, the attempt is *cut*: its running calls go on, and `agent_loop` asks for the next step. Otherwise
-the error is raised. Before all that, the rest of a response may be asked for (`Tries.rest`): the same decoder reads on,
+the error is raised. Before all that, the rest of a response may be asked for (`rest`): the same decoder reads on,
 and nothing is discarded.
 """
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from ..wires import Wire
 
 
-class Tries:
-    """The attempts of one step.
+class PolicyTries:
+    """The attempts of one step, as a policy wants them.
 
     Args:
         policy: decides which request is made after a failure.
@@ -74,7 +74,7 @@ class Tries:
         self._pause_s = 0.0  # before the next attempt
         self._seq = -1  # of the event that the attempt, or its end, has begun with
         self._is_committed = False
-        self._void: dict[str, Observation] = {}  # of the calls of discarded attempts
+        self._discarded: dict[str, Observation] = {}  # of the calls of discarded attempts
         self._take_back_counts: Callable[[], None] | None = None  # those of the attempt's calls in their run
         self._pause: CancelScope | None = None  # around the wait for another attempt
         self._cut_for: str | None = None  # why the response was cut
@@ -96,7 +96,7 @@ class Tries:
     async def go_on(self) -> None:
         """Reads one attempt after the other, as long as the one before it was discarded."""
         runner = self._runner
-        while (discarded := runner.attempt).pump.is_void:
+        while (discarded := runner.attempt).pump.is_discarded:
             runner.deadlines.source_is_over()
             attempt = runner.read_anew(self._read(ModelRequest(self._request, self._wire)))
             if discarded.expired is not None:
@@ -119,16 +119,16 @@ class Tries:
         if self._pause is not None:
             self._pause.cancel()
 
-    def void(self, call: Mention | str) -> Observation | None:
+    def discarded_end(self, call: Mention | str) -> Observation | None:
         call_id = call if isinstance(call, str) else call.call_id
-        seen, seq = self._void.get(call_id), getattr(call, "seq", -1)
-        is_void = not self._runner.attempt.calls.knows(call_id) if seq < 0 else seq < self._seq
-        return seen if is_void else None
+        seen, seq = self._discarded.get(call_id), getattr(call, "seq", -1)
+        is_discarded = not self._runner.attempt.calls.knows(call_id) if seq < 0 else seq < self._seq
+        return seen if is_discarded else None
 
     # -- for the pump --
 
     def rest(self, pump: Pump) -> Source | None:
-        assert isinstance(pump.decoder, StreamDecoder), "else no model is asked, and nobody judges"
+        assert isinstance(pump.decoder, StreamDecoder), "else no model is asked, and nobody asks again"
         error, source, came = pump.raised, pump.source, pump.decoder.received
         if self._broke is not None and self._broke[2] == came:
             error, source, _ = self._broke  # the rest was refused: that is not why the response broke off
@@ -161,7 +161,7 @@ class Tries:
         event = AttemptDiscarded(self.number, self._seq, end.error.kind, failure.error_type, chosen.pause_s, end.usage)
         if attempt.pump.came:
             attempt.warn_of_counts(end)
-        self._void |= attempt.calls.discard(event.usage, self._carried.keep)
+        self._discarded |= attempt.calls.discard(event.usage, self._carried.keep)
         if self._take_back_counts is not None:
             self._take_back_counts()
         step.discard(event)

@@ -207,7 +207,7 @@ def run_calls(
         limits = replace(limits, max_tool_calls=len(given))
     if trajectory is None:  # nothing says that the calls are of one run
         limits = replace(limits, max_repeated_calls=None)
-    checked = replace(checked, shared=replace(checked.shared, limits=limits))
+    checked = replace(checked, step=replace(checked.step, limits=limits))
     run = run_of(trajectory, observers, checked.dispatch.seams, options.get("privacy"))
     return _step(
         checked,
@@ -245,12 +245,12 @@ def _step(
     before: Callable[[], Awaitable[None]] | None = None,
 ) -> Pipeline:
     seams = with_rules(checked, run, asks_model=False, is_known=suspended is not None)
-    options = replace(options, policy="auto", seams=seams)
-    shared = StepOptions(tools=checked.tools, limits=checked.limits, pool=checked.shared.pool)
+    options = replace(options, start="auto", seams=seams)
+    step = StepOptions(tools=checked.tools, limits=checked.limits, pool=checked.step.pool)
     reading = Reading(open_source(one_item(), checked.limits), decoder, options)
-    block = Pipeline(Runner(run, start, reading, shared, before=before))
-    block._runner.resumed = suspended
-    return block
+    runner = Runner(run, start, reading, step, before=before)
+    runner.resumed = suspended
+    return Pipeline(runner)
 
 
 def _given(call: SuspendedCall) -> GivenCall:

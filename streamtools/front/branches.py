@@ -52,7 +52,7 @@ def branch_of(runner: Runner, size: int | None, when_full: WhenFull) -> Branch:
     if runner.state == "left":
         raise LocalProtocolError("the pipeline's block was left: make branches before it or inside it")
     outbox, step = runner.outbox, runner.step
-    queue = BranchQueue(outbox.size if size is None else size, when_full, outbox, step.part)
+    queue = BranchQueue(outbox.size if size is None else size, when_full, outbox, step.leave)
     step.join(queue)
     return Branch(queue)
 

@@ -69,27 +69,27 @@ class CheckedOptions:
     stages: StageList
     decoding: StageList  # these, and the one that reads the answer's type
     quoted_calls: OnQuotedCall
-    policy: Any
-    shared: StepOptions
+    policy: Any  # about calls, see `pipeline`
+    step: StepOptions
     dispatch: DispatchOptions  # as they are for every step
     attempts: Attempts | None
     store: IdempotencyStore | None
 
     @property
     def tools(self) -> Toolset:
-        return self.shared.tools
+        return self.step.tools
 
     @property
     def limits(self) -> Limits:
-        return self.shared.limits
+        return self.step.limits
 
     @property
     def leaves_calls(self) -> bool:
-        return self.dispatch.policy in LEAVES_CALLS
+        return self.dispatch.start in LEAVES_CALLS
 
     @property
     def is_plain(self) -> bool:
-        return self.decoding is DEFAULT and not self.shared.transforms
+        return self.decoding is DEFAULT and not self.step.transforms
 
 
 def checked_options(
@@ -136,7 +136,7 @@ def checked_options(
     toolset = _NO_TOOLS if tools is None else toolset_of(tools)
     start = words.get("start") or ("off" if tools is None and approve is None else "auto")
     dispatch = DispatchOptions(
-        policy=_known("start", start, _START_POLICIES),
+        start=_known("start", start, _START_POLICIES),
         approver=approve,
         on_tool_error=_on_tool_error(words.get("on_tool_error", "continue")),
         executors=_executors(words.get("executor"), toolset),
@@ -160,7 +160,7 @@ def checked_options(
         decoding=decoding,
         quoted_calls=quoted_calls,
         policy=words.get("policy"),
-        shared=StepOptions(tools=toolset, limits=limits, transforms=tuple(transforms), pool=pool, drains=drains),
+        step=StepOptions(tools=toolset, limits=limits, transforms=tuple(transforms), pool=pool, drains=drains),
         dispatch=dispatch,
         attempts=attempts_of(seams, retry),
         store=store,
@@ -287,7 +287,7 @@ def with_rules(
         ValueError: a policy names an argument that no tool has.
     """
     rules: list[CallRule] = []
-    start, tools, limits, seams = checked.dispatch.policy, checked.tools, checked.limits, checked.dispatch.seams
+    start, tools, limits, seams = checked.dispatch.start, checked.tools, checked.limits, checked.dispatch.seams
     if start != "off" and any(tool is not None and tool.hints is not None for tool in tools.values()):
         from ..policy.callers import Callers  # few tools have hints
 

@@ -23,7 +23,7 @@ from ..parts import ToolCall
 from ..pipelines.runner import Runner
 from ..pipelines.trajectory import Trajectory
 from ..turn import Turn
-from .calls_face import CallsFace, asynchronous_only, turned_to, void
+from .calls_face import CallsFace, asynchronous_only, discarded_end, turned_to
 
 if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, and use ``async with`` in a function
     from ..durable.suspended import Suspended
@@ -145,9 +145,9 @@ class Pipeline(CallsFace):
         if runner.state != "left":
             runner.check_open()
         call_id, calls = call if isinstance(call, str) else call.call_id, runner.attempt.calls
-        if (seen := void(runner, call)) is not None:
+        if (seen := discarded_end(runner, call)) is not None:
             return seen
-        runner.noted(calls.ask(call_id))
+        runner.ends_rest(calls.run(call_id))
         return await calls.observed(call_id)
 
     @property
@@ -178,7 +178,7 @@ class Pipeline(CallsFace):
 
         return branch_of(self._runner, size, when_full)
 
-    def _passed(self, act: Callable[[Runner], bool]) -> bool:
+    def _in_step(self, act: Callable[[Runner], bool]) -> bool:
         return act(self._runner)
 
     async def aclose(self) -> None:

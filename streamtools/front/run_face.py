@@ -115,7 +115,7 @@ class AgentLoop(CallsFace):
         turn = self._loop.all_turns[-1:]
         return tuple(seen for one in turn for seen in one.observations if seen.outcome == "unknown")
 
-    def _passed(self, act: Callable[[Runner], bool]) -> bool:
+    def _in_step(self, act: Callable[[Runner], bool]) -> bool:
         return act(self._goes_on()._runner)
 
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
@@ -205,7 +205,7 @@ class AgentLoop(CallsFace):
         """Returns the run for a program without an event loop; see `Pipeline.sync`. `call_model` may block."""
         from .blocking import SyncAgentLoop  # most programs have an event loop
 
-        self._loop.steps.block_in_threads()
+        self._loop.maker.block_in_threads()
         return SyncAgentLoop(self, backend)
 
     async def finish(self) -> Turn:

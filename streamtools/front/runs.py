@@ -23,7 +23,7 @@ from ..wires import Wire, find
 from .capabilities import attempts_of, gate_of, guard_of, seams_of
 from .checked import CheckedOptions, PipelineKeywords, checked_options, know
 from .run_face import AgentLoop
-from .steps import MadeSteps, ModelSteps
+from .steps import ModelSteps, PipelineMaker
 
 if TYPE_CHECKING:
     from ..dispatch import Decision, SqliteStore, Suspended
@@ -179,7 +179,7 @@ def agent_loop(
     loop = Loop(
         RunHistory(messages, conversation, wire, drafts=drafts),
         sources=sources,
-        steps=MadeSteps(call_model, checked, run, fallback=fallback),
+        maker=PipelineMaker(call_model, checked, run, fallback=fallback),
         stop=stop,
         trajectory=run,
         suspended=suspended,
@@ -205,7 +205,7 @@ def _check_made(checked: CheckedOptions, fallback: Any) -> None:
     if checked.attempts is not None or fallback:
         from ..durable.retry import check_attempts  # as said there
 
-        check_attempts(checked.attempts, (), fallback, start=checked.dispatch.policy, tools=checked.tools)
+        check_attempts(checked.attempts, (), fallback, start=checked.dispatch.start, tools=checked.tools)
 
 
 def _conversation(

@@ -16,7 +16,7 @@ from ..ground.own import MESSAGES, own
 from ..limits import Limits
 from ..parts import RunOutcome
 from ..pipelines.agent_loop import CallModel
-from ..pipelines.runner import Runner, runner_of
+from ..pipelines.runner import Runner
 from ..pipelines.trajectory import Trajectory
 from ..seams import Seams
 from ..sources import ModelRequest
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..seams import OnRecord, RunView, StepPlan, StepRequest
 
 
-class MadeSteps:
+class PipelineMaker:
     def __init__(
         self, call_model: CallModel, checked: CheckedOptions, trajectory: Trajectory, *, fallback: Sequence[CallModel]
     ) -> None:
@@ -59,7 +59,7 @@ class MadeSteps:
             if plan.stream is None or plan.asks_model:
                 return self._asking(plan.stream, asked, request)
             block = step_of(self._once, self._run, plan.stream, request=request)
-        _put_on_record(runner_of(block), plan.record, replayed=plan.ends is not None)
+        _put_on_record(block._runner, plan.record, replayed=plan.ends is not None)
         return block
 
     def _resumed(self, stream: Any) -> Pipeline | None:
@@ -85,8 +85,8 @@ class MadeSteps:
         """Returns the options of a step whose calls do not run: their ends follow the response."""
         checked, seams = self._once, self._once.dispatch.seams
         kept = Seams(rules=seams.rules, filters=seams.filters)  # rules keep the texts of the run, filters long results
-        shared = replace(checked.shared, transforms=(*checked.shared.transforms, _then(ends)))
-        return replace(checked, dispatch=DispatchOptions(policy="off", seams=kept), shared=shared)
+        step = replace(checked.step, transforms=(*checked.step.transforms, _then(ends)))
+        return replace(checked, dispatch=DispatchOptions(start="off", seams=kept), step=step)
 
 
 def _put_on_record(runner: Runner, record: OnRecord | None, *, replayed: bool) -> None:
@@ -134,7 +134,7 @@ class ModelSteps:
         return False
 
     async def next(self, request: StepRequest) -> StepPlan | RunOutcome | None:
-        from ..seams import StepPlan  # as above
+        from ..seams import StepPlan  # loaded when a run begins
 
         budgets = Budgets(self._limits, self._run.spent, None if self._pool is None else self._pool.budget)
         return StepPlan() if budgets.tokens_exceeded() is None else "budget"

@@ -166,7 +166,7 @@ def pipeline(
 
         if continues is not None:
             raise ValueError("continues= is about one stream; with retry=, it would begin anew with each attempt")
-        check_attempts(checked.attempts, [stream], fallback, start=checked.dispatch.policy, tools=checked.tools)
+        check_attempts(checked.attempts, [stream], fallback, start=checked.dispatch.start, tools=checked.tools)
     run = run_of(trajectory, observers, checked.dispatch.seams, privacy)
     return step_of(
         checked, run, stream, fallback=fallback, requested_at=requested_at, request=request, continues=continues
@@ -217,14 +217,14 @@ def step_of(
         source = open_source(as_items(answer_of(stream), checked.wire), limits, _next_response)
         return Reading(source, decoder, options, facts, begin)
 
-    judged = None
+    tries = None
     if asking is not None:
-        from ..durable.tries import Tries  # as above
+        from ..durable.tries import PolicyTries  # as `Retry`
 
-        judged = partial(Tries, policy=asking, functions=(stream, *fallback), read=read, wire=checked.wire)
+        tries = partial(PolicyTries, policy=asking, functions=(stream, *fallback), read=read, wire=checked.wire)
         stream = ModelRequest(stream, checked.wire)
     start = StepStart(run.run_id, dispatches=not checked.leaves_calls, requested_at=requested_at, request=request)
-    return Pipeline(Runner(run, start, read(stream), checked.shared, judged=judged))
+    return Pipeline(Runner(run, start, read(stream), checked.step, tries=tries))
 
 
 def _next_response(connection: Any, limits: Limits) -> OfConnection:

@@ -58,7 +58,7 @@ class BlockHandle(Protocol):
     async def leave(self, *, cancelled: bool = False) -> None: ...
 
 
-class Steps(Protocol):
+class StepMaker(Protocol):
     asks_again: bool  # it may ask the model again in a step
 
     def make(self, plan: StepPlan, asked: tuple[list[Any], Any] | None) -> Block: ...
@@ -74,7 +74,7 @@ class Loop:
         history: RunHistory,
         *,
         sources: Sequence[StepSource],
-        steps: Steps,
+        maker: StepMaker,
         stop: Callable[[Turn], bool] | None,
         trajectory: Trajectory,
         suspended: Suspended | None,
@@ -84,7 +84,7 @@ class Loop:
         self.turns: tuple[Turn, ...] = ()  # of the steps that are over
         self.sources = tuple(sources)
         self.history = history
-        self.steps = steps
+        self.maker = maker
         self.state: Literal["new", "open", "left"] = "new"
         self.is_stopped = False  # it is to stop
         self.is_iterated = False  # somebody waits for the next event
@@ -96,7 +96,7 @@ class Loop:
 
     @property
     def step(self) -> Block | None:
-        return None if self._step is None else self._step.events
+        return None if self._step is None else self._step.block
 
     def stop(self) -> None:
         self.is_stopped = True
@@ -107,11 +107,11 @@ class Loop:
 
     @property
     def all_turns(self) -> tuple[Turn, ...]:
-        return self.turns if self._step is None else (*self.turns, self._step.events.turn)
+        return self.turns if self._step is None else (*self.turns, self._step.block.turn)
 
     @property
     def suspended(self) -> Suspended | None:
-        suspended = self._left_suspended if self._step is None else self._step.events.suspended
+        suspended = self._left_suspended if self._step is None else self._step.block.suspended
         for ticket in _each(self.sources, "ticket"):
             suspended = None if suspended is None else ticket(suspended)
         return suspended
@@ -133,7 +133,7 @@ class Loop:
             put(entry)
 
     def _cut(self, reason: str, *, spares_approvals: bool) -> bool:
-        return self._step is not None and self._step.events._runner.cut(reason, spares_approvals=spares_approvals)
+        return self._step is not None and self._step.block._runner.cut(reason, spares_approvals=spares_approvals)
 
     async def enter(self, view: RunView) -> None:
         """Begins; `view` is what its sources see of it."""
@@ -207,10 +207,10 @@ class Loop:
             try:
                 return await step.read()
             except StopAsyncIteration:
-                if step.events.resting:
+                if step.block.resting:
                     raise
             except Exception:
-                is_shown = self.steps.asks_again and bool(step.events.turn.parts)
+                is_shown = self.maker.asks_again and bool(step.block.turn.parts)
                 self.outcome = "interrupted" if is_shown else "error"
                 raise
             await self._end_step()
@@ -253,10 +253,9 @@ class Loop:
             added = self.history.begin_step(len(request.said), plan.said)
             self.history.is_cut = plan.record is not None and plan.record.is_broken
             asked = self.history.request()
-        block = self.steps.make(plan, asked)
+        block = self.maker.make(plan, asked)
         runner = block._runner
         runner.attempt.calls.withheld = self._withholds
-        runner.go_on_when_cut()
         runner.begin_with(added)
         opened = block._open_in(self._tasks.group)
         return _OpenStep(block, opened, plan.ends, _each(self.sources, "read"))
@@ -312,10 +311,10 @@ class Loop:
     def _keep(self) -> None:
         if self._step is None:
             return
-        events, self._step = self._step.events, None
-        self._left_suspended = events.suspended
-        self.turns = (*self.turns, events.turn)
-        self.history.end_step(events.turn)
+        block, self._step = self._step.block, None
+        self._left_suspended = block.suspended
+        self.turns = (*self.turns, block.turn)
+        self.history.end_step(block.turn)
 
 
 def _outcome(found: RunOutcome) -> RunOutcome:
@@ -331,12 +330,12 @@ def _each(sources: Sequence[StepSource], method: str) -> list[Any]:
 
 class _OpenStep:
     def __init__(
-        self, events: Block, opened: BlockHandle, ends: Sequence[Observation] | None, readers: Sequence[Any]
+        self, block: Block, opened: BlockHandle, ends: Sequence[Observation] | None, readers: Sequence[Any]
     ) -> None:
-        self.events = events
+        self.block = block
         self.opened = opened
         self.ends = ends  # of its calls, if they are known
-        self.read: Callable[[], Awaitable[Event]] = events.__anext__
+        self.read: Callable[[], Awaitable[Event]] = block.__anext__
         for read in readers:
             self.read = partial(read, self.read)
 
@@ -372,7 +371,7 @@ class _Tasks:
             if step is not None:
                 await step.opened.leave(cancelled=is_cancellation(kind))
             return
-        if step is not None and kind is None and step.events.resting:
+        if step is not None and kind is None and step.block.resting:
             self.group.start_soon(step.opened.leave)  # the turn is whole; the calls that wait are suspended
         elif step is not None:
             # Left in the middle. The body's error is not passed to the group, which would wrap it.

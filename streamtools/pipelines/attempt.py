@@ -50,8 +50,8 @@ class Attempt:
     decoder: ItemDecoder
     pump: Pump
     calls: Calls
-    end: StreamEnd | None = None
-    expired: DeadlineExceeded | None = None
+    end: StreamEnd | None = None  # as it was emitted; `pump.end` is the decoder's
+    expired: DeadlineExceeded | None = None  # a time of the step or run is over
 
     def listen(self) -> None:
         """Has the step tell it of what it emits. Call it before the pump runs."""
@@ -70,7 +70,7 @@ class Attempt:
             self.step.emit(StreamWarning("tokens_uncounted", text))
 
     def expire(self, error: DeadlineExceeded) -> None:
-        if self.pump.judge is not None and error.limit == "first_chunk_timeout":
+        if self.pump.tries is not None and error.limit == "first_chunk_timeout":
             self.pump.fail(error)  # the model may be asked again
         elif self.expired is None and not self.step.ended:
             self.expired = error

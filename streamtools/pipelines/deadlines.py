@@ -21,7 +21,7 @@ from .pump import LOOKS, Pump
 class Deadlines:
     limits: Limits
     pump: Pump  # is asked to look whether its source has been silent for too long
-    expired: Callable[[DeadlineExceeded], None]  # is called when a time of the step or run is over
+    expire: Callable[[DeadlineExceeded], None]  # is called when a time of the step or run is over
     requested_at: float | None  # when the request was made, on ``time.monotonic``; None: when `set` is called
     now: Callable[[], float] = anyio.current_time
     at: At | None = None  # calls back at a time of the event loop; None before `set`
@@ -61,7 +61,7 @@ class Deadlines:
 
     def _passed(self, error: DeadlineExceeded) -> None:
         if error.limit != "first_chunk_timeout" or not self.pump.came:
-            self.expired(error)
+            self.expire(error)
 
     def _look(self) -> None:
         assert self.at is not None, "set"

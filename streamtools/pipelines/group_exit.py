@@ -118,9 +118,8 @@ def _end(task: Any, loop: Any) -> None:
     import asyncio
 
     coroutine = task.get_coro()
-    asyncio.tasks._enter_task(
-        loop, task
-    )  # https://docs.python.org/3/library/asyncio-extending.html#task-lifetime-support
+    # https://docs.python.org/3/library/asyncio-extending.html#task-lifetime-support
+    asyncio.tasks._enter_task(loop, task)
     try:
         for _ in range(_CLOSINGS):
             try:

@@ -55,9 +55,7 @@ class RunHistory:
         self._conversation = conversation
         self.wire = find(wire)
         self._drafts = drafts
-        self._waited: Sequence[Observation] | None = (
-            None  # calls of the messages that it began with, which the step is about
-        )
+        self._waited: Sequence[Observation] | None = None  # calls of the messages, which the step goes on with
 
     def begin_step(self, count: int, said: Sequence[Mapping[str, Any]] | None) -> list[MessageAdded]:
         """Adds the entries that were said before the step; by default so many of those that wait."""

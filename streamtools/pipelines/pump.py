@@ -53,12 +53,12 @@ class ItemDecoder(Protocol):
     def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]: ...
 
 
-class Judge(Protocol):
-    """Decides what becomes of a step's response that has failed, where that is not simply its end."""
+class Tries(Protocol):
+    """The attempts of a step whose model may be asked again: decides what follows one that has failed."""
 
     number: int  # of the attempt, from 1
     is_cut: bool  # the attempt has ended in its middle, and counts all the same
-    is_followed: bool  # a step that is cut is followed by another one
+    is_followed: bool  # another step follows one that is cut, whose error then is not raised
 
     def listen(self) -> None: ...
 
@@ -74,7 +74,7 @@ class Judge(Protocol):
         """Ends a pause: a time of the step is over."""
         ...
 
-    def void(self, call: Mention | str) -> Observation | None:
+    def discarded_end(self, call: Mention | str) -> Observation | None:
         """Returns the end of a call of a discarded attempt, whose id may have recurred; None of any other."""
         ...
 
@@ -106,10 +106,10 @@ class Pump:
     _outbox: Outbox
     _transforms: tuple[Transform, ...]
     limits: Limits
-    _facts: StreamFacts | None  # for observers that see the body itself; None if no model is asked
-    _begin: Callable[[Callable[[Event], None]], list[Event]] | None = None  # returns the events before the first
-    judge: Judge | None = None  # is asked when the response has failed
-    is_void: bool = False  # True if it was discarded: nothing was emitted of its end
+    _facts: StreamFacts | None  # these two as in `Reading`
+    _begin: Callable[[Callable[[Event], None]], list[Event]] | None = None
+    tries: Tries | None = None  # if the model may be asked again
+    is_discarded: bool = False  # the attempt was: nothing is emitted of its end
     raised: Exception | None = None  # the error that the source, a transform or a stage raised
     is_broken: bool = False
     """True if the source is what had come of a response that broke off: the absence of the rest is no error."""
@@ -139,12 +139,11 @@ class Pump:
             self.source, self._rest, self.raised, self._seen_length = self._rest, None, None, -1
             self._is_rest = True
             reading = await self._read_source()
-        if (
-            reading.cancelled_caught and not self.is_void
-        ):  # it may be cut behind its last events, while the source is closed
+        # It may be cut behind its last events, while the source is closed.
+        if reading.cancelled_caught and not self.is_discarded:
             try:
                 last = [*self._last_events(), *self._noted(refuse_deferred(self.decoder))]
-                self._step.emit_all(self._judged(last))
+                self._step.emit_all(self._kept(last))
             except Exception as raised:  # a stage of the user's
                 self.raised = raised
 
@@ -164,9 +163,9 @@ class Pump:
 
     def _finds_rest(self) -> bool:
         # Transforms see one iteration, which ends with its source.
-        if self.judge is None or self._is_cut or self._transforms or isinstance(self.raised, DeadlineExceeded):
+        if self.tries is None or self._is_cut or self._transforms or isinstance(self.raised, DeadlineExceeded):
             return False
-        self._rest = self.judge.rest(self)
+        self._rest = self.tries.rest(self)
         return self._rest is not None
 
     async def discard(self) -> None:
@@ -217,8 +216,8 @@ class Pump:
             await self._close_source(error, closing)
         await checkpoint()  # the grace may have swallowed a cancellation from outside
         if isinstance(error, Exception):  # a transform or a stage raised
-            self.raised = error if self.is_void else self.raised or error
-            self.is_void = False
+            self.raised = error if self.is_discarded else self.raised or error
+            self.is_discarded = False
         elif isinstance(error, anyio.get_cancelled_exc_class()):
             self.raised = self.raised or stray(error)
         elif error is not None:
@@ -280,7 +279,7 @@ class Pump:
                     raise TypeError(
                         f"a transform yields events, not {type(event).__name__}; {_name(self._transforms[-1])} did so"
                     )
-                if self.is_void:
+                if self.is_discarded:
                     continue  # the end of an attempt that is discarded by now
                 self._step.emit(event)  # type: ignore[arg-type]  # Event is the union of its subclasses
                 if self.must_pause or len(self._outbox.queue) >= self._outbox.full_at:
@@ -333,7 +332,7 @@ class Pump:
         last = self._last_events()
         while chain.deferred is not None:
             last += self._noted(await self._settle_next())
-        yield self._judged(last)
+        yield self._kept(last)
 
     def _seen(self, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
         if self._facts is None or not any(hasattr(observer, "on_item") for observer in self._step.observers):
@@ -359,11 +358,11 @@ class Pump:
             self._step.emit(RequestFailed(failed.outcome, failed.error_type, failed.status, failed.retry_after))
         return last
 
-    def _judged(self, last: list[Event]) -> list[Event]:
+    def _kept(self, last: list[Event]) -> list[Event]:
         error = self.raised or (None if self.end is None else self.end.error)
-        if error is not None and self.judge is not None and self.end is not None:
-            self.is_void = self.judge.discards(error, self.end)
-        return [] if self.is_void else last
+        if error is not None and self.tries is not None and self.end is not None:
+            self.is_discarded = self.tries.discards(error, self.end)
+        return [] if self.is_discarded else last
 
     def _noted(self, last: list[Event]) -> list[Event]:
         for event in last:

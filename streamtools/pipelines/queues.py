@@ -57,7 +57,7 @@ class Outbox:
         self.closed = False
         self.resting = False
         """True while nothing comes unless somebody runs a call: a wait for an event then returns without one."""
-        self.new_event: Callable[[], anyio.Event] = anyio.Event  # of the event loop's own type, as `Host.new_scope`
+        self.new_event: Callable[[], anyio.Event] = anyio.Event  # as `Host.new_scope`; set by the runner
         self.awaited: anyio.Event | None = None  # set by the consumer while it waits for an event
         self.room_awaited: anyio.Event | None = None  # set by the pump while it waits for room
         self.skipped_to_end: anyio.Event | None = None  # set by a consumer that wants no event, only the end

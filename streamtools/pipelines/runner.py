@@ -2,15 +2,15 @@
 
 Theory of operation. The `Runner` of a step has one task group: a task reads the source and drives the decoder, each
 call runs in a task of its own, and every event goes through the `Step`. It reads one `Attempt`; where a policy may ask
-the model again, its `Judge` goes on with others. `end` cancels the tasks that still run, waits for them, and settles.
+the model again, its `Tries` go on with others. `end` cancels the tasks that still run, waits for them, and settles.
 The task that calls `enter` calls `end`, too; the consumer's side is `Pipeline`.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 from anyio import CancelScope, create_task_group
@@ -36,7 +36,7 @@ from ..turn import Turn
 from .attempt import Attempt, Reading, StepOptions
 from .deadlines import Deadlines
 from .group_exit import join
-from .pump import Judge, Pump, unwrapped
+from .pump import Pump, Tries, unwrapped
 from .queues import Outbox
 from .step import Step
 from .trajectory import Trajectory
@@ -54,14 +54,14 @@ class Runner:
         reading: Reading,
         options: StepOptions,
         *,
-        judged: Callable[[Runner], Judge] | None = None,
+        tries: Callable[[Runner], Tries] | None = None,
         before: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.trajectory = trajectory
         self.outbox = Outbox(options.limits.event_buffer)
         self.step = Step(trajectory, self.outbox, options.tools)
         self.start = start  # the step's first event
-        self.tries = None if judged is None else judged(self)  # if the model may be asked again
+        self.tries = None if tries is None else tries(self)  # if the model may be asked again
         self.state: Literal["new", "opening", "open", "left"] = "new"
         self.token: EventLoopToken | None = None  # of the event loop that it was entered in
         self.error: BaseException | None = None  # to be raised behind the last event, once
@@ -69,16 +69,16 @@ class Runner:
         self.attempt = self._attempt_of(reading)
         self._view: StepView | None = None  # of a step with rules
         self._before = before  # what is to be done before the step begins
-        self.resumed: Any = None  # the calls that the step goes on with
-        self._said: tuple[Event, ...] = ()
+        self.resumed: Any = None  # the `Suspended` that the step goes on with; set by `resume`
+        self._begins_with: tuple[Event, ...] = ()  # what was said to the run, behind `start`
         self.deadlines = Deadlines(options.limits, self.attempt.pump, self._expire, start.requested_at)
         self._timers: Timers | None = None
-        self._own_timers: set[Timer] = set()
+        self._own_timers: set[Timer] = set()  # that are set
         self._group: TaskGroup | None = None
         self._scope: CancelScope | None = None  # around all reading
         self._is_over = False  # nothing is read any more, and nothing runs
         self._over_awaited: anyio.Event | None = None  # made when first awaited: there may be 1,000 streams
-        self._context = copy_context()  # the caller's, for tools; a source may change its own
+        self._context: Context  # the caller's, for tools, as it was entered; a source may change its own
 
     # -- for the consumer --
 
@@ -100,7 +100,7 @@ class Runner:
             "async for event in events: ..."
         )
 
-    def noted(self, changed: bool) -> bool:
+    def ends_rest(self, changed: bool) -> bool:
         """Lets the consumer wait again after a rest, if something has changed; returns whether it has."""
         self.outbox.resting &= not changed
         return changed
@@ -131,7 +131,7 @@ class Runner:
         """Looks for a decision or an answer that was put on record elsewhere, about the call of this key if one is
         given; returns False if it comes too late, and None if that is not known yet."""
         looks = self.attempt.calls.waiting.look_again(call_id, key) if self.state == "open" else None
-        self.noted(bool(looks and key))
+        self.ends_rest(bool(looks and key))
         return looks
 
     def cut(self, reason: str, *, spares_approvals: bool) -> bool:
@@ -146,15 +146,12 @@ class Runner:
         calls.cut(reason, cancels=not spares_approvals)
         if self.tries is not None:
             self.tries.cut(reason)
-        return self.noted(True)
-
-    def go_on_when_cut(self) -> None:
-        """Has an answer that broke off behind the begin of a call end without an error: another step follows."""
-        if self.tries is not None:
-            self.tries.is_followed = True
+        return self.ends_rest(True)
 
     def begin_with(self, events: Iterable[Event]) -> None:
-        self._said = tuple(events)
+        self._begins_with = tuple(events)
+        if self.tries is not None:
+            self.tries.is_followed = True
 
     # -- entering and leaving --
 
@@ -172,7 +169,7 @@ class Runner:
         self.step.new_scope, self.step.now, self.outbox.new_event = timers.new_scope, timers.now, timers.new_event
         self._listen()
         self.step.begin(self.start)
-        for event in self._said:
+        for event in self._begins_with:
             self.step.emit(event)
         self._group = create_task_group()
         await self._group.__aenter__()
@@ -206,7 +203,7 @@ class Runner:
         broken = group.cancel_scope.cancel_called  # a task died of an unforeseen error
         # Each step stands in the `finally` of the one before it: a second Ctrl-C may interrupt any line.
         try:
-            is_over = self._part() and self._is_over and self.tries is None and not self.attempt.calls.busy
+            is_over = self._stop_all() and self._is_over and self.tries is None and not self.attempt.calls.busy
         finally:
             try:
                 if not is_over:  # before the outbox is closed: a task that waits for room must not go on
@@ -219,7 +216,7 @@ class Runner:
                     left = self.attempt.outcome if self.outbox.resting else "abandoned"
                     self.attempt.settle_surely("cancelled" if cancelled else left)
 
-    def _part(self) -> bool:
+    def _stop_all(self) -> bool:
         self.attempt.calls.stop()
         self.deadlines.stop()
         return self._timers is None or self._timers.leave(self)
@@ -229,7 +226,9 @@ class Runner:
         exception comes out of the block unchanged."""
         calls = self.attempt.calls
         try:
-            await join(group, calls.look, calls.tell_stragglers if calls.busy else None, cancels=not is_over)
+            await join(
+                group, calls.warn_of_unresponsive, calls.tell_stragglers if calls.busy else None, cancels=not is_over
+            )
         except BaseExceptionGroup as raised:
             fatal = raised if broken else raised.split(Exception)[1]
             if fatal is not None:
@@ -362,12 +361,3 @@ def _waiting(turn: Transitions) -> Waits:
     from ..waiting.calls import Waiting  # most calls wait for nobody
 
     return Waiting(turn)
-
-
-class _Face(Protocol):
-    _runner: Runner
-
-
-def runner_of(face: _Face) -> Runner:
-    """Returns what runs a pipeline, for those who make a run of several."""
-    return face._runner

@@ -74,7 +74,7 @@ class Step:
         self.run_id = trajectory.run_id
         self.number: int
         self.counts = trajectory.counts
-        self.new_scope: Callable[[], CancelScope] = CancelScope  # see `Host`; set as the step begins
+        self.new_scope: Callable[[], CancelScope] = CancelScope  # as `Host` has it; set by the runner
         self.now: Callable[[], float] = anyio.current_time
         self.ended = False  # True once `StepEnd` is being emitted: nothing more will come
         self._trajectory = trajectory
@@ -87,7 +87,7 @@ class Step:
         self._callbacks: dict[int, Callback] = {}  # of each observer, by its identity
         self._routes: dict[type[Event], tuple[Callback, ...]] = {}
         self._other_routes: tuple[()] | None = None  # of events that are not in `_routes`; None: to be found out
-        self._cut: list[tuple[Event, Callback | None]] = []  # interrupted events, and the callback that was running
+        self._interrupted: list[tuple[Event, Callback | None]] = []  # with the callback that was running
         self._plain: frozenset[type[Event]] = frozenset()  # deltas that only the turn and the consumer want
         self._turn: Turn | None = None  # the final one, once it was asked for
         guard = trajectory.guard
@@ -217,7 +217,7 @@ class Step:
         except BaseException as error:
             # An interrupt, on any line. A listener that raises an error would raise it again.
             if kind in _LASTING and not isinstance(error, Exception):
-                self._cut.append((event, callback))
+                self._interrupted.append((event, callback))
             raise
         if self._failures:
             self._drop_failed()
@@ -229,13 +229,13 @@ class Step:
     def resume(self) -> None:
         """Goes on with the events that were interrupted; the callback that was running is called once more. Else calls
         that the turn contains would be unknown to the listeners that observe them, and to the observers."""
-        while self._cut:
-            event, reached = self._cut[0]
+        while self._interrupted:
+            event, reached = self._interrupted[0]
             self._builder.add(event)
             route = self._route(type(event))
             for callback in route[route.index(reached) if reached in route else 0 :]:
                 callback(event)
-            self._cut.pop(0)
+            self._interrupted.pop(0)
 
     def tell(self, method: str, *facts: Any) -> None:
         """Calls an optional method of the observers that have it; one that raises is dropped."""
@@ -331,7 +331,7 @@ class Step:
         else:
             self._routes, self._other_routes, self._plain = dict(self._listeners), (), _PLAIN
 
-    def part(self, reader: ConsumerQueue) -> None:
+    def leave(self, reader: ConsumerQueue) -> None:
         self._outbox.branches = tuple(known for known in self._outbox.branches if known is not reader)
         self.reroute()
 
@@ -400,25 +400,25 @@ class Causality:
     _root: tuple[int, ...] = ()  # StreamStart, or StepStart before there is one
     _stream_end: tuple[int, ...] = ()
     _calls: dict[str, int] = field(default_factory=dict)  # the latest event of each call
-    _said: tuple[int, ...] = ()  # the start of the latest text or reasoning
+    _latest: tuple[int, ...] = ()  # the start of the latest text or reasoning
     _parts: dict[type, int] = field(default_factory=dict)  # the start of the text or reasoning that now streams
 
     def begin_attempt(self) -> None:
         self.observations.clear()
         self._calls.clear()
         self._parts.clear()
-        self._said = self._stream_end = ()
+        self._latest = self._stream_end = ()
 
     def stamp(self, event: CausedEvent, seq: int, step: int, time: float) -> None:
         causes, kind = self._root, type(event)
         if (call_id := getattr(event, "call_id", None)) is not None:
-            latest = self._calls.get(call_id)
-            causes = (*causes, *self._said) if latest is None else (latest,)
+            before = self._calls.get(call_id)
+            causes = (*causes, *self._latest) if before is None else (before,)
             self._calls[call_id] = seq
             if kind is Observation:
                 self.observations.append(seq)
         elif kind is TextStart or kind is ReasoningStart:
-            self._parts[kind], self._said = seq, (seq,)
+            self._parts[kind], self._latest = seq, (seq,)
         elif kind is TextEnd or kind is ReasoningEnd:
             start = self._parts.get(_START_OF[kind])
             causes = causes if start is None else (start,)

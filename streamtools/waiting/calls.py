@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -53,8 +52,6 @@ class Waiting:
     # -- a call begins to wait --
 
     def wait(self, call: Call, given: Ending | None) -> None:
-        """Lets a call wait for its approval, if it needs one and has none, else for its answer: `given` is the ending
-        of a tool that is answered later."""
         if call.needs and given is None and call.pending is None:
             self._ask_for_approval(call)
             return
@@ -149,7 +146,7 @@ class Waiting:
         last = None if one is None or not one.is_settled else one.found[-1]
         if one is None or not isinstance(last, Decision):
             return
-        named = (one.by for one in (one.found if last.verdict else [last]) if isinstance(one, Decision))
+        named = (each.by for each in (one.found if last.verdict else [last]) if isinstance(each, Decision))
         event = ApprovalResolved(
             call.call_id,
             call.ready[0].name,
@@ -161,7 +158,7 @@ class Waiting:
         )
         self.turn.host.emit(event)
 
-    def left(self, call: Call, reason: str | None) -> Ending | None:
+    def ending_of(self, call: Call, reason: str | None) -> Ending | None:
         """Returns the ending of a call that waits no longer; None if it is skipped as any that has not begun."""
         end, stopped = self.turn.end, self.turn.stopped
         is_kept = stopped == LEFT and endings.ended_well(end)  # somebody may say something later
@@ -169,9 +166,8 @@ class Waiting:
             return answers.unanswered(reason or stopped, is_kept=is_kept)
         if is_kept:
             return answers.undecided()
-        return (
-            endings.unstarted(reason) if stopped is None and (end is None or end.ended_well) else None
-        )  # it alone was
+        was_cancelled_alone = stopped is None and (end is None or end.ended_well)
+        return endings.unstarted(reason) if was_cancelled_alone else None
 
     # -- answers --
 
@@ -183,12 +179,11 @@ class Waiting:
             self._request_answer(call, one, rests)
             if rests:
                 return
-            timeout = call.ready[0].timeout
-            seconds = self.turn.limits.tool_timeout if timeout is None else timeout
-            with anyio.move_on_after(math.inf if seconds is None else seconds) as scope:
+            seconds = call.seconds(self.turn.limits)
+            with anyio.move_on_after(seconds) as scope:
                 await anyio.sleep_forever()
             if scope.cancelled_caught and self._waits(call, one) and not one.is_taken:
-                self.turn.move(call, "done", Ending("timed_out", ToolTimeout(seconds or 0.0)))
+                self.turn.move(call, "done", Ending("timed_out", ToolTimeout(seconds)))
 
     async def ask(self, call: Call, question: Any) -> Any:
         """Returns the answer, or raises it if it is a `ToolError`. A call asks one question at a time. Raises a
@@ -215,7 +210,7 @@ class Waiting:
             end_wait(call, time.monotonic())
         value = one.value
         if isinstance(value, ToolResult) and value.is_error:
-            raise ToolError("\n".join(one.text for one in value.blocks if isinstance(one, Text)))
+            raise ToolError("\n".join(block.text for block in value.blocks if isinstance(block, Text)))
         return value
 
     def _request_answer(self, call: Call, one: PendingCall, rests: bool) -> None:
@@ -393,9 +388,9 @@ class Waiting:
         elif isinstance(last, Decision) and not last.verdict:
             self.turn.move(call, "done", endings.denied(last.reason, one.error))
         elif isinstance(last, Decision):
-            self.turn.move(call, "wait" if call.ready[0].deferred else "answered", None)
+            self.turn.move(call, "wait" if call.ready[0].deferred else "answered")
         elif call.job is None:
-            self.turn.move(call, "answered", None)
+            self.turn.move(call, "answered")
         else:  # it has had its place, and begun
             self.turn.work(call, partial(self._end, call, last.record))
 

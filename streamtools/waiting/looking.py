@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from anyio import CancelScope
 
 from ..content import AnsweredLater
-from ..dispatch.endings import failure, is_gated, perhaps_run, skipped
+from ..dispatch.endings import failure, needs_approval, perhaps_run, skipped
 from ..dispatch.states import Call, Ending, Listeners, State
 from ..errors import ToolFailed, ToolNotStarted, ToolOutcomeUnknown
 from ..events import Event, StreamEnd, ToolCallEnd, ToolCallValidated
@@ -41,7 +41,7 @@ def look_up_first(waiting: _Waiting, withheld: tuple[str, bool] | None, listener
     that have not begun and may have an effect are not run, and whether those are spared that need an approval; None if
     all are run."""
     turn = waiting.turn
-    if turn.options.policy == "manual":  # they may be run as soon as they are ready, and are asked about behind
+    if turn.options.start == "manual":  # they may be run as soon as they are ready, and are asked about behind
         return listeners | {StreamEnd: _LooksFirst(waiting, turn, withheld, listeners, "held").stream_ended}
     looks = _LooksFirst(waiting, turn, withheld, listeners, "announced")
     mine: Listeners = {
@@ -131,9 +131,8 @@ class _LooksFirst:
         assert self.withheld is not None, "else nobody asks"
         if call.bound is None or call.tool is None or not self._has_effect(call):
             return False
-        gate = call.tool.needs_approval
         try:
-            return not (self.withheld[1] and (gate if isinstance(gate, bool) else is_gated(call)))
+            return not (self.withheld[1] and needs_approval(call))
         except ToolFailed:  # that is the call's end
             return False
 

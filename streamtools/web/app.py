@@ -33,7 +33,7 @@ import anyio
 from anyio import create_task_group
 from pydantic import Field, TypeAdapter, create_model
 
-from ..durable.store_sqlite import checked_seconds
+from ..durable.records import checked_seconds
 from ..errors import BadRequest, ChatConflict, LocalProtocolError, RunStillRunning
 from ..events import AttemptDiscarded, Event
 from ..limits import checked_bound

@@ -23,7 +23,7 @@ from pydantic_core import from_json, to_json
 
 from ..dispatch import SqliteStore
 from ..durable.codec import read_value, written_value
-from ..durable.journal import Waiter, lease_key
+from ..durable.journal import Waiter
 from ..errors import ChatConflict, JournalError, LocalProtocolError
 from ..parts import RunOutcome
 from .client_input import ClientTool, UserFile, UserMessage, UserText
@@ -244,7 +244,7 @@ class Conversations:
                 "SELECT run_id FROM turns WHERE chat_id = ? AND (outcome IS NULL OR outcome IN ('left', 'suspended'))"
             )
             for row in connection.execute(query, (chat_id,)).fetchall():
-                if not self._store.is_held(lease_key(row[0]), connection):
+                if not self._store.is_held(row[0], connection):
                     connection.execute("UPDATE turns SET outcome = 'cancelled' WHERE run_id = ?", row)
 
         await self._store.hand_over(work)()

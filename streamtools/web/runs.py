@@ -23,7 +23,7 @@ from anyio import CancelScope, create_task_group
 
 from ..dispatch import Decision, Journal, SqliteStore, Suspended, SuspendedCall
 from ..dispatch.event_loop import spawn
-from ..durable.journal import JournalLease, Waiter, journal_of, lease_key
+from ..durable.journal import JournalLease, Waiter, journal_of
 from ..durable.journal_steps import place_of
 from ..errors import (
     AlreadyDecided,
@@ -518,7 +518,7 @@ class ChatRuns:
     async def _go_on(self, turn: ChatTurn, *, resumes: bool = False) -> bool:
         """Returns whether a run goes on; begins to go on with it if nobody does who should."""
         if turn.run_id in self._stranded and turn.run_id not in self._live:
-            await self._store.hand_over(lambda connection: None, ends=lease_key(turn.run_id))()
+            await self._store.let_go(turn.run_id)
             self._stranded.discard(turn.run_id)
         if turn.run_id in self._live or await self._is_held(turn.run_id):
             return True
@@ -569,8 +569,7 @@ class ChatRuns:
         return found
 
     async def _is_held(self, run_id: str) -> bool:
-        key = lease_key(run_id)
-        return await self._store.hand_over(lambda connection: self._store.is_held(key, connection))()
+        return await self._store.hand_over(lambda connection: self._store.is_held(run_id, connection))()
 
     async def _start(self, turn: ChatTurn) -> None:
         async with self._lock(turn.chat_id):

@@ -32,7 +32,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,7 +50,7 @@ from streamtools import ApprovalRequested, Decision, Retry, Trajectory, agent_lo
 from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.results import encode_result
 from streamtools.durable.journal import Journal
-from streamtools.durable.store_sqlite import StoreJob
+from streamtools.durable.store_sqlite import SqliteRecords
 from streamtools.errors import AlreadyDecided
 from streamtools.history import lint
 from streamtools.telemetry import Tracing
@@ -167,7 +167,7 @@ class Visit:
             """Looks something up."""
             return f"looked at {ref}"
 
-        journal = Journal(_Points(self))
+        journal = Journal(_points(self))
         messages = _first(self.wire)
         provider = TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(_Lines(self.folder / "spans")))
@@ -234,25 +234,27 @@ def digest(messages: Sequence[Any]) -> str:
     return hashlib.sha256(json.dumps(messages, sort_keys=True).encode()).hexdigest()[:16]
 
 
-class _Points(SqliteStore):
+def _points(visit: Visit) -> SqliteStore:
     """A store with points before and after each transaction, and a disk that is full now and then."""
+    dice = random.Random(f"disk {visit.seed}")
 
-    def __init__(self, visit: Visit) -> None:
-        self._visit = visit
-        self._dice = random.Random(f"disk {visit.seed}")
-        super().__init__(visit.folder / "runs.db", **visit.patience)
+    class Points(SqliteRecords):
+        def _connected(self) -> sqlite3.Connection:
+            connection = super()._connected()
+            if visit.fills:  # a file cannot be bounded below its size, so this one may grow no more
+                connection.execute(f"PRAGMA max_page_count = {1 if dice.random() < visit.fills else 1 << 30}")
+            return connection
 
-    def _connected(self) -> sqlite3.Connection:
-        connection = super()._connected()
-        if self._visit.fills:  # a file cannot be bounded below its size, so this one may grow no more
-            connection.execute(f"PRAGMA max_page_count = {1 if self._dice.random() < self._visit.fills else 1 << 30}")
-        return connection
+        def transact(self, *given: Any, **named: Any) -> Any:
+            visit.point()
+            value = super().transact(*given, **named)
+            visit.point()
+            return value
 
-    def _transact(self, work: Callable[[sqlite3.Connection], T], job: StoreJob) -> T:
-        self._visit.point()
-        value = super()._transact(work, job)
-        self._visit.point()
-        return value
+    class Store(SqliteStore):
+        _records = Points
+
+    return Store(visit.folder / "runs.db", **visit.patience)
 
 
 class _Lines(SpanExporter):

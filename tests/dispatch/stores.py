@@ -1,71 +1,22 @@
-"""What tests of stores share: a Redis server for those that need one, and an executor that counts."""
+"""What tests of stores share: an executor that counts, and a store by the place where it is."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
-import socket
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Self
 
-import pytest
-
+from streamtools import dispatch
 from streamtools.dispatch import Begin, Emit, Invocation
+from streamtools.durable.record_store import RecordStore
 
-__all__ = ["RedisServer", "Runs", "redis_server"]
-
-
-class RedisServer:
-    """A server on this machine that keeps nothing on the disk."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self.url = f"redis://127.0.0.1:{port}/0"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self, *options: str) -> None:
-        """Start it, and wait until it takes connections. It begins with nothing."""
-        settings = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", *options]
-        self.process = subprocess.Popen(["redis-server", *settings], stdout=subprocess.PIPE)
-        assert self.process.stdout is not None
-        assert any(b"Ready to accept connections" in line for line in self.process.stdout), "it has ended"
-
-    def pause(self) -> None:
-        """Stop it where it stands, until `go_on`: it acknowledges nothing, and its connections stay open."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
-        os.waitpid(self.process.pid, os.WUNTRACED)
-
-    def go_on(self) -> None:
-        """Let it go on after `pause`."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGCONT)
-
-    def stop(self) -> None:
-        """Kill it, with all that it holds."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.communicate()
-            self.process = None
+__all__ = ["Runs", "store_at"]
 
 
-@contextmanager
-def redis_server(*options: str) -> Iterator[RedisServer]:
-    """A server that runs, on a free port."""
-    pytest.importorskip("redis", reason="THE CLIENT OF REDIS IS NOT INSTALLED: the store there was not tested")
-    if shutil.which("redis-server") is None:
-        pytest.skip("THERE IS NO redis-server: the store there was not tested")
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        server = RedisServer(found.getsockname()[1])
-    server.start(*options)
-    try:
-        yield server
-    finally:
-        server.stop()
+def store_at(place: str) -> RecordStore:
+    """A store in a file, or on a server by its URL; behind a ``#`` is its schema or prefix."""
+    url, _, name = place.partition("#")
+    if url.startswith("postgresql:"):
+        return dispatch.PostgresStore(url, schema=name)
+    return dispatch.RedisStore(url, prefix=name) if url.startswith("redis:") else dispatch.SqliteStore(url)
 
 
 class Runs:

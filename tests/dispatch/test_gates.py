@@ -166,7 +166,7 @@ class Overtaken:
 
     async def overtake(self, file: sqlite3.Connection) -> None:
         await anyio.wait_all_tasks_blocked()
-        file.execute("UPDATE calls SET claim_id = 'another' WHERE fingerprint = 'lease'")
+        file.execute("UPDATE records SET rev = 1 WHERE kind = 'lease'")
         file.execute("COMMIT")
 
 
@@ -223,4 +223,4 @@ async def test_a_call_whose_run_loses_its_lease_while_it_enters_does_not_run_and
     assert [(one.outcome, one.attempts) for one in seen] == [("failed", 0)]
     assert isinstance(seen[0].error, ToolNotStarted)
     with closing(sqlite3.connect(path)) as file:
-        assert file.execute("SELECT count(*) FROM calls WHERE fingerprint != 'lease'").fetchone() == (0,)
+        assert file.execute("SELECT count(*) FROM records WHERE kind = 'call'").fetchone() == (0,)

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from profiles import every
-from stores import RedisServer, redis_server
+from servers import PostgresServer, RedisServer, postgres_server, redis_server
 
 from streamtools.content import Media, ToolResult
 from streamtools.dispatch import Claimed, EndUnknown, MemoryStore, Recorded, SqliteStore, StillRunning
@@ -32,7 +32,13 @@ def server() -> Iterator[RedisServer]:
         yield running
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as running:
+        yield running
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis", "postgres"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     """Makes stores; those of a file or a server know the same calls."""
     made: list[Any] = []
@@ -43,7 +49,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
         if request.param == "sqlite":
             made.append(SqliteStore(tmp_path / "calls.sqlite3", **options))
         else:
-            made.append(redis_store(request, tmp_path, options))
+            made.append(server_store(request, tmp_path, options))
         return made[-1]
 
     yield make
@@ -51,9 +57,13 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
         store.close()
 
 
-def redis_store(request: pytest.FixtureRequest, tmp_path: Path, options: Any) -> Any:
+def server_store(request: pytest.FixtureRequest, tmp_path: Path, options: Any) -> Any:
     if "max_entries" in options:
-        pytest.skip("Redis forgets by age, not by number")
+        pytest.skip("servers forget by age, not by number")
+    if "postgres" in request.node.callspec.params.values():
+        from streamtools.durable.store_postgres import PostgresStore
+
+        return PostgresStore(request.getfixturevalue("postgres").url, schema=tmp_path.name[-60:], **options)
     from streamtools.durable.store_redis import RedisStore
 
     return RedisStore(request.getfixturevalue("server").url, prefix=f"{tmp_path}:", **options)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,8 @@ import anyio.to_thread
 import pytest
 from processes import PATIENCE_S, call, program, says
 from profiles import mostly_thorough
-from stores import RedisServer, Runs, redis_server
+from servers import Proxy, RedisServer, redis_server
+from stores import Runs
 
 from streamtools.dispatch import Claimed, EndUnknown, Recorded, StillRunning
 from streamtools.errors import LocalProtocolError, ToolNotStarted
@@ -25,6 +24,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depen
 redis = pytest.importorskip("redis", reason="THE CLIENT OF REDIS IS NOT INSTALLED: the store there was not tested")
 redis_asyncio = pytest.importorskip("redis.asyncio")
 
+from streamtools.durable.record_store import call_key, decided_key  # noqa: E402 - as below
+from streamtools.durable.records import written_key  # noqa: E402 - as below
 from streamtools.durable.store_redis import RedisStore  # noqa: E402 - it needs the client
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="THERE IS NO /proc: only leases tell here")
@@ -53,6 +54,15 @@ def server(running: RedisServer) -> Iterator[RedisServer]:
 def client(server: RedisServer) -> Iterator[Any]:
     with redis.Redis.from_url(server.url, socket_timeout=PATIENCE_S) as client:
         yield client
+
+
+def name(key: str) -> bytes:
+    """Returns the name under which the server has a call."""
+    return b"streamtools:" + written_key(call_key(key))
+
+
+def change(client: Any, key: str, old: bytes, new: bytes) -> None:
+    client.hset(name(key), "value", client.hget(name(key), "value").replace(old, new))
 
 
 async def eventually(store: RedisStore, expected: type) -> list[type]:
@@ -150,7 +160,7 @@ async def test_a_claim_of_a_process_that_was_killed_is_unknown_and_never_free(
         claimer.stdin.flush()
         assert await says(claimer) == "key Claimed"
         if elsewhere:
-            client.hset("streamtools:key", "boot", "another machine's")
+            change(client, "key", b'"boot":"', b'"boot":"another')
         claim = await store.claim("key", "print")
         assert isinstance(claim, StillRunning)
         assert claim.pid == claimer.pid
@@ -159,16 +169,16 @@ async def test_a_claim_of_a_process_that_was_killed_is_unknown_and_never_free(
         seen = await eventually(store, EndUnknown)
         assert set(seen[:-1]) <= {StillRunning}
         assert elsewhere or len(seen) == 1
-        assert client.ttl("streamtools:key") == -1
+        assert client.ttl(name("key")) == -1
 
 
 @pytest.mark.thorough
 async def test_a_lease_is_renewed(server: RedisServer, client: Any) -> None:
     with RedisStore(server.url, lease=3) as store:
         await store.claim("key", "print")
-        first = int(client.hget("streamtools:key", "lease_until"))
+        first = int(client.hget(name("key"), "stale_at"))
         with anyio.fail_after(PATIENCE_S):
-            while int(client.hget("streamtools:key", "lease_until")) < first + 1000:  # noqa: ASYNC110
+            while int(client.hget(name("key"), "stale_at")) < first + 1000:  # noqa: ASYNC110
                 await anyio.sleep(0.01)
         assert isinstance(await store.claim("key", "print"), StillRunning)
 
@@ -195,7 +205,7 @@ async def test_only_calls_on_record_are_forgotten_and_only_after_their_time(serv
         await brief.complete("key", b"1")
         await ever.complete("kept", b"1")
         assert set((await eventually(brief, Claimed))[:-1]) <= {Recorded}
-        assert [client.ttl(f"streamtools:{key}") for key in ("open", "kept")] == [-1, -1]
+        assert [client.ttl(name(key)) for key in ("open", "kept")] == [-1, -1]
 
 
 async def test_a_server_that_would_drop_calls_is_refused(server: RedisServer, client: Any) -> None:
@@ -219,48 +229,7 @@ async def test_a_server_that_would_drop_calls_is_refused(server: RedisServer, cl
     assert answers.pop("noeviction") == "Claimed()"
     for policy, answer in answers.items():
         assert answer.startswith(f"expected a Redis server with maxmemory-policy noeviction, got {policy}: when its")
-        assert client.exists(f"streamtools:{policy}") == 0
-
-
-class Proxy:
-    """Stands between a store and the server, and does this to the answers to `script`: passes them, swallows them, or
-    closes the connection instead."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"redis://127.0.0.1:{self.listener.getsockname()[1]}/0"
-        self.does: Callable[[], str] = lambda: "pass"
-        self.sockets: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self.port))
-            self.sockets += [client, server]
-            for ends, answers in (((client, server), False), ((server, client), True)):
-                threading.Thread(target=self._carry, args=[*ends, answers], daemon=True).start()
-
-    def _carry(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
-        try:
-            while data := source.recv(1 << 16):
-                does = self.does() if answers else "pass"
-                if does == "close":
-                    target.shutdown(socket.SHUT_RDWR)
-                    return
-                if does == "pass":
-                    target.sendall(data)
-            target.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return
-
-    def close(self) -> None:
-        for each in (self.listener, *self.sockets):
-            each.close()
+        assert client.exists(name(policy)) == 0
 
 
 @pytest.fixture
@@ -302,7 +271,7 @@ async def test_a_server_that_has_lost_calls_is_refused_until_a_person_confirms_i
         return "got '[0-9a-f]{16}' and claim 1"
 
     async def set_back() -> str:
-        client.delete("streamtools:last")
+        client.delete(name("last"))
         client.restore("streamtools:", 0, copy, replace=True)
         return "and claim 2, got '[0-9a-f]{16}' and claim 1"
 
@@ -310,7 +279,7 @@ async def test_a_server_that_has_lost_calls_is_refused_until_a_person_confirms_i
         for _ in range(2):
             with pytest.raises(ToolNotStarted, match=words) as refused:
                 await store.claim("last", "print")
-        assert not client.exists("streamtools:last")
+        assert not client.exists(name("last"))
         epoch = epoch_to_confirm(refused)
         with RedisStore(server.url, epoch=epoch) as person:
             assert await person.confirm_server() == epoch
@@ -361,6 +330,19 @@ async def test_a_loss_before_the_first_claim_of_a_process_is_noticed_by_the_name
         assert client.hget("streamtools:", "epoch").decode() == made
 
 
+async def test_a_server_of_an_older_version_is_refused_until_a_person_confirms_it_and_refuses_it_then(
+    server: RedisServer, client: Any
+) -> None:
+    client.hset("streamtools:", mapping={"epoch": "orders", "claims": 7})
+    with RedisStore(server.url) as store:
+        with pytest.raises(ToolNotStarted, match="has calls that an older version of this library keeps"):
+            await store.claim("key", "print")
+        assert await store.confirm_server() == "orders"
+        assert await store.claim("key", "print") == Claimed()
+    with pytest.raises(redis.ResponseError, match="not an integer"):  # as that version counts
+        client.hincrby("streamtools:", "claims", 1)
+
+
 # -- replicas ------------------------------------------------------------------------------------------------------
 
 
@@ -401,7 +383,7 @@ async def test_a_call_that_a_replica_has_not_acknowledged_does_not_run(
     store, brief = RedisStore(server.url, timeout=PATIENCE_S, replicas=1), hasty(server.url, replicas=1)
     with store, brief, redis.Redis.from_url(replica.url) as copy:
         assert (await run_once(store, Runs("paid"), call("pay", "first"))).not_kept is None
-        assert copy.hget("streamtools:first", "state") == b"completed"
+        assert b'"end":"kept"' in copy.hget(name("first"), "value")
         assert await store.claim("second", "print") == Claimed()
 
         replica.pause()
@@ -411,7 +393,7 @@ async def test_a_call_that_a_replica_has_not_acknowledged_does_not_run(
         with pytest.raises(ToolNotStarted, match=f"^not run: {words}"):
             await run_once(brief, runs, call("pay", "third"))
         assert runs.begun == 0
-        assert not client.exists("streamtools:third")
+        assert not client.exists(name("third"))
         assert (await run_once(store, runs, call("pay", "first"))).recorded  # and nobody is waited for
 
         answers: list[object] = []
@@ -427,13 +409,13 @@ async def test_a_call_that_a_replica_has_not_acknowledged_does_not_run(
             assert not answers
             replica.go_on()
         assert answers == [Claimed()]
-        assert copy.hget("streamtools:fourth", "state") == b"claimed"
+        assert b'"end":null' in copy.hget(name("fourth"), "value")
         client.config_set("maxmemory", 1)
         with pytest.raises(redis.ResponseError, match="used memory > 'maxmemory'"):
             await store.complete("second", b"1")
         client.config_set("maxmemory", 0)
         await store.complete("second", b"1")
-        assert copy.hget("streamtools:second", "state") == b"completed"
+        assert b'"end":"kept"' in copy.hget(name("second"), "value")
         assert not (await run_once(store, runs, call("pay", "third"))).recorded
 
 
@@ -446,7 +428,7 @@ async def test_a_failover_loses_what_the_replica_did_not_have_unless_replicas_ar
     """
 
     def takes_over() -> str:
-        client.delete("streamtools:key")
+        client.delete(name("key"))
         return "pass"
 
     with RedisStore(proxy.url, timeout=PATIENCE_S, replicas=1) as between:
@@ -499,7 +481,7 @@ async def test_an_fsync_is_waited_for_or_refused_where_the_server_has_none(
 def lose(client: Any, proxy: Proxy, how: str) -> None:
     """Lose the first answer that comes once the key is claimed."""
     left = [how]
-    proxy.does = lambda: left.pop() if left and client.exists("streamtools:key") else "pass"
+    proxy.does = lambda: left.pop() if left and client.exists(name("key")) else "pass"
 
 
 LOST = [
@@ -522,7 +504,7 @@ async def test_a_claim_whose_answer_is_lost_is_no_claim_or_ours(
             with pytest.raises(ToolNotStarted, match=r"Redis has given no answer within timeout=0.5 s"):
                 await store.claim("key", "print")
         with anyio.fail_after(PATIENCE_S):
-            while then is Claimed and client.exists("streamtools:key"):  # noqa: ASYNC110
+            while then is Claimed and client.exists(name("key")):  # noqa: ASYNC110
                 await anyio.sleep(0.01)
         assert isinstance(await another.claim("key", "print"), then)
 
@@ -535,7 +517,7 @@ async def test_a_claim_that_can_not_even_be_given_back_is_unknown_in_the_end(
         await store.claim("warm", "print")
 
         def cut() -> str:
-            if not client.exists("streamtools:key"):
+            if not client.exists(name("key")):
                 return "pass"
             proxy.listener.close()
             return "close"
@@ -598,5 +580,5 @@ async def test_the_first_record_of_a_key_is_everybodys_and_lives_as_long_as_a_ca
             b"1"
         ] * 2
         assert [await store.decide("decision:a", None) for store in (one, other)] == [b"1", b"1"]
-        assert 0 < client.pttl("streamtools:decision:a") <= 1_000_000
+        assert 0 < client.pttl(b"streamtools:" + written_key(decided_key("decision:a"))) <= 1_000_000
         assert await other.decide("decision:b", b"3") == b"3"

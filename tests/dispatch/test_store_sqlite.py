@@ -92,7 +92,7 @@ def test_a_file_of_a_newer_version_is_refused_by_name(path: Path) -> None:
     SqliteStore(path).close()
     with connected(path) as connection:
         connection.execute("PRAGMA user_version=99")
-    with pytest.raises(LocalProtocolError, match=r"calls.sqlite3' is of version 99, and this library reads up to 3"):
+    with pytest.raises(LocalProtocolError, match=r"calls.sqlite3' is of version 99, and this library reads up to 4"):
         SqliteStore(path)
 
 
@@ -124,16 +124,42 @@ async def test_a_file_of_the_first_version_is_read_and_goes_on(path: Path) -> No
         assert await store.claim("open", "print") == Recorded(b"2")
 
 
-async def test_a_file_of_the_second_version_keeps_its_calls_and_keeps_decisions_from_now_on(path: Path) -> None:
-    with SqliteStore(path) as store:
-        await store.claim("key", "print")
-        await store.complete("key", b"1")
+VERSION_3 = """
+CREATE TABLE calls (number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, fingerprint TEXT NOT NULL,
+    claimed_at REAL NOT NULL, completed INTEGER NOT NULL DEFAULT 0, result BLOB, claim_id TEXT, host TEXT, pid INTEGER,
+    boot TEXT, start TEXT, lease_until REAL);
+CREATE TABLE counted (calls INTEGER NOT NULL);
+INSERT INTO counted VALUES (0);
+CREATE TRIGGER call_added AFTER INSERT ON calls BEGIN UPDATE counted SET calls = calls + 1; END;
+CREATE TRIGGER call_deleted AFTER DELETE ON calls BEGIN UPDATE counted SET calls = calls - 1; END;
+CREATE TABLE decisions (number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, record BLOB NOT NULL);
+CREATE TABLE held (key TEXT NOT NULL, run INTEGER NOT NULL, step INTEGER NOT NULL, PRIMARY KEY (key, run, step))
+    WITHOUT ROWID;
+CREATE INDEX held_by ON held (run, step);
+INSERT INTO calls VALUES (1, 'held', 'print', 1.5, 1, CAST('1' AS BLOB), 'c', 'h', 1, 'b', 's', 7),
+    (2, 'large', 'print', 2.5, 1, NULL, 'c', 'h', 1, 'b', 's', 7), (3, 'open', 'print', 3.5, 0, NULL, 'c', 'h', 1, 'b',
+    's', 7), (4, 'run:r:lease', 'lease', 4.5, 0, NULL, 'c', 'h', 1, 'b', 's', 7);
+INSERT INTO decisions VALUES (1, 'decision:d', CAST('first' AS BLOB)), (2, 'decision:e', CAST('e' AS BLOB));
+INSERT INTO held VALUES ('held', 1, 0), ('decision:d', 1, 0);
+PRAGMA user_version=3;
+PRAGMA application_id=1937011572;
+"""
+
+
+async def test_a_file_of_the_third_version_keeps_calls_decisions_and_what_a_run_may_ask_for_again(path: Path) -> None:
     with connected(path) as connection:
-        connection.executescript("DROP TABLE decisions; PRAGMA user_version=2;")
-    for record in (b"first", b"second"):
-        with SqliteStore(path) as store:
-            assert await store.claim("key", "print") == Recorded(b"1")
-            assert await store.decide("decision", record) == b"first"
+        connection.executescript(VERSION_3)
+    for _ in range(2):
+        with SqliteStore(path, max_entries=2) as store:
+            assert await store.claim("held", "print") == Recorded(b"1")
+            assert await store.claim("open", "print") == EndUnknown(3.5)
+            assert [await store.decide(f"decision:{key}", b"later") for key in "de"] == [b"first", b"e"]
+    with SqliteStore(path, max_entries=2) as store:
+        assert [call.key for call in await store.calls(completed=True)] == ["held", "large", "open"]
+        assert await store.claim("large", "print") == Recorded(None)
+        assert isinstance(await store.take("r", 7), Claimed), "its holder is gone"
+        assert await store.decide("decision:f", b"f") == b"f"
+        assert [await store.decide(f"decision:{key}", None) for key in "de"] == [b"first", None]
 
 
 def test_what_is_no_database_is_refused(path: Path) -> None:
@@ -358,7 +384,7 @@ if how == "closes":
 else:
     anyio.run(store.complete, "master's", b"1", backend=backend)
 with sqlite3.connect(path) as third:
-    third.execute("SELECT * FROM calls").fetchall()
+    third.execute("SELECT * FROM records").fetchall()
 third.close()
 os.close(go)
 os.wait()
@@ -463,7 +489,7 @@ async def test_a_claim_of_a_process_that_stands_still_is_unknown_until_it_goes_o
 async def test_a_claim_stays_alive_while_its_store_does_other_things(path: Path) -> None:
     def lease() -> float:
         with connected(path) as connection:
-            return float(connection.execute("SELECT lease_until FROM calls WHERE key = 'key'").fetchone()[0])
+            return float(connection.execute("SELECT stale_at FROM records").fetchone()[0])
 
     with SqliteStore(path, lease=0.2) as store:
         await store.claim("key", "print")
@@ -476,10 +502,12 @@ async def test_a_claim_stays_alive_while_its_store_does_other_things(path: Path)
 
 
 ANOTHERS = [
-    ("start = start || '0'", EndUnknown),  # its number was given to another process
-    ("pid = 4194304, start = 'x ' || start", StillRunning),  # of another container: its lease alone tells
+    ("value = replace(value, '\",\"end', '0\",\"end')", EndUnknown),  # its number was given to another process
+    ("value = replace(value, 'start\":\"', 'start\":\"x ')", StillRunning),  # of another container: its lease tells
     ("boot = 'x'", EndUnknown),  # before the machine was started again
-    ("lease_until = 0", EndUnknown),
+    ("stale_at = 0", EndUnknown),
+    ("value = 'no call'", EndUnknown),  # nobody here has written it
+    ("value = zeroblob(70000)", EndUnknown),
 ]
 
 
@@ -489,7 +517,7 @@ async def test_a_claim_is_alive_if_its_process_may_be(path: Path, change: str, e
     with SqliteStore(path) as store:
         await store.claim("key", "print")
         with connected(path) as connection:
-            connection.execute(f"UPDATE calls SET {change}")
+            connection.execute(f"UPDATE records SET {change}")
         assert isinstance(await store.claim("key", "print"), expected)
 
 

@@ -15,6 +15,8 @@ import pytest
 
 pytest.importorskip("dbos.cli", reason="dbos is not installed: nothing about durable runs was tested")
 
+from streamtools.durable.records import read_key
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLE = REPOSITORY / "examples" / "dbos_durable.py"
 PATIENCE_S = 120
@@ -73,8 +75,7 @@ def lines(path: Path) -> list[str]:
 def claimed(directory: Path) -> list[str]:
     """Returns the keys in the store; each ends with the id that the model gave its call."""
     with closing(sqlite3.connect(directory / "calls.sqlite3")) as database, database:
-        (table,) = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchone()
-        return [str(key) for (key,) in database.execute(f"SELECT key FROM {table}")]
+        return [read_key(key)[-1] for (key,) in database.execute("SELECT key FROM records WHERE kind = 'call'")]
 
 
 def times_asked(directory: Path) -> list[str]:

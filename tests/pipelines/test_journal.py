@@ -26,6 +26,7 @@ from streamtools import Decision, Limits, Observation, Trajectory, tool
 from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.results import encode_result
 from streamtools.durable.journal import Journal
+from streamtools.durable.store_sqlite import SqliteRecords
 from streamtools.errors import AlreadyDecided, JournalError, RunStillRunning, RunTakenOver, ToolNotStarted
 from streamtools.events import (
     ApprovalRequested,
@@ -255,7 +256,7 @@ def test_a_run_that_was_taken_over_changes_nothing_any_more(tmp_path: Path) -> N
                 async for event in run:
                     if isinstance(event, Observation) and event.step == 0 and len(bank.paid) == 1:
                         with closing(sqlite3.connect(path)) as other, other:  # somebody took the run over
-                            other.execute("UPDATE calls SET claim_id = 'other' WHERE fingerprint = 'lease'")
+                            other.execute("UPDATE records SET rev = 1 WHERE kind = 'lease'")
         assert run.outcome == "error"
         assert bank.paid == ["x"], "the second response is not on record here, so that its call may not begin"
 
@@ -275,13 +276,16 @@ def test_a_call_begins_when_its_response_is_stored_and_not_before(tmp_path: Path
             await read(run)
             assert (run.outcome, bank.paid) == ("answered", ["x", "y"])
 
-        class Full(SqliteStore):
+        class FullRecords(SqliteRecords):
             full = False
 
-            def _transact(self, work: Any, job: Any) -> Any:
+            def transact(self, *given: Any, **named: Any) -> Any:
                 if self.full:
                     raise sqlite3.OperationalError("database or disk is full")
-                return super()._transact(work, job)
+                return super().transact(*given, **named)
+
+        class Full(SqliteStore):
+            _records = FullRecords
 
         bank = Bank(*TWO_STEPS, ANSWER)
         store = Full(folder / "full.db")
@@ -289,7 +293,7 @@ def test_a_call_begins_when_its_response_is_stored_and_not_before(tmp_path: Path
         with pytest.raises(JournalError, match=r"response of step 0 could not be stored .database or disk is full"):
             async with run:
                 async for event in run:
-                    store.full = isinstance(event, (StepStart, StreamEnd)) or store.full
+                    FullRecords.full = isinstance(event, (StepStart, StreamEnd)) or FullRecords.full
         assert (bank.paid, run.outcome) == ([], "error")
         (seen, _) = run.turns[0].observations
         assert isinstance(seen.error, ToolNotStarted)

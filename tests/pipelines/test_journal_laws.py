@@ -32,13 +32,13 @@ WIRES = {"openai.chat_completions": chat, "anthropic.messages": anthropic}
 NOT_RUN = re.compile(r"not run(?! again)|cancelled before it started")
 ASKED = [{"role": "user", "content": "Pay them."}]
 FAULTS = {
-    "lease": "INSERT ON calls WHEN NEW.fingerprint = 'lease'",
-    "give back": "DELETE ON calls WHEN OLD.fingerprint = 'lease'",
-    "claim": "INSERT ON calls WHEN NEW.fingerprint != 'lease'",
-    "complete": "UPDATE OF completed ON calls",
-    "renew": "UPDATE OF lease_until ON calls",
-    "release": "DELETE ON calls WHEN OLD.fingerprint != 'lease'",
-    "decide": "INSERT ON decisions",
+    "lease": "INSERT ON records WHEN NEW.kind = 'lease'",
+    "give back": "DELETE ON records WHEN OLD.kind = 'lease'",
+    "claim": "INSERT ON records WHEN NEW.kind = 'call'",
+    "complete": "UPDATE OF value ON records WHEN NEW.kind = 'call'",
+    "renew": "UPDATE ON records WHEN NEW.rev = OLD.rev",
+    "release": "DELETE ON records WHEN OLD.kind = 'call'",
+    "decide": "INSERT ON records WHEN NEW.kind = 'decided'",
     "begin": "UPDATE OF outcome ON runs WHEN NEW.outcome IS NULL",
     "end": "UPDATE OF outcome ON runs WHEN NEW.outcome IS NOT NULL",
     "response": "INSERT ON responses",
@@ -209,7 +209,7 @@ class World:
             self.lock = None
         with closing(sqlite3.connect(self.path)) as file, file:
             file.execute("DROP TRIGGER IF EXISTS broken")
-            file.execute("UPDATE calls SET lease_until = 0 WHERE NOT completed")
+            file.execute("UPDATE records SET stale_at = 0 WHERE stale_at IS NOT NULL")
             if self.fault is not None:
                 self.forget_unstored(file)
 
@@ -262,7 +262,7 @@ class World:
             before.backup(after)
             with after:
                 after.execute("DROP TRIGGER IF EXISTS broken")
-                after.execute("UPDATE calls SET lease_until = 0 WHERE NOT completed")
+                after.execute("UPDATE records SET stale_at = 0 WHERE stale_at IS NOT NULL")
             self.forget_unstored(after)
         self.path = path
 

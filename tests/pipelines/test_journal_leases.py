@@ -71,7 +71,7 @@ def test_a_run_that_lost_its_lease_ends_the_call_that_had_begun_and_begins_no_ot
             tasks.start_soon(stand_still)
             await bank.is_paying.wait()
             with closing(sqlite3.connect(path)) as file, file:
-                file.execute("UPDATE calls SET lease_until = 0 WHERE fingerprint = 'lease'")
+                file.execute("UPDATE records SET stale_at = 0 WHERE kind = 'lease'")
             async with bank.run(path, asks=True, **options) as successor:
                 async for event in successor:
                     if isinstance(event, StreamEnd):  # it waits for the end of the payment that goes on

@@ -144,7 +144,7 @@ def test_the_log_of_a_store_has_its_mode_also_where_another_process_made_it(tmp_
         for wide in (0o600, 0o666):
             path.chmod(wide)
             with closing(sqlite3.connect(path)) as other:  # as long as it is open, the log is there
-                other.execute("SELECT * FROM calls").fetchall()
+                other.execute("SELECT * FROM records").fetchall()
                 assert {found.name: mode(found) for found in tmp_path.iterdir()} == dict.fromkeys(names, wide)
                 stored(path)
                 assert {found.name: mode(found) for found in tmp_path.iterdir()} == dict.fromkeys(names, 0o600)

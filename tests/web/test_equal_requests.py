@@ -29,8 +29,8 @@ class Unhurried(SqliteStore):
         super().__init__(path)
         self._random = random
 
-    def hand_over(self, work: Any, *, ends: str | None = None) -> Callable[[], Coroutine[Any, Any, Any]]:
-        waiter = super().hand_over(work, ends=ends)
+    def hand_over(self, work: Any, *ends: Any) -> Callable[[], Coroutine[Any, Any, Any]]:
+        waiter = super().hand_over(work, *ends)
 
         async def wait() -> Any:
             found = await waiter()

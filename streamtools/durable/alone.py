@@ -1,0 +1,135 @@
+"""Runs any function once for a key, in any framework or worker: `once`."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar, get_type_hints
+
+import anyio
+from pydantic import TypeAdapter
+
+from ..errors import ToolError, ToolNotStarted
+from ..ground import type_name
+from .claims import CallClaim, recorded_value
+from .record_store import RecordStore
+from .records import Records
+from .store import IdempotencyStore, Recorded
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_logger = logging.getLogger("streamtools")
+
+
+def once(
+    store: IdempotencyStore | Records,
+    *,
+    key: Callable[P, str],
+    name: str | None = None,
+    wait: float = 60.0,
+    no_effect: tuple[type[Exception], ...] = (),
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Returns a decorator of functions, async or not, that run once for a key; each later call returns the same answer.
+
+        @once(PostgresStore(url), key=lambda order, **_: f"charge:{order}")
+        async def charge(order: str, *, cents: int) -> str:
+            return (await bank.charge(order, cents)).receipt
+
+    The key is claimed before the function runs, and its value is on record when it has returned. A call with a key that
+    runs elsewhere waits for that end. Where the process dies, the function raises or is cancelled, nobody knows whether
+    it has had its effect: every later call raises `ToolOutcomeUnknown`, until a person has found out and says so
+    (`SqliteStore.settle`, or ``streamtools store``).
+
+    Args:
+        store: keeps the claims and values; or the records that they are kept in.
+        key: makes the key from the function's arguments: a text of at most 1,024 characters, of this call alone.
+        name: of the function, in case it is renamed. The same key of a function with another name is refused.
+        wait: for how many seconds a call waits while the same one runs.
+        no_effect: errors of the function that mean that it has had no effect, so that it may run again, as
+            `ToolNotStarted` always means.
+
+    The function returns what JSON can express: a later answer is read from there, as the type that is annotated.
+
+    Raises (the decorated function):
+        ToolOutcomeUnknown: it was begun before, and how that ended is not known.
+        CallStillRunning: the same call still runs after `wait` seconds.
+        ToolNotStarted: it has not run: the key is another function's, or the store has failed.
+    """
+    kept: Any = RecordStore(store) if hasattr(store, "commit") else store  # type: ignore[arg-type]
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        label = name or f"{function.__module__}.{function.__qualname__}"
+        is_async = inspect.iscoroutinefunction(function)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"once: {label} is a generator; a function returns its value whole")
+        if not is_async and hasattr(kept, "renew"):
+            raise TypeError(f"once: {label} is not async, and the leases of this store are to be renewed by its caller")
+        frees = (*no_effect, ToolNotStarted)
+
+        def read(found: Recorded) -> Any:
+            value = recorded_value(label, found)
+            hint = get_type_hints(function).get("return", Any)
+            return TypeAdapter(hint).validate_python(value)
+
+        async def ended(claim: CallClaim, error: BaseException) -> None:
+            failure = await (claim.release() if isinstance(error, frees) else claim.abandon())
+            _warn(label, failure)
+
+        async def kept_value(claim: CallClaim, value: Any) -> None:
+            try:
+                _warn(label, await claim.complete(value))
+            except ToolError as error:  # it has run, and JSON cannot express what it returned
+                _warn(label, error)
+
+        @wraps(function)
+        async def run_async(*args: P.args, **kwargs: P.kwargs) -> Any:
+            claim = CallClaim(kept, key(*args, **kwargs), label)
+            if (found := await claim.make(label, wait)) is not None:
+                return read(found)
+            try:
+                value = await function(*args, **kwargs)  # type: ignore[misc]
+            except BaseException as error:
+                await ended(claim, error)
+                raise
+            await kept_value(claim, value)
+            return value
+
+        @wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+            claim = CallClaim(kept, key(*args, **kwargs), label)
+            if (found := _waited(partial(claim.make, label, wait))) is not None:
+                return read(found)
+            try:
+                value = function(*args, **kwargs)
+            except BaseException as error:
+                _waited(partial(ended, claim, error))
+                raise
+            _waited(partial(kept_value, claim, value))
+            return value
+
+        return run_async if is_async else run  # type: ignore[return-value]
+
+    return decorate
+
+
+def _warn(label: str, failure: Exception | None) -> None:
+    if failure is not None:
+        _logger.warning("%s has ended, and its end could not be kept (%s)", label, type_name(failure))
+
+
+def _waited(work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    """Waits for the store from code that is not async, also if an event loop runs in its thread."""
+    ended: Future[R] = Future()
+
+    def other() -> None:
+        try:
+            ended.set_result(anyio.run(work))
+        except BaseException as error:
+            ended.set_exception(error)
+
+    threading.Thread(target=other, daemon=True).start()
+    return ended.result()

@@ -1,0 +1,297 @@
+"""Keeps claims, the ends of calls and decisions as `Records`, wherever those are: `RecordStore`.
+
+A claim is a record that goes stale unless its process renews it, and stays; the end of its call takes its place. Each
+has a number of its own, so that an end is put in the place of the claim that it belongs to, and of no later one.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Literal, Self, TypeAlias, TypeVar
+
+from pydantic_core import from_json, to_json
+
+from ..errors import LocalProtocolError, ToolNotStarted
+from ..limits import checked_bound
+from .fields import Range, read_object
+from .holders import Holder, checked_fingerprint, checked_key, no_room, not_claimed, this_process
+from .records import (
+    Check,
+    Conflict,
+    DeletePrefix,
+    Done,
+    Key,
+    Op,
+    Put,
+    Record,
+    Records,
+    RecordsFull,
+    Rev,
+    Touch,
+    checked_seconds,
+    new_rev,
+)
+from .store import Claim, Claimed, EndUnknown, Recorded, StillRunning
+
+T = TypeVar("T")
+
+CallState: TypeAlias = Literal["running", "unknown", "completed"]
+_MOST_OWN = 100_000  # claims of a store that are known by their numbers; of any other, the record is read
+_MAX_HEAD_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedCall:
+    """What is kept of a call, in front of its result."""
+
+    fingerprint: str
+    claimed_at: Annotated[float, Range(0.0, 2.5e11)]
+    host: str = ""
+    pid: int = 0  # the process that claimed it, or 0 if that is not known
+    boot: str = ""
+    start: str = ""
+    end: Literal["kept", "too large"] | None = None  # None while it is not known
+
+    def written(self, result: bytes | None = None) -> bytes:
+        return to_json(asdict(self)) + b"\n" + (result or b"")
+
+    def state(self, record: Record) -> CallState:
+        if self.end is not None:
+            return "completed"
+        is_ours = bool(self.fingerprint)  # a store has written it
+        is_gone = record.is_stale or not is_ours or Holder(self.host, self.pid, self.boot, self.start).is_gone()
+        return "unknown" if is_gone else "running"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    key: str
+    fingerprint: str
+    state: CallState
+    claimed_at: float  # when it was claimed, in seconds since 1970
+    host: str
+    pid: int  # the process that claimed it, or 0 if that is not known
+
+
+def call_key(key: str) -> Key:
+    return "call", key
+
+
+def decided_key(key: str) -> Key:
+    return "decided", key
+
+
+def lease_key(run_id: str) -> Key:
+    return "lease", run_id
+
+
+def read_call(record: Record) -> tuple[ClaimedCall, bytes | None]:
+    """Returns a call, and its result if that is kept. Of a record that no store has written, the end is unknown."""
+    head, _, result = record.value.partition(b"\n")
+    try:
+        call = read_object(ClaimedCall, from_json(head) if len(head) <= _MAX_HEAD_BYTES else {})
+    except (ValueError, TypeError):
+        return ClaimedCall("", 0.0), None
+    return call, result if call.end == "kept" else None
+
+
+class RecordStore:
+    """A `DecidingStore` over `Records`.
+
+    Args:
+        records: have the calls.
+        lease: for how many seconds a claim is alive if its process stands still.
+        keep: for how many seconds a call on record and a decision are kept; then the call would run again. Infinite is
+            as long as there is room, and None for ever.
+        max_result_bytes: how large a kept result may be. Of a larger result the store keeps only that there was one.
+    """
+
+    def __init__(
+        self, records: Records, *, lease: float = 30.0, keep: float | None = math.inf, max_result_bytes: int = 1 << 20
+    ) -> None:
+        self.records = records
+        self.lease = checked_seconds("lease", lease)
+        self._keep = keep
+        self._max_result_bytes = checked_bound("max_result_bytes", max_result_bytes)
+        self._own: dict[str, tuple[int, ClaimedCall]] = {}  # the claims that were made here
+        self._taken: dict[str, int] = {}  # the epochs of leases
+        self._holder = this_process()
+
+    async def claim(self, key: str, fingerprint: str, /) -> Claim:
+        """See `IdempotencyStore`."""
+        return await self._claimed(key, fingerprint, self.records.commit)
+
+    async def complete(self, key: str, result: bytes, /) -> None:
+        """See `IdempotencyStore`."""
+        number, call = self._own.get(key) or await self._open(key) or (None, None)
+        if number is None or call is None:
+            raise not_claimed(key)
+        await self._end(key, number, call, result)
+
+    async def release(self, key: str, /) -> None:
+        """See `IdempotencyStore`."""
+        if (found := self._own.get(key) or await self._open(key)) is not None:
+            await self.records.commit(Check(call_key(key), found[0]), DeletePrefix(call_key(key)))
+            self._own.pop(key, None)
+
+    async def abandon(self, key: str, /) -> None:
+        """See `IdempotencyStore`."""
+        if (found := self._own.get(key) or await self._open(key)) is not None:
+            await self.records.commit(Touch(call_key(key), found[0], 0.0))
+
+    async def decide(self, key: str, record: bytes | None, /) -> bytes | None:
+        """See `DecidingStore`."""
+        checked_key(key)
+        if record is None:
+            (found,) = await self.records.get(decided_key(key))
+            return None if found is None else bytes(found.value)
+        while True:
+            end = await self._made(self.deciding(key, record))
+            if isinstance(end, Done):
+                return record
+            if end.found is not None:
+                return end.found.value
+
+    async def changed(self, key: str, seconds: float, /) -> None:
+        """See `LeasingStore`."""
+        since = await self.records.changed(call_key(key), 0, 0.0)
+        (found,) = await self.records.get(call_key(key))
+        if found is not None and read_call(found)[0].state(found) == "running":
+            await self.records.changed(call_key(key), since, seconds)
+
+    async def calls(self, *, completed: bool = False) -> list[StoredCall]:
+        """Returns the calls that run or whose end is not known, in the order of their claims.
+
+        Args:
+            completed: return those on record, too.
+        """
+        calls, after = list[StoredCall](), None
+        while page := await self.records.scan(("call",), after):
+            for record in page:
+                call, state = (known := read_call(record)[0]), known.state(record)
+                if completed or state != "completed":
+                    given = (call.fingerprint, state, call.claimed_at, call.host, call.pid)
+                    calls.append(StoredCall(record.key[-1], *given))
+            after = page[-1].key
+        return sorted(calls, key=lambda call: call.claimed_at)
+
+    async def settle(self, key: str, result: bytes | None, *, force: bool = False) -> None:
+        """Notes what became of a call whose end is not known.
+
+        Args:
+            key: the call's.
+            result: is put on record (see `streamtools.dispatch.results`); None if the call is known not to have run, so
+                that it may.
+            force: settle the call even if it still runs.
+
+        Raises:
+            LocalProtocolError: there is no such call, it is on record, or it still runs.
+        """
+        (found,) = await self.records.get(call_key(key))
+        if found is None:
+            raise LocalProtocolError(f"there is no call with the key {key!r}")
+        call, _ = read_call(found)
+        state = call.state(found)
+        if state == "completed":
+            raise LocalProtocolError(f"the call {key!r} is completed: its result is on record")
+        if state == "running" and not force:
+            where = f"process {call.pid} on {call.host}"
+            raise LocalProtocolError(f"the call {key!r} still runs ({where}); only force settles it")
+        if result is not None:
+            await self._end(key, found.rev, call, result)
+        else:
+            await self.records.commit(Check(call_key(key), found.rev), DeletePrefix(call_key(key)))
+
+    async def take(self, run_id: str, number: int, /) -> Claimed | StillRunning:
+        """Takes the lease of a run, also if its holder is gone; `number` is its epoch."""
+        key, call = lease_key(run_id), self._call("lease")
+        put = Put(key, call.written(), stale_in=self.lease, renewed=True, rev=number)
+        while True:
+            end = await self._made(put, (Check(key, number), DeletePrefix(key)))
+            if isinstance(end, Done):
+                _add(self._taken, run_id, number)
+                return Claimed()
+            if end.found is not None and (holder := read_call(end.found)[0]).state(end.found) == "running":
+                return StillRunning(holder.claimed_at, holder.host, holder.pid)
+            put = replace(put, expect="absent" if end.found is None else Rev(end.found.rev))
+
+    async def let_go(self, run_id: str) -> None:
+        """Gives the lease of a run back that was taken here, and whose end could not be written."""
+        if (number := self._taken.pop(run_id, None)) is not None:
+            await self.records.commit(Check(lease_key(run_id), number), DeletePrefix(lease_key(run_id)))
+
+    def deciding(self, key: str, record: bytes) -> Put:
+        return Put(decided_key(key), record, drop_in=self._keep, rev=new_rev(key, record))
+
+    def close(self) -> None:
+        """Finishes the operations that were handed over, and abandons the claims that are left. Waits as long as an
+        operation may; may be called twice."""
+        self.records.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def _call(self, fingerprint: str) -> ClaimedCall:
+        if self._holder.pid != os.getpid():  # it was forked
+            self._holder = this_process()
+        return ClaimedCall(fingerprint, time.time(), **asdict(self._holder))
+
+    async def _claimed(self, key: str, fingerprint: str, commit: Callable[..., Awaitable[Done | Conflict]]) -> Claim:
+        checked_key(key)
+        call = self._call(fingerprint)
+        put = Put(call_key(key), call.written(), stale_in=self.lease, renewed=True)
+        while True:
+            try:
+                end = await self._made(put, (Check(put.key, put.rev), DeletePrefix(put.key)), commit)
+            except TimeoutError as error:
+                raise ToolNotStarted(f"not run: {error}") from error
+            if isinstance(end, Done):
+                _add(self._own, key, (put.rev, call))
+                return Claimed()
+            if end.found is not None:  # else it was released meanwhile
+                return _known(key, fingerprint, end.found)
+
+    async def _made(
+        self, put: Put, undo: Sequence[Op] = (), commit: Callable[..., Awaitable[Done | Conflict]] | None = None
+    ) -> Done | Conflict:
+        try:
+            return await (commit or self.records.commit)(put, undo=undo)
+        except RecordsFull as error:
+            raise no_room(error.most) from error
+
+    async def _end(self, key: str, number: int, call: ClaimedCall, result: bytes) -> None:
+        is_kept = len(result) <= self._max_result_bytes
+        value = replace(call, end="kept" if is_kept else "too large").written(result if is_kept else None)
+        put = Put(call_key(key), value, Rev(number), drop_in=self._keep, rev=new_rev(number, result))
+        end = await self.records.commit(put)
+        self._own.pop(key, None)
+        if isinstance(end, Conflict):
+            raise not_claimed(key)
+
+    async def _open(self, key: str) -> tuple[int, ClaimedCall] | None:
+        (found,) = await self.records.get(call_key(key))
+        call = None if found is None else read_call(found)[0]
+        return None if found is None or call is None or call.end is not None else (found.rev, call)
+
+
+def _add(known: dict[str, T], key: str, value: T) -> None:
+    known[key] = value
+    if len(known) > _MOST_OWN:
+        del known[next(iter(known))]
+
+
+def _known(key: str, fingerprint: str, found: Record) -> Claim:
+    call, result = read_call(found)
+    state = call.state(found)
+    if call.fingerprint:  # else no store has written it
+        checked_fingerprint(key, fingerprint, call.fingerprint)
+    if state == "completed":
+        return Recorded(result)
+    return StillRunning(call.claimed_at, call.host, call.pid) if state == "running" else EndUnknown(call.claimed_at)

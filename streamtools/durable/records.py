@@ -1,0 +1,267 @@
+"""Keeps small values under keys: the one contract of memory, SQLite, Postgres and Redis.
+
+A commit is made as a whole or not at all. Each `Put` gives its record a new number, `rev`, which no other has. So a
+commit may be made twice, as it is where its answer was lost: one that finds its own number has been made. A deleted
+record that is put again has another number, which no earlier holder of the key knows.
+
+A claim or a lease goes stale, and stays; a cached value drops. Both are judged by the database's clock. Keys are
+ordered by their parts, as bytes, and a prefix is whole parts. A log is numbered by its writer, since readers of a
+database's sequence miss what is committed late.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from typing import Any, Literal, Protocol, TypeAlias
+
+import anyio
+from anyio.lowlevel import current_token
+
+from ..dispatch.event_loop import call_soon
+
+Key: TypeAlias = tuple[str, ...]
+MAX_KEY_BYTES = 2_600  # of a key as it is kept: what an index of Postgres takes, a third of its page
+MAX_VALUE_BYTES = 64 << 20
+
+
+def new_rev(*of: str | bytes | int) -> int:
+    """Returns a number for a record: a random one, or that of what is given."""
+    text = "\0".join(map(repr, of)).encode()
+    return int.from_bytes(sha256(text).digest()[:8] if of else os.urandom(8)) >> 1 or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    key: Key
+    value: bytes = field(repr=False)
+    rev: int
+    is_stale: bool  # its time is over, by the database's clock
+
+
+@dataclass(frozen=True, slots=True)
+class Rev:
+    """Expects the record with this number; with `stale`, only if it is stale, or is not."""
+
+    number: int
+    stale: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    key: Key
+    value: bytes = field(repr=False)
+    expect: Rev | Literal["absent", "any"] = "absent"
+    stale_in: float | None = None  # seconds
+    drop_in: float | None = None  # seconds; infinite: only where `most` records of its kind are kept
+    renewed: bool = False  # by these `Records`, until they change it
+    rev: int = field(default_factory=new_rev)
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """Puts off when a record goes stale; its number stays."""
+
+    key: Key
+    rev: int
+    stale_in: float
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Expects the record with this number, or any; it is neither changed nor replaced meanwhile."""
+
+    key: Key
+    rev: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Puts items behind the number `after` of a log, which has to be its last."""
+
+    log: Key
+    after: int
+    items: Sequence[bytes] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePrefix:
+    """Deletes the record with this key, and those under it."""
+
+    prefix: Key
+
+
+Step: TypeAlias = Put | Touch | Check | DeletePrefix
+Op: TypeAlias = Step | Append
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The commit is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Nothing was changed."""
+
+    key: Key
+    found: Record | None  # in place of what was expected
+
+
+class RecordsFull(Exception):
+    """There are as many records of a kind as may be kept, and none of them may be dropped."""
+
+    def __init__(self, kind: str, most: int) -> None:
+        super().__init__(kind, most)
+        self.most = most
+
+
+class Records(Protocol):
+    """What a commit, once it is handed over, has begun goes on to its end although nobody waits for it."""
+
+    async def get(self, *keys: Key) -> list[Record | None]: ...
+
+    async def scan(self, prefix: Key, after: Key | None = None, limit: int = 1_000) -> list[Record]:
+        """Returns the records under a prefix, in order, those behind the key `after`."""
+        ...
+
+    async def commit(self, *ops: Op, undo: Sequence[Op] = ()) -> Done | Conflict:
+        """Makes all changes or none; `undo` is committed behind them if the wait is cancelled."""
+        ...
+
+    async def changed(self, prefix: Key, since: int, seconds: float) -> int:
+        """Returns a number when something under a prefix may have changed since it was `since`, after so many seconds
+        at the latest. It may return early. With 0 it returns at once: read then, and wait with the number."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def log_key(log: Key, number: int) -> Key:
+    return *log, f"{number:016x}"
+
+
+def is_under(key: Key, prefix: Key) -> bool:
+    return key[: len(prefix)] == prefix
+
+
+def written_key(key: Key) -> bytes:
+    """Returns a key as bytes, so that their order is that of its parts, and a prefix begins those under it."""
+    # Each part ends in a zero, and a zero in it is followed by a byte that UTF-8 never has.
+    return b"".join(part.encode("utf-8", "surrogatepass").replace(b"\0", b"\0\xff") + b"\0" for part in key)
+
+
+def read_key(written: bytes) -> Key:
+    parts = bytes(written).replace(b"\0\xff", b"\xff").split(b"\0")[:-1]
+    return tuple(part.replace(b"\xff", b"\0").decode("utf-8", "surrogatepass") for part in parts)
+
+
+def steps_of(ops: Iterable[Op]) -> list[Step]:
+    """Returns the checked steps of a commit, with those of each log. Raises a `ValueError` for what is no commit."""
+    steps = [step for op in ops for step in (_appended(op) if isinstance(op, Append) else (op,))]
+    put = set[Key]()
+    for step in steps:
+        checked_written_key(step.prefix if isinstance(step, DeletePrefix) else step.key)
+        if isinstance(step, Put):
+            if step.key in put:
+                raise ValueError("a commit puts a record once")
+            put.add(step.key)
+            if len(step.value) > MAX_VALUE_BYTES:
+                raise ValueError(f"a record has at most {MAX_VALUE_BYTES} bytes, not {len(step.value)}")
+    return steps
+
+
+def checked_written_key(key: Key) -> bytes:
+    if not key or not all(isinstance(part, str) for part in key):
+        raise ValueError("a key is a tuple of texts, and not empty")
+    if len(written := written_key(key)) > MAX_KEY_BYTES:
+        raise ValueError(f"a key has at most {MAX_KEY_BYTES} bytes, not {len(written)}")
+    return written
+
+
+def _appended(op: Append) -> list[Step]:
+    first: list[Step] = [Check(log_key(op.log, op.after), None)] if op.after else []
+    rev = new_rev()
+    return [*first, *(Put(log_key(op.log, op.after + n), one, rev=rev) for n, one in enumerate(op.items, 1))]
+
+
+def judged(steps: Sequence[Step], found: Mapping[Key, Record | None]) -> Done | Conflict | None:
+    """Returns None if a commit is to be made, `Done` if it was made before."""
+    for step in steps:
+        if isinstance(step, Put) and (one := found.get(step.key)) is not None and one.rev == step.rev:
+            return Done()
+    for step in steps:
+        if not isinstance(step, DeletePrefix) and not _is_expected(step, one := found.get(step.key)):
+            return Conflict(step.key, one)
+    return None
+
+
+def _is_expected(step: Put | Touch | Check, found: Record | None) -> bool:
+    if not isinstance(step, Put):
+        return found is not None and step.rev in (None, found.rev)
+    if not isinstance(step.expect, Rev):
+        return found is None or step.expect == "any"
+    return found is not None and found.rev == step.expect.number and step.expect.stale in (None, found.is_stale)
+
+
+class News:
+    """Who waits in this process for a change, and what was heard lately."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._heard: deque[tuple[int, tuple[Key, ...]]] = deque(maxlen=1_000)
+        self.number = 1
+        self.waiting: dict[object, tuple[Key, Callable[[], object]]] = {}
+
+    def tell(self, *keys: Key) -> None:
+        """Notes that records with these keys, or under them, have changed; without keys, any may have."""
+        with self._lock:
+            self.number += 1
+            self._heard.append((self.number, keys))
+            wakes = [wake for prefix, wake in self.waiting.values() if _concerns(keys, prefix)]
+        for wake in wakes:
+            wake()
+
+    async def wait(self, prefix: Key, since: int, seconds: float, begun: Callable[[], object] = lambda: None) -> int:
+        changed, this = anyio.Event(), object()
+        with self._lock:
+            missed = since < self.number - len(self._heard)
+            if missed or any(number > since and _concerns(keys, prefix) for number, keys in self._heard):
+                return self.number
+            self.waiting[this] = prefix, waker(changed)
+        try:
+            begun()
+            with anyio.move_on_after(seconds):
+                await changed.wait()
+        finally:
+            with self._lock:
+                del self.waiting[this]
+        return self.number
+
+
+def _concerns(keys: Sequence[Key], prefix: Key) -> bool:
+    return not keys or any(is_under(key, prefix) or is_under(prefix, key) for key in keys)
+
+
+def waker(event: anyio.Event) -> Callable[[], None]:
+    """Returns what sets an event of this event loop from any thread."""
+    return partial(call_soon, current_token(), event.set)
+
+
+def changed_keys(steps: Iterable[Step]) -> list[Key]:
+    return [
+        one.prefix if isinstance(one, DeletePrefix) else one.key
+        for one in steps
+        if isinstance(one, (Put, DeletePrefix))
+    ]
+
+
+def checked_seconds(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not 0 < value <= threading.TIMEOUT_MAX:
+        raise ValueError(f"{name}={value!r}: must be a number of seconds greater than 0")
+    return float(value)

@@ -1,0 +1,431 @@
+"""Keeps records by a driver that waits, in a thread of its own.
+
+Operations go in from any event loop, and their answers come back into it. An operation is handed over before its caller
+first awaits, and the thread does one after the other. A commit that can be undone, and for which nobody waits any more,
+is dropped before it is made lasting, or undone right after that; all other operations go on to their end. Each has a
+deadline, counted from when it was handed over, so that operations that wait for the same locked file give up together.
+Between two operations the thread renews the records that these `Records` have put so.
+
+No connection may be open across a fork, so it is closed before and opened again, on both sides, when it is needed. The
+child begins with a new thread, and renews nothing. An idle thread ends, and forgotten records with it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+import anyio
+
+from ..errors import LocalProtocolError
+from .records import (
+    Conflict,
+    DeletePrefix,
+    Done,
+    Key,
+    News,
+    Op,
+    Put,
+    Record,
+    Rev,
+    Step,
+    Touch,
+    changed_keys,
+    checked_written_key,
+    is_under,
+    read_key,
+    steps_of,
+    waker,
+)
+
+T = TypeVar("T")
+
+IDLE_S = 1.0  # until a thread with nothing to do ends
+GRACE_S = 0.5  # after a deadline, so that the thread can raise its own error, which says what was in the way
+LISTEN_S = 1.0  # for which a listener waits, before it looks whether it is wanted
+LOOK_S = 0.02  # between two looks at what others have changed, while somebody waits for that
+POLL_S = 0.25  # between two reads of a reader that nobody wakes
+
+
+class Left(Exception):
+    """Raised in the thread when nobody waits for the commit any more."""
+
+
+@dataclass(slots=True, eq=False)
+class StoreJob:
+    work: Callable[[StoreJob], object]
+    patience: float  # for how many seconds the operation may wait, from now on
+    undo: Callable[[StoreJob], object] | None = None  # takes back what `work` has committed
+    tell: Callable[[], None] = lambda: None
+    until: float = field(init=False)  # when to give up, on ``time.monotonic``
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    left: bool = False
+    over: bool = False
+    value: Any = None
+    error: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.until = time.monotonic() + self.patience
+
+    def run(self) -> None:
+        """Does the operation, in the thread; raises nothing."""
+        try:
+            self.value = self.work(self)
+        except Exception as error:
+            self.error = error
+        with self.lock:
+            self.over, late = True, self.left
+        if late:
+            self.taken_back().run()
+        self.tell()
+
+    def check(self) -> None:
+        """Raises `Left` if nobody waits for this commit any more. Call it before the commit is made lasting."""
+        with self.lock:
+            if self.left and self.undo is not None:
+                raise Left
+
+    def leave(self) -> bool:
+        """Stops waiting; returns True if the operation is over, so that the caller has to take it back."""
+        with self.lock:
+            self.left = True
+            return self.over
+
+    def taken_back(self) -> StoreJob:
+        undo = self.undo if isinstance(self.value, Done) else None
+        return StoreJob(undo or (lambda job: None), self.patience)
+
+    def answer(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class ThreadedRecords(ABC):
+    """`Records` with a thread of their own. An operation waits for `patience` seconds at most."""
+
+    loses_answers = False  # a commit that has failed may have been made
+    looks = False  # while somebody waits for a change, the thread looks for it: others are told
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._closed = False
+        self.name = type(self).__name__  # in messages
+        self.begin_anew()
+        with _guard:
+            _stores.add(self)
+
+    def begin_anew(self) -> None:
+        """Begins in this process with no thread and nothing to renew. Call it while no connection is open."""
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self.gate = threading.RLock()  # held while a connection is in use. A fork waits for it.
+        self._jobs: SimpleQueue[StoreJob | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._renewed: dict[Key, tuple[int, float]] = {}  # with `rev` and `stale_in`, for the thread alone
+        self._renew_at = 0.0
+        self.news = News()
+        self._listener: Listener | None = None
+
+    # -- for callers --
+
+    async def get(self, *keys: Key) -> list[Record | None]:
+        """See `Records`."""
+        return await self._ask(partial(self._get, [*map(checked_written_key, keys)]))
+
+    async def scan(self, prefix: Key, after: Key | None = None, limit: int = 1_000) -> list[Record]:
+        """See `Records`."""
+        return await self._ask(partial(self._scan, prefix, after, limit))
+
+    async def commit(self, *ops: Op, undo: Sequence[Op] = ()) -> Done | Conflict:
+        """See `Records`."""
+        steps, back = steps_of(ops), steps_of(undo)
+        return await self._ask(partial(self._commit, steps, back), partial(self._commit, back, []) if back else None)
+
+    async def changed(self, prefix: Key, since: int, seconds: float) -> int:
+        """See `Records`."""
+        if not since:
+            await self._ask(self._listen)
+            return self.news.number
+        look = partial(self._submit, StoreJob(self._listen, self._patience))
+        return await self.news.wait(prefix, since, seconds if self._hears() else min(seconds, POLL_S), look)
+
+    def close(self) -> None:
+        """Finishes the operations that were handed over, lets go what is renewed, and ends the thread. Waits as long as
+        an operation may; may be called twice."""
+        if self._pid != os.getpid():  # another process'
+            return
+        with self._lock:
+            self._closed, thread = True, self._thread
+            if self._listener is not None:
+                self._listener.closed = True
+            if thread is not None:
+                self._jobs.put(None)
+        if thread is not None:
+            thread.join(self._patience + GRACE_S)
+        else:
+            self._disconnect()
+
+    def wait_briefly(self) -> None:
+        """Waits, after `close`, for the operations that were handed over, no longer than an interrupted program may."""
+        if (thread := self._thread) is not None:
+            thread.join(GRACE_S)
+
+    async def _ask(self, work: Callable[[StoreJob], T], undo: Callable[[StoreJob], object] | None = None) -> T:
+        return await self.handed(work, undo)()
+
+    def handed(
+        self, work: Callable[[StoreJob], T], undo: Callable[[StoreJob], object] | None = None
+    ) -> Callable[[], Coroutine[Any, Any, T]]:
+        """Hands an operation to the thread at once; returns what waits for its answer."""
+        ended = anyio.Event()
+        job = StoreJob(work, self._patience, undo, waker(ended))
+        self._submit(job)
+
+        async def answer() -> T:
+            try:
+                with anyio.move_on_after(self._patience + GRACE_S) as bound:
+                    await ended.wait()
+            except BaseException:
+                self._leave(job)
+                raise
+            if bound.cancelled_caught:
+                self._leave(job)
+                self._break_off()
+                raise TimeoutError(self._busy())
+            value: T = job.answer()
+            return value
+
+        return answer
+
+    def _submit(self, job: StoreJob) -> None:
+        if self._pid != os.getpid():
+            text = "the process was forked by other means than Python's, behind the opening of the store"
+            raise LocalProtocolError(f"{text}: open a {self.name} of its own in it")
+        with self._lock:
+            if self._closed:
+                raise LocalProtocolError(f"the {self.name} is closed")
+            if self._thread is None:
+                thread = threading.Thread(target=self._serve, name=f"streamtools {type(self).__name__}", daemon=True)
+                thread.start()
+                self._thread = thread
+            self._jobs.put(job)
+
+    def _leave(self, job: StoreJob) -> None:
+        if job.leave():
+            self._jobs.put(job.taken_back())
+
+    # -- in the thread --
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get(timeout=self._spare_s())
+            except Empty:
+                if is_looking := self.looks and bool(self.news.waiting):
+                    self._look()
+                if self._renewed:
+                    self._renew_when_due()
+                elif not is_looking and self._retire():
+                    return
+                continue
+            if job is None:
+                break
+            job.run()
+            self._renew_when_due()
+        if self._renewed:
+            touches = [Touch(key, rev, 0.0) for key, (rev, _) in self._renewed.items()]
+            StoreJob(partial(self._touch, touches), self._patience).run()
+        self._disconnect()
+
+    def _spare_s(self) -> float:
+        spare = max(0.0, self._renew_at - time.monotonic()) if self._renewed else IDLE_S
+        return min(spare, LOOK_S) if self.looks and self.news.waiting else spare
+
+    def _retire(self) -> bool:
+        with self._lock:
+            if not self._jobs.empty():  # pragma: no cover - an operation has come between
+                return False
+            self._disconnect()
+            self._thread = None
+            return True
+
+    def _renew_when_due(self) -> None:
+        """Tries once, since operations wait behind this; if that fails, there is time for another try."""
+        if not self._renewed or time.monotonic() < self._renew_at:
+            return
+        self._renew_at = time.monotonic() + min(seconds for _, seconds in self._renewed.values()) / 3
+        touches = [Touch(key, rev, seconds) for key, (rev, seconds) in self._renewed.items()]
+        StoreJob(partial(self._touch, touches), 0.0).run()
+
+    def _commit(self, steps: Sequence[Step], undo: Sequence[Step], job: StoreJob) -> Done | Conflict:
+        job.check()
+        self.let_go(steps)
+        if undo and self.loses_answers and time.monotonic() >= job.until:
+            raise TimeoutError(self._busy())  # it waited for others, which got no answer
+        try:
+            end = self._make(steps, job)
+        except Exception:
+            if undo and self.loses_answers:
+                StoreJob(partial(self._make, undo), 0.0).run()
+            raise
+        self.note(steps, end)
+        return end
+
+    def let_go(self, steps: Sequence[Step]) -> None:
+        """Renews no record any more that is about to be changed, even if that fails."""
+        for key, (rev, _) in list(self._renewed.items()):
+            is_meant, is_changed = False, False
+            for step in steps:
+                if isinstance(step, DeletePrefix):
+                    is_changed = is_changed or is_under(key, step.prefix)
+                elif step.key == key:
+                    number = step.expect.number if isinstance(step, Put) and isinstance(step.expect, Rev) else None
+                    is_meant = is_meant or rev == (number if isinstance(step, Put) else step.rev)
+                    is_changed = is_changed or isinstance(step, Put) or (isinstance(step, Touch) and not step.stale_in)
+            if is_meant and is_changed:
+                del self._renewed[key]
+
+    def note(self, steps: Sequence[Step], end: Done | Conflict) -> None:
+        """Notes what a commit of these steps has come to."""
+        if isinstance(end, Done):
+            for step in steps:
+                if isinstance(step, Put) and step.renewed and step.stale_in is not None:
+                    due = time.monotonic() + step.stale_in / 3
+                    self._renew_at = min(self._renew_at, due) if self._renewed else due
+                    self._renewed[step.key] = step.rev, step.stale_in
+            if keys := changed_keys(steps):
+                self.news.tell(*keys)
+
+    # -- for each kind to implement, called in its thread --
+
+    @abstractmethod
+    def _get(self, keys: Sequence[bytes], job: StoreJob) -> list[Record | None]: ...
+
+    @abstractmethod
+    def _scan(self, prefix: Key, after: Key | None, limit: int, job: StoreJob) -> list[Record]: ...
+
+    @abstractmethod
+    def _make(self, steps: Sequence[Step], job: StoreJob) -> Done | Conflict: ...
+
+    @abstractmethod
+    def _touch(self, touches: Sequence[Touch], job: StoreJob) -> None:
+        """Touches those of the records that are there."""
+
+    @abstractmethod
+    def _disconnect(self) -> None:
+        """Closes the connection, with the gate held, if one is open."""
+
+    @abstractmethod
+    def _busy(self) -> str:
+        """Returns the text for an operation that waited in vain: for what, and how long."""
+
+    @abstractmethod
+    def _listen(self, job: StoreJob) -> None:
+        """Begins to hear of what others change."""
+
+    def _look(self) -> None:  # noqa: B027 - if `looks`
+        """Looks for what others have changed."""
+
+    def _hears(self) -> bool:
+        return self.looks or (self._listener is not None and self._listener.ready.is_set())
+
+    def listen_by(self, connect: Callable[[], AbstractContextManager[Callable[[float], Iterable[bytes]]]]) -> None:
+        """Has a thread that listens, and waits until it does."""
+        if self._listener is None or not self._listener.is_alive():
+            self._listener = Listener(self.news, connect)
+            self._listener.start()
+        self._listener.asked_at = time.monotonic()
+        self._listener.ready.wait(min(1.0, self._patience))
+
+    def _break_off(self) -> None:  # noqa: B027 - others wait no longer than the time that they are given
+        """Ends, from another thread, an operation that is overdue."""
+
+
+class Listener(threading.Thread):
+    """Hears from a server what others have changed, as long as somebody has waited for that lately.
+
+    Args:
+        news: is told the keys, and that anything may have changed while nobody has listened.
+        connect: begins to listen; returns what waits for so many seconds, and then returns the keys.
+    """
+
+    def __init__(self, news: News, connect: Callable[[], AbstractContextManager[Callable[[float], Iterable[bytes]]]]):
+        super().__init__(name="streamtools listener", daemon=True)
+        self._news = news
+        self._connect = connect
+        self.ready, self.closed = threading.Event(), False
+        self.asked_at = time.monotonic()
+
+    def run(self) -> None:
+        while self._is_wanted():
+            try:
+                with self._connect() as hear:
+                    self._news.tell()
+                    self.ready.set()
+                    while self._is_wanted():
+                        for written in hear(LISTEN_S):
+                            self._news.tell(*([read_key(written)] if written else []))
+            except Exception:  # the server is gone; readers look by themselves until it is back
+                time.sleep(POLL_S)
+            finally:
+                self.ready.clear()
+                self._news.tell()
+
+    def _is_wanted(self) -> bool:
+        is_wanted = bool(self._news.waiting) or time.monotonic() < self.asked_at + 10 * IDLE_S
+        return is_wanted and not self.closed and threading.main_thread().is_alive()
+
+
+# -- forks and the end of the process --
+
+_stores: weakref.WeakSet[ThreadedRecords] = weakref.WeakSet()
+_guard = threading.RLock()
+_held: list[ThreadedRecords] = []
+
+
+def _before_fork() -> None:
+    _guard.acquire()
+    for store in list(_stores):
+        store.gate.acquire()
+        _held.append(store)
+        store._disconnect()
+
+
+def _after_fork_in_parent() -> None:
+    while _held:
+        _held.pop().gate.release()
+    _guard.release()
+
+
+def _after_fork_in_child() -> None:  # pragma: no cover - nobody measures there
+    global _guard
+    _guard = threading.RLock()
+    while _held:
+        _held.pop().begin_anew()
+
+
+def _close_all() -> None:  # pragma: no cover - nobody measures so late
+    for store in list(_stores):
+        try:
+            store.close()
+        except KeyboardInterrupt:  # a second Ctrl-C: the user does not want to wait for a locked file
+            try:
+                store.wait_briefly()
+            except KeyboardInterrupt:
+                continue
+
+
+atexit.register(_close_all)  # a daemon thread is cut off by the end of the process, wherever it is
+if hasattr(os, "register_at_fork"):  # pragma: no branch - Windows has no fork
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
