@@ -519,18 +519,19 @@ class Calls:
         transitions = self._transitions
         transitions.stopped = transitions.stopped or reason
         transitions.move_all("stopped", transitions.calls.values(), None if reason == LEFT else reason)
-        self._transitions.tell()
+        transitions.tell()
 
     def cut(self, reason: str, *, cancels: bool = False) -> None:
         """Starts nothing more: calls that have not begun are skipped, the others go on, or are cancelled if `cancels`,
         unless their effect is ``once``."""
-        self._cut = self._transitions.stopped = self._transitions.stopped or reason
-        calls = self._transitions.calls.values()
-        self._transitions.move_all("bad_end", calls)
+        transitions = self._transitions
+        self._cut = transitions.stopped = transitions.stopped or reason
+        calls = transitions.calls.values()
+        transitions.move_all("bad_end", calls)
         if cancels:
             may_end = [call for call in calls if call.state in OPEN and call.tool and call.tool.effect != "once"]
-            self._transitions.move_all("cancelled", may_end, reason)
-        self._transitions.tell()
+            transitions.move_all("cancelled", may_end, reason)
+        transitions.tell()
 
     @property
     def is_asking(self) -> bool:
@@ -576,7 +577,7 @@ class Calls:
         for call in calls:
             keep(call, transitions.wait_task)
         transitions.move_all("discarded", calls)
-        self._transitions.tell()
+        transitions.tell()
         return {call.call_id: call.seen for call in calls if call.seen is not None}
 
     @property

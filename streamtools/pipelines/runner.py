@@ -360,10 +360,10 @@ class Runner:
             self.tries.wake()
 
 
-def _waiting(turn: Transitions) -> Waits:
+def _waiting(transitions: Transitions) -> Waits:
     from ..waiting.calls import Waiting  # most calls wait for nobody
 
-    return Waiting(turn)
+    return Waiting(transitions)
 
 
 class _Face(Protocol):
