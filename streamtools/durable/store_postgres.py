@@ -53,6 +53,7 @@ except ImportError as error:  # pragma: no cover - it is installed where this is
 T = TypeVar("T")
 
 VERSION = 1
+_PASSING = (psycopg.OperationalError, psycopg.errors.UniqueViolation, psycopg.errors.ReadOnlySqlTransaction)
 _SWEEP_S = 60.0  # between two removals of what has dropped
 _PAUSE_S = 0.05  # between two tries while the server is gone
 _AT = "clock_timestamp() + %s * interval '1 second'"
@@ -96,6 +97,9 @@ class PostgresRecords(ThreadedRecords):
     def __init__(
         self, url: str, *, schema: str = "streamtools", timeout: float = 5.0, listen: str | bool = True
     ) -> None:
+        for one in (url, listen):
+            if isinstance(one, str):
+                _check_url(one)
         self._url, self._schema = url, schema
         self._listens_at = url if listen is True else listen
         quoted = '"' + schema.replace('"', '""') + '"'
@@ -173,14 +177,14 @@ class PostgresRecords(ThreadedRecords):
             try:
                 with self.gate:
                     return work(self._connected(job))
-            except (psycopg.OperationalError, psycopg.errors.UniqueViolation) as error:
-                if self._connection is not None and self._connection.closed:
+            except _PASSING as error:
+                is_standby = isinstance(error, psycopg.errors.ReadOnlySqlTransaction)  # another server has taken over
+                if self._connection is not None and (self._connection.closed or is_standby):
                     self._disconnect()
                 if time.monotonic() >= job.until:
-                    raise TimeoutError(self._busy()) from error
+                    raise TimeoutError(f"{self._busy()} ({str(error).partition(chr(10))[0]})") from error
             job.check()
-            if self._connection is None:
-                time.sleep(_PAUSE_S)
+            time.sleep(_PAUSE_S if self._connection is None else _PAUSE_S / 10)
 
     def _connected(self, job: StoreJob) -> psycopg.Connection[Any]:
         if self._connection is None:
@@ -234,8 +238,18 @@ class PostgresRecords(ThreadedRecords):
             self.listen_by(partial(_heard, self._listens_at, self._channel))
 
 
+def _check_url(url: str) -> None:
+    try:
+        psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.ProgrammingError:  # the error's text quotes the URL, with a password
+        text = "the URL of the Postgres database cannot be read: postgresql://[user:password@]host[:port]/database"
+        raise ValueError(text) from None
+
+
 def _connect(url: str, seconds: int) -> psycopg.Connection[Any]:
-    return psycopg.connect(url, autocommit=True, prepare_threshold=None, connect_timeout=seconds)
+    connection = psycopg.connect(url, autocommit=True, prepare_threshold=None, connect_timeout=seconds)
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # whatever the database's default is
+    return connection
 
 
 @contextmanager
@@ -284,7 +298,7 @@ class PostgresStore(RecordStore):
             transaction; False to look four times a second instead, and True to listen at `url`.
 
     Raises:
-        ValueError: a number is none.
+        ValueError: the URL cannot be read, or a number is none.
     """
 
     records: PostgresRecords

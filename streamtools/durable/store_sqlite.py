@@ -100,6 +100,8 @@ STATEMENTS = {
 class SqliteRecords(ThreadedRecords):
     """`Records` in a file, with arguments and errors of `SqliteStore`; `most` is as in `MemoryRecords`."""
 
+    looks = True
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -210,9 +212,6 @@ class SqliteRecords(ThreadedRecords):
     def _listen(self, job: StoreJob) -> None:
         if not self._seen:
             self.transact(self._note_seen, job, "DEFERRED")
-
-    def _hears(self) -> bool:
-        return True  # the thread looks
 
     def _look(self) -> None:
         StoreJob(partial(self.transact, self._note_seen, begin="DEFERRED"), 0.0).run()

@@ -115,6 +115,7 @@ class ThreadedRecords(ABC):
     """`Records` with a thread of their own. An operation waits for `patience` seconds at most."""
 
     loses_answers = False  # a commit that has failed may have been made
+    looks = False  # while somebody waits for a change, the thread looks for it: others are told
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
@@ -231,11 +232,11 @@ class ThreadedRecords(ABC):
             try:
                 job = self._jobs.get(timeout=self._spare_s())
             except Empty:
-                if self.news.waiting:
+                if is_looking := self.looks and bool(self.news.waiting):
                     self._look()
                 if self._renewed:
                     self._renew_when_due()
-                elif not self.news.waiting and self._retire():
+                elif not is_looking and self._retire():
                     return
                 continue
             if job is None:
@@ -249,7 +250,7 @@ class ThreadedRecords(ABC):
 
     def _spare_s(self) -> float:
         spare = max(0.0, self._renew_at - time.monotonic()) if self._renewed else IDLE_S
-        return min(spare, LOOK_S) if self.news.waiting else spare
+        return min(spare, LOOK_S) if self.looks and self.news.waiting else spare
 
     def _retire(self) -> bool:
         with self._lock:
@@ -333,12 +334,11 @@ class ThreadedRecords(ABC):
     def _listen(self, job: StoreJob) -> None:
         """Begins to hear of what others change."""
 
-    def _look(self) -> None:  # noqa: B027 - most are told
-        """Looks for what others have changed, while somebody waits for it."""
+    def _look(self) -> None:  # noqa: B027 - if `looks`
+        """Looks for what others have changed."""
 
     def _hears(self) -> bool:
-        """Returns whether this is told of what others change."""
-        return self._listener is not None and self._listener.ready.is_set()
+        return self.looks or (self._listener is not None and self._listener.ready.is_set())
 
     def listen_by(self, connect: Callable[[], AbstractContextManager[Callable[[float], Iterable[bytes]]]]) -> None:
         """Has a thread that listens, and waits until it does."""

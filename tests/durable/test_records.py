@@ -41,7 +41,7 @@ from streamtools.durable.records import (
     written_key,
 )
 from streamtools.durable.store_sqlite import STATEMENTS, SqliteRecords
-from streamtools.errors import LocalProtocolError
+from streamtools.errors import LocalProtocolError, ToolNotStarted
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
@@ -256,6 +256,17 @@ async def test_what_is_no_key_no_value_or_no_commit_is_refused(make: Make, backe
         await records.commit(Put(A, b"1"), Put(A, b"2"))
     with pytest.raises(ValueError, match="not empty"):
         await records.get(())
+    assert await records.get(A) == [None]
+
+
+@pytest.mark.parametrize("backend", ["redis"])
+async def test_on_redis_a_commit_and_a_scan_stay_in_one_run(make: Make, backend: str) -> None:
+    records = make()
+    for ops in ([Put(A, b""), Put(("b", "another"), b"")], [Check(("a",), 1)], [Put(A, b""), DeletePrefix(("b",))]):
+        with pytest.raises(ValueError, match="a commit stays in the run that the second part of its keys names"):
+            await records.commit(*ops)
+    with pytest.raises(ValueError, match="a scan stays in the run"):
+        await records.scan(("a",))
     assert await records.get(A) == [None]
 
 
@@ -639,10 +650,40 @@ async def test_behind_a_restart_of_postgres_all_goes_on_and_readers_are_woken(
     hasty = make(timeout=0.3)
     postgres.stop()
     try:
-        with pytest.raises(TimeoutError, match=r"Postgres has given no answer within timeout=0.3 s"):
+        with pytest.raises(TimeoutError, match=r"Postgres has given no answer within timeout=0.3 s \(.*refused"):
             await hasty.get(A)
     finally:
         postgres.start()
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("backend", ["postgres"])
+async def test_a_database_with_settings_of_its_own_keeps_what_is_promised_and_tells_no_password(
+    make: Make, backend: str, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    from psycopg import connect
+
+    from streamtools.dispatch import PostgresStore
+
+    with connect(postgres.url, autocommit=True) as connection:
+        connection.execute("ALTER ROLE tester SET default_transaction_isolation = 'serializable'")
+        try:
+            await test_commits_in_opposed_orders_all_end_and_each_is_made_once(make, backend)
+            connection.execute("ALTER ROLE tester SET default_transaction_read_only = on")  # as a standby is
+            standby = make(timeout=0.3)
+            with pytest.raises(TimeoutError, match="read-only transaction"):
+                await standby.commit(Put(A, b""))
+            connection.execute("ALTER ROLE tester RESET default_transaction_read_only")
+            assert await standby.commit(Put(A, b"")) == Done()
+        finally:
+            connection.execute("ALTER ROLE tester RESET ALL")
+    with pytest.raises(ValueError, match="the URL of the Postgres database cannot be read") as caught:
+        PostgresStore("postgresql//app:hunter2@db")
+    assert "hunter2" not in f"{caught.value} {caught.value.__cause__}"
+    with PostgresStore("postgresql://app:hunter2@127.0.0.1:1/app", timeout=0.2) as store:
+        with pytest.raises(ToolNotStarted) as refused:
+            await store.claim("key", "print")
+        assert "hunter2" not in f"{refused.value} {refused.value.__cause__} {store!r}"
 
 
 def test_a_number_is_of_nobody_else() -> None:

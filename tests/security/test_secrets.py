@@ -220,7 +220,7 @@ async def run(body: list[bytes], caplog: pytest.LogCaptureFixture, **options: An
         "turn": repr(turn),
         "calls": repr(turn.calls),
         "pipeline": repr(events),
-        "cursor": repr(cursor) + json.dumps(cursor.to_json()) + "".join(map(str, cursor)),
+        "cursor": repr(cursor) + "".join(map(str, cursor)),
         "reports": "\n".join(observation.report() for observation in turn.observations),
         "errors": "\n".join(text for o in turn.observations for text in of_errors(o.error)),
         "validation errors": "\n".join(observation.validation_error or "" for observation in turn.observations),
