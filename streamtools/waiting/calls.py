@@ -24,7 +24,6 @@ from ..content import AnsweredLater, Text, ToolResult
 from ..dispatch import endings
 from ..dispatch.event_loop import check_loop
 from ..dispatch.states import Call, Ending, Listeners, begin_wait, end_wait
-from ..dispatch.transitions import LEFT
 from ..errors import AnswerError, LocalProtocolError, ToolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 from ..events import AnswerRequested, ApprovalRequested, ApprovalResolved, Observation, StreamWarning
 from ..ground.own import own
@@ -127,7 +126,7 @@ class Waiting:
             LocalProtocolError: nobody was asked about it, or about these arguments; or this is another thread.
             DecisionError: as `Pending.check`.
         """
-        call = self.transitions.known(call_id, "an ApprovalRequested")
+        call = self.transitions.call_of(call_id, "an ApprovalRequested")
         one = self._find(call_id, "approval")
         if one is None:
             raise LocalProtocolError("nobody was asked about this call; decide after its ApprovalRequested")
@@ -158,9 +157,8 @@ class Waiting:
         self.transitions.host.emit(event)
 
     def ending_of(self, call: Call, reason: str | None) -> Ending | None:
-        """Returns the ending of a call that waits no longer; None if it is skipped as any that has not begun."""
         end, stopped = self.transitions.end, self.transitions.stopped
-        is_kept = stopped == LEFT and endings.ended_well(end)  # somebody may say something later
+        is_kept = stopped == endings.LEFT and endings.ended_well(end)  # somebody may say something later
         if call.is_outside:
             return answers.unanswered(reason or stopped, is_kept=is_kept)
         if is_kept:
@@ -413,12 +411,10 @@ class Waiting:
         return Edits(self.transitions.attempts.tools, self.transitions.limits, self.transitions.rules)
 
     def take_up(self, call: Call) -> None:
-        """Gives a call that was suspended when it had been handed out the arguments that it was approved with."""
         if call.before is not None and call.before.edited is not None:
             self.edits.bind_again(call, call.before.edited)
 
     def noted(self, seen: Observation) -> Observation:
-        """Returns the observation of an edited call as the model reads it."""
         return self.edits.noted(seen)
 
     # -- calls that may have run before --

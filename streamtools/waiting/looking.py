@@ -80,7 +80,7 @@ def _count_begun(transitions: Transitions, call: Call) -> None:
     transitions.budgets.admit(call)
     call.counted = False
     if transitions.limits.max_repeated_calls is not None:
-        transitions.host.counts.call(made.name, made.arguments, made.arguments_text)
+        transitions.host.counts.count_call(made.name, made.arguments, made.arguments_text)
 
 
 @dataclass(slots=True, eq=False)
