@@ -18,7 +18,7 @@ from ..errors import AnswerPending, ApprovalPending, LocalProtocolError, RunTake
 from ..events import AnswerRequested, ApprovalRequested, ApprovalResolved, Event, Observation, StepStart
 from ..ground import type_name
 from ..observers import Observer
-from ..pipelines.runner import Runner, runner_of
+from ..pipelines.runner import Runner
 from ..seams import Decision
 from .journal import JournalLease, Waiter, read_put
 from .place import JournalPlace, fail
@@ -101,7 +101,7 @@ class StoredInbox(Observer):
 
     @property
     def _runner(self) -> Runner | None:
-        return None if self._run is None or self._run.step is None else runner_of(self._run.step)
+        return None if self._run is None or self._run.step is None else self._run.step._runner
 
     def apply(self) -> None:
         runner = self._runner

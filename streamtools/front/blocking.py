@@ -108,8 +108,8 @@ class SyncBlock(CallsFace):
         observation: Observation = self._wait(partial(self._block.run_call, call))
         return observation
 
-    def _passed(self, act: Callable[[Runner], bool]) -> bool:
-        return self._ask(lambda: bool(self._block._passed(act)))
+    def _in_step(self, act: Callable[[Runner], bool]) -> bool:
+        return self._ask(lambda: bool(self._block._in_step(act)))
 
     def _there(self) -> BlockingPortal:
         if self._portal is None:

@@ -25,8 +25,8 @@ class CallsFace(ABC):
     """Something whose calls wait for people: a pipeline, a run, or either in another thread."""
 
     @abstractmethod
-    def _passed(self, act: Callable[[Runner], bool]) -> bool:
-        """Does it to the step that goes on, in that step's event loop."""
+    def _in_step(self, act: Callable[[Runner], bool]) -> bool:
+        """Acts on the step that goes on, in its event loop."""
 
     def approve(
         self,
@@ -57,14 +57,14 @@ class CallsFace(ABC):
             DecisionError: several people have to approve the call, and `by` is missing, or `arguments` are given.
             TypeError, ValueError: `arguments` are no object of JSON, or larger than 256 kB.
         """
-        return self._passed(lambda to: _decide(to, call, True, fingerprint, by=by, arguments=arguments))
+        return self._in_step(lambda to: _decide(to, call, True, fingerprint, by=by, arguments=arguments))
 
     def deny(
         self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None, by: str | None = None
     ) -> bool:
         """Denies a call that waits for an approval, so that it is ``denied``; `reason` is for the model to read. All
         else is as in `approve`."""
-        return self._passed(lambda to: _decide(to, call, False, fingerprint, by=by, reason=reason))
+        return self._in_step(lambda to: _decide(to, call, False, fingerprint, by=by, reason=reason))
 
     def answer(
         self, call: Asked | AnswerRequested, result: Any, *, is_error: bool = False, fingerprint: str | None = None
@@ -91,7 +91,7 @@ class CallsFace(ABC):
         """
         from ..waiting.answers import written_answer  # few calls are done outside
 
-        return self._passed(lambda to: _answer(to, call, written_answer(result, is_error=is_error), fingerprint))
+        return self._in_step(lambda to: _answer(to, call, written_answer(result, is_error=is_error), fingerprint))
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
         """Stops one call, whatever its state, as a person's stop button does; the others go on. Returns False if that
@@ -105,18 +105,18 @@ class CallsFace(ABC):
         Raises:
             LocalProtocolError: there is no such call in this step; or this is another thread.
         """
-        return self._passed(lambda to: _cancel(to, call, reason))
+        return self._in_step(lambda to: _cancel(to, call, reason))
 
 
 def _decide(to: Runner, call: Asked, verdict: bool, fingerprint: str | None, *, by: str | None, **given: Any) -> bool:
     shown = _shown(to, call, fingerprint)
     if discarded_end(to, call) is not None:
         return False
-    return to.noted(to.attempt.calls.waiting.decide(_id_of(call), verdict, shown, by=by, **given))
+    return to.ends_rest(to.attempt.calls.waiting.decide(_id_of(call), verdict, shown, by=by, **given))
 
 
 def _answer(to: Runner, call: Asked | AnswerRequested, record: bytes, fingerprint: str | None) -> bool:
-    return to.noted(to.attempt.calls.waiting.answer(_id_of(call), record, _shown(to, call, fingerprint)))
+    return to.ends_rest(to.attempt.calls.waiting.answer(_id_of(call), record, _shown(to, call, fingerprint)))
 
 
 def _cancel(to: Runner, call: Mention | str, reason: str | None) -> bool:
@@ -125,7 +125,7 @@ def _cancel(to: Runner, call: Mention | str, reason: str | None) -> bool:
         check_loop(to.token, "cancel")
     if discarded_end(to, call) is not None:
         return False
-    return to.noted(to.attempt.calls.cancel_one(_id_of(call), reason))
+    return to.ends_rest(to.attempt.calls.cancel_one(_id_of(call), reason))
 
 
 def _shown(to: Runner, call: Asked | AnswerRequested, fingerprint: str | None) -> str | None:

@@ -147,7 +147,7 @@ class Pipeline(CallsFace):
         call_id, calls = call if isinstance(call, str) else call.call_id, runner.attempt.calls
         if (seen := discarded_end(runner, call)) is not None:
             return seen
-        runner.noted(calls.run(call_id))
+        runner.ends_rest(calls.run(call_id))
         return await calls.observed(call_id)
 
     @property
@@ -178,7 +178,7 @@ class Pipeline(CallsFace):
 
         return branch_of(self._runner, size, when_full)
 
-    def _passed(self, act: Callable[[Runner], bool]) -> bool:
+    def _in_step(self, act: Callable[[Runner], bool]) -> bool:
         return act(self._runner)
 
     async def aclose(self) -> None:

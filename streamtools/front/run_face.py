@@ -115,7 +115,7 @@ class AgentLoop(CallsFace):
         turn = self._loop.all_turns[-1:]
         return tuple(seen for one in turn for seen in one.observations if seen.outcome == "unknown")
 
-    def _passed(self, act: Callable[[Runner], bool]) -> bool:
+    def _in_step(self, act: Callable[[Runner], bool]) -> bool:
         return act(self._goes_on()._runner)
 
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:

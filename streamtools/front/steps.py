@@ -16,7 +16,7 @@ from ..ground.own import MESSAGES, own
 from ..limits import Limits
 from ..parts import RunOutcome
 from ..pipelines.agent_loop import CallModel
-from ..pipelines.runner import Runner, runner_of
+from ..pipelines.runner import Runner
 from ..pipelines.trajectory import Trajectory
 from ..seams import Seams
 from ..sources import ModelRequest
@@ -59,7 +59,7 @@ class PipelineMaker:
             if plan.stream is None or plan.asks_model:
                 return self._asking(plan.stream, asked, request)
             block = step_of(self._once, self._run, plan.stream, request=request)
-        _put_on_record(runner_of(block), plan.record, replayed=plan.ends is not None)
+        _put_on_record(block._runner, plan.record, replayed=plan.ends is not None)
         return block
 
     def _resumed(self, stream: Any) -> Pipeline | None:

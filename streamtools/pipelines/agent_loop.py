@@ -256,7 +256,6 @@ class Loop:
         block = self.maker.make(plan, asked)
         runner = block._runner
         runner.attempt.calls.withheld = self._withholds
-        runner.go_on_when_cut()
         runner.begin_with(added)
         opened = block._open_in(self._tasks.group)
         return _OpenStep(block, opened, plan.ends, _each(self.sources, "read"))

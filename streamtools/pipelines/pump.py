@@ -58,7 +58,7 @@ class Tries(Protocol):
 
     number: int  # of the attempt, from 1
     is_cut: bool  # the attempt has ended in its middle, and counts all the same
-    is_followed: bool  # a step that is cut is followed by another one
+    is_followed: bool  # another step follows one that is cut, whose error then is not raised
 
     def listen(self) -> None: ...
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 from anyio import CancelScope, create_task_group
@@ -100,7 +100,7 @@ class Runner:
             "async for event in events: ..."
         )
 
-    def noted(self, changed: bool) -> bool:
+    def ends_rest(self, changed: bool) -> bool:
         """Lets the consumer wait again after a rest, if something has changed; returns whether it has."""
         self.outbox.resting &= not changed
         return changed
@@ -131,7 +131,7 @@ class Runner:
         """Looks for a decision or an answer that was put on record elsewhere, about the call of this key if one is
         given; returns False if it comes too late, and None if that is not known yet."""
         looks = self.attempt.calls.waiting.look_again(call_id, key) if self.state == "open" else None
-        self.noted(bool(looks and key))
+        self.ends_rest(bool(looks and key))
         return looks
 
     def cut(self, reason: str, *, spares_approvals: bool) -> bool:
@@ -146,15 +146,12 @@ class Runner:
         calls.cut(reason, cancels=not spares_approvals)
         if self.tries is not None:
             self.tries.cut(reason)
-        return self.noted(True)
-
-    def go_on_when_cut(self) -> None:
-        """Has an answer that broke off behind the begin of a call end without an error: another step follows."""
-        if self.tries is not None:
-            self.tries.is_followed = True
+        return self.ends_rest(True)
 
     def begin_with(self, events: Iterable[Event]) -> None:
         self._begins_with = tuple(events)
+        if self.tries is not None:
+            self.tries.is_followed = True
 
     # -- entering and leaving --
 
@@ -364,12 +361,3 @@ def _waiting(transitions: Transitions) -> Waits:
     from ..waiting.calls import Waiting  # most calls wait for nobody
 
     return Waiting(transitions)
-
-
-class _Face(Protocol):
-    _runner: Runner
-
-
-def runner_of(face: _Face) -> Runner:
-    """Returns what runs a pipeline, for those who make a run of several."""
-    return face._runner

@@ -400,25 +400,25 @@ class Causality:
     _root: tuple[int, ...] = ()  # StreamStart, or StepStart before there is one
     _stream_end: tuple[int, ...] = ()
     _calls: dict[str, int] = field(default_factory=dict)  # the latest event of each call
-    _said: tuple[int, ...] = ()  # the start of the latest text or reasoning
+    _latest: tuple[int, ...] = ()  # the start of the latest text or reasoning
     _parts: dict[type, int] = field(default_factory=dict)  # the start of the text or reasoning that now streams
 
     def begin_attempt(self) -> None:
         self.observations.clear()
         self._calls.clear()
         self._parts.clear()
-        self._said = self._stream_end = ()
+        self._latest = self._stream_end = ()
 
     def stamp(self, event: CausedEvent, seq: int, step: int, time: float) -> None:
         causes, kind = self._root, type(event)
         if (call_id := getattr(event, "call_id", None)) is not None:
-            latest = self._calls.get(call_id)
-            causes = (*causes, *self._said) if latest is None else (latest,)
+            before = self._calls.get(call_id)
+            causes = (*causes, *self._latest) if before is None else (before,)
             self._calls[call_id] = seq
             if kind is Observation:
                 self.observations.append(seq)
         elif kind is TextStart or kind is ReasoningStart:
-            self._parts[kind], self._said = seq, (seq,)
+            self._parts[kind], self._latest = seq, (seq,)
         elif kind is TextEnd or kind is ReasoningEnd:
             start = self._parts.get(_START_OF[kind])
             causes = causes if start is None else (start,)

@@ -1,7 +1,4 @@
-"""Makes one run of many turns: the state that its steps share.
-
-`seq` numbers the events of a run. `step` sets it, with the causes of each event.
-"""
+"""Makes one run of many turns: the state that its steps share."""
 
 from __future__ import annotations
 
@@ -76,15 +73,10 @@ class Trajectory:
         """The run's id, on each `StepStart` and on spans."""
         self.is_named = bool(run_id)
         """True if the id was given, and not made up."""
-        self.observers = () if observers is None else _checked(observers)
-        if default_observers:
-            given = self.observers
-            self.observers += tuple(
-                one
-                for around in ambient
-                for one in around.observers()
-                if not any(isinstance(known, type(one)) for known in given)
-            )
+        given = () if observers is None else _checked(observers)
+        around = [one for program in ambient for one in program.observers()] if default_observers else []
+        self.observers = (*given, *(one for one in around if not any(isinstance(known, type(one)) for known in given)))
+        """Those that see its events: a tuple. One that you add in the middle of the run sees its next steps."""
         self.steps = 0
         """The number of steps that have begun."""
         self.began_at = 0.0

@@ -121,10 +121,7 @@ def _unread(end: StreamEnd, why: str) -> list[Event]:
 
 # -- an answer as a type --
 
-# Describes an answer that is asked for as a type: `ExportedOutput`, and the reader of such an answer.
-#
-# Input: a pydantic model, a dataclass, a ``TypedDict`` or a JSON Schema. Output: a tool that does nothing but check an
-# answer as it would check its arguments, so that an answer is validated, coerced and bounded as a call is.
+# Its reader is a tool: an answer is validated, coerced and bounded as a call's arguments are.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
