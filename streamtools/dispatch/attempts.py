@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ..seams import GateView
     from .at_gate import AtGate
 
-LAG_S = 1.0  # after a call's deadline, until an executor that has not returned is cancelled
+_LAG_S = 1.0  # after a call's deadline, until an executor that has not returned is cancelled
 
 _LONGEST_DELAY_S = 60.0
 _MOST_DOUBLINGS = 64
@@ -119,7 +119,7 @@ class CallAttempts:
         return scope
 
     async def ended(self, call: Call, value: Any) -> Ending:
-        return await self._values(call).ending(value)
+        return await ValueEndings(call, call.tool, self.limits, self.options.known.any_value).ending(value)
 
     @property
     def at_gate(self) -> AtGate:
@@ -128,9 +128,6 @@ class CallAttempts:
         gate = self.options.seams.gate
         assert gate is not None, "else nothing knows"
         return AtGate(gate, self.host, self.limits, self.options.known.any_value, self._known_arguments)
-
-    def _values(self, call: Call) -> ValueEndings:
-        return ValueEndings(call, call.tool, self.limits, self.options.known.any_value)
 
     def arguments(self, call: Call) -> dict[str, Any]:
         return self._shown_arguments(call) if call.changed is None else dict(own(call.changed.plain))
@@ -267,7 +264,7 @@ class _Attempt:
             return seconds
         assert self.scope is not None, "it runs"
         self.call.stops_at = self.attempts.host.now() + seconds
-        self.timer = self.attempts.due(self.call.stops_at + (0.0 if self.executor is None else LAG_S), self.scope)
+        self.timer = self.attempts.due(self.call.stops_at + (0.0 if self.executor is None else _LAG_S), self.scope)
         return math.inf if self.executor is None else seconds
 
     # -- where it runs --

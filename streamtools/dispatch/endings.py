@@ -47,6 +47,7 @@ from .states import Call, Ending, RunCounts
 if TYPE_CHECKING:
     from ..seams import CallEnd
 
+LEFT = "the stream was left"
 _NOT_AGAIN = "\nIt may have taken effect. Do not call it again for the same thing: find out first, or say so."
 DONE_BEFORE = "This had been done already, by an earlier call, and was not done again. The result of that call:"
 _TRIED_BEFORE = "This had been tried already, by an earlier call, and was not tried again. That call ended so:"
@@ -60,10 +61,10 @@ def ended_well(end: StreamEnd | None) -> bool:
 def skipped(end: StreamEnd | None, stopped: str | None, *, by_hand: bool) -> Ending:
     """Returns the ending of a complete call that will not start: the turn's `end` has come, or nothing more starts
     because it was `stopped`, or the call starts only if somebody runs it, `by_hand`."""
-    if by_hand and (end is None or ended_well(end)):
+    if by_hand and (end is None or end.ended_well):
         reason = "nobody ran it (start='manual')"
     elif end is None or stopped is not None:
-        reason = stopped or "the stream was left"
+        reason = stopped or LEFT
     elif end.error is not None:
         reason = f"the turn ended with an error ({end.error.kind})"
     else:
@@ -164,7 +165,7 @@ def try_again(error: ToolError, tool: str, counts: RunCounts, limits: Limits) ->
     if not isinstance(error, _USELESS):
         return ""
     is_unknown, most = isinstance(error, UnknownTool), limits.max_model_retries
-    if counts.useless("" if is_unknown else tool) <= most:
+    if counts.count_useless("" if is_unknown else tool) <= most:
         return f"\nMend the arguments and call {tool} again." if isinstance(error, ModelRetry) else ""
     if is_unknown:
         return f"\nCall no other tools: more than max_model_retries={most} calls were of tools that do not exist."
@@ -179,10 +180,10 @@ def is_exhausted(seen: Observation, counts: RunCounts, limits: Limits) -> bool:
 def recount(calls: Iterable[ToolCall], ends: Iterable[Observation], counts: RunCounts) -> None:
     for call in calls:
         if call.status == "ready" and call.kind != "server":
-            counts.call(call.name, call.arguments, call.arguments_text)
+            counts.count_call(call.name, call.arguments, call.arguments_text)
     for seen in ends:
         if isinstance(seen.error, _USELESS):
-            counts.useless("" if isinstance(seen.error, UnknownTool) else seen.tool_name)
+            counts.count_useless("" if isinstance(seen.error, UnknownTool) else seen.tool_name)
 
 
 def failure(error: ToolError, cause: BaseException | None = None) -> Ending:

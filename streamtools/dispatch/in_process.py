@@ -263,7 +263,7 @@ def _open_nurseries() -> int:
 # -- sync tools: threads, and a count of those that were given up --
 
 
-IDLE_S = 10.0  # after which a thread without work ends
+_IDLE_S = 10.0  # after which a thread without work ends
 
 _lock = threading.Lock()
 _abandoned = 0
@@ -301,7 +301,7 @@ class WorkerThread:
     def _serve(self) -> None:
         while True:
             try:
-                work = self._work.get(timeout=IDLE_S)
+                work = self._work.get(timeout=_IDLE_S)
             except Empty:
                 with _lock:
                     if self in _idle:  # else it was just taken

@@ -118,7 +118,7 @@ class _Wrapped:
         self.given = ran.value if ran.result is None else ran.result
         return self.given
 
-    def refined(self, request: ToolCallRequest, arguments: Mapping[str, Any]) -> ToolCallRequest:
+    def change_arguments(self, request: ToolCallRequest, arguments: Mapping[str, Any]) -> ToolCallRequest:
         """Gives the call other arguments; returns it as the next middleware sees it. Raises `InvalidArguments` if they
         do not fit the tool, a `LocalProtocolError` if they were not approved, or would conflict with other calls than
         those that wait."""
@@ -148,7 +148,7 @@ class _Rest:
             raise LocalProtocolError(f"{self.wrapped.call.label}: it was run already; its tool's retries= run it again")
         request = self.request
         if arguments is not None:
-            request = self.wrapped.refined(request, arguments)
+            request = self.wrapped.change_arguments(request, arguments)
         self.is_used = True
         try:
             self.value = await self.wrapped._layer(self.at, request)

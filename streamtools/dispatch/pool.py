@@ -164,11 +164,11 @@ class CallPool:
         for job in jobs:
             home = self._homes.get(job)
             if home is None or is_in_loop(home):
-                self._begin(job)
-            elif not is_called_in_a_task(home, partial(self._begin, job)):
+                self._grant(job)
+            elif not is_called_in_a_task(home, partial(self._grant, job)):
                 self.finish(job)
 
-    def _begin(self, job: Job) -> None:
+    def _grant(self, job: Job) -> None:
         start = self._starts.pop(job, None)
         if start is not None:  # else the call was given up meanwhile
             start()

@@ -377,7 +377,7 @@ class RunCounts:
         self.deaf: list[tuple[CallRule, str]] = []  # the rules that failed to hear an event, with the error's class
         self.spent = Spent()  # what counts for `Limits(call_budget=..., token_budget=...)`
 
-    def call(self, tool: str, arguments: Mapping[str, Any] | None, text: str) -> int:
+    def count_call(self, tool: str, arguments: Mapping[str, Any] | None, text: str) -> int:
         """Returns how often the call has been made, this time included. The order of the arguments and the way they
         were written do not matter, unless they are large: writing large ones once more would hold up the event loop."""
         as_text = arguments is None or len(text) > LARGE_CHARS
@@ -398,7 +398,7 @@ class RunCounts:
 
         return take_back
 
-    def useless(self, tool: str) -> int:
+    def count_useless(self, tool: str) -> int:
         """Counts a call that could not be used, of a tool, or of any tool that there is not (``""``); returns how many
         there were."""
         self._useless[tool] += 1

@@ -80,8 +80,6 @@ Given: TypeAlias = Ending | str | None  # what an input brings: the call's endin
 Serves: TypeAlias = Callable[[Call], Awaitable[bool]]
 """Gives a call that has its place the ending of an earlier one, if there is one for it; returns whether it has."""
 
-LEFT = "the stream was left"
-
 
 class Waits(Protocol):
     """The calls of one turn that wait for somebody, and those who say something about them."""
@@ -91,13 +89,21 @@ class Waits(Protocol):
         of a tool that is answered later."""
         ...
 
-    def resolve(self, call: Call) -> None: ...
+    def resolve(self, call: Call) -> None:
+        """Emits an `ApprovalResolved` if the call has waited for its approval."""
+        ...
 
-    def ending_of(self, call: Call, reason: str | None) -> Ending | None: ...
+    def ending_of(self, call: Call, reason: str | None) -> Ending | None:
+        """Returns the ending of a call that waits no longer; None if it is skipped as any that has not begun."""
+        ...
 
-    def take_up(self, call: Call) -> None: ...
+    def take_up(self, call: Call) -> None:
+        """Gives a call that was suspended when it had been handed out the arguments that it was approved with."""
+        ...
 
-    def noted(self, seen: Observation) -> Observation: ...
+    def noted(self, seen: Observation) -> Observation:
+        """Returns the observation of an edited call as the model reads it."""
+        ...
 
     async def ask(self, call: Call, question: Any) -> Any: ...
 
@@ -210,7 +216,7 @@ class Transitions:
         if self._told is not None:
             ring(self._told)
 
-    def known(self, call_id: str, what: str) -> Call:
+    def call_of(self, call_id: str, what: str) -> Call:
         call = self.calls.get(call_id)
         if call is None:
             raise LocalProtocolError(f"no such call in this turn; pass {what}, or its call_id")
@@ -384,13 +390,13 @@ class Transitions:
         self._observe(call, given)
 
     def _end_skipped(self, call: Call) -> None:
-        by_hand = self._by_hand and self.stopped in (None, LEFT)
+        by_hand = self._by_hand and self.stopped in (None, endings.LEFT)
         skipped = endings.skipped(self.end, self.stopped, by_hand=by_hand)
         self._observe(call, self._left_again(call) or skipped)  # before anybody could be asked again
 
     def _left_again(self, call: Call) -> Ending | None:
         """Returns the ending of a call that goes on waiting for what it was suspended for, since the block was left."""
-        is_left = call.before is not None and self.stopped == LEFT and endings.ended_well(self.end)
+        is_left = call.before is not None and self.stopped == endings.LEFT and endings.ended_well(self.end)
         return self.waiting.ending_of(call, None) if is_left else None
 
     def _end_waiting(self, call: Call, given: Given) -> None:
@@ -476,11 +482,11 @@ WITHDRAWN = "the provider took it back"
 
 
 class Calls:
-    """Runs the calls of one turn. The model may call these `tools`."""
+    """Runs the calls of one turn."""
 
-    def __init__(self, transitions: Transitions, tools: Toolset, attempt: int = 1) -> None:
+    def __init__(self, transitions: Transitions, attempt: int = 1) -> None:
         self._transitions = transitions
-        self._tools = tools
+        self._tools = transitions.attempts.tools
         self.attempt = attempt  # the number of the attempt at the step's answer, which is part of the calls' keys
         self._limits, self._options, self._host = transitions.limits, transitions.options, transitions.host
         self._by_hand = transitions.options.start == "manual"
@@ -514,12 +520,12 @@ class Calls:
             return listeners
         return self.waiting.look_up_first(self.withheld, listeners)
 
-    def stop(self, reason: str = LEFT) -> None:
+    def stop(self, reason: str = endings.LEFT) -> None:
         """Starts nothing more, and cancels every call; each call that runs is observed as it stops."""
         transitions = self._transitions
         transitions.stopped = transitions.stopped or reason
-        transitions.move_all("stopped", transitions.calls.values(), None if reason == LEFT else reason)
-        self._transitions.tell()
+        transitions.move_all("stopped", transitions.calls.values(), None if reason == endings.LEFT else reason)
+        transitions.tell()
 
     def cut(self, reason: str, *, cancels: bool = False) -> None:
         """Starts nothing more: calls that have not begun are skipped, the others go on, or are cancelled if `cancels`,
@@ -549,7 +555,7 @@ class Calls:
         Raises:
             LocalProtocolError: there is no such call.
         """
-        call = self._transitions.known(call_id, "one of its calls")
+        call = self._transitions.call_of(call_id, "one of its calls")
         before = call.state
         self._transitions.move_all("cancelled", [call], reason)
         self._transitions.tell()
@@ -576,7 +582,7 @@ class Calls:
         for call in calls:
             keep(call, transitions.wait_task)
         transitions.move_all("discarded", calls)
-        self._transitions.tell()
+        transitions.tell()
         return {call.call_id: call.seen for call in calls if call.seen is not None}
 
     @property
@@ -615,7 +621,7 @@ class Calls:
     def settle(self) -> None:
         """Observes every call that has no observation yet. Call it last, when no task is left."""
         transitions = self._transitions
-        transitions.stopped = transitions.stopped or LEFT
+        transitions.stopped = transitions.stopped or endings.LEFT
         # Each step in the `finally` of the one before it: a Ctrl-C may interrupt any line, or have done so already.
         try:
             transitions.move_all("settled", transitions.calls.values())
@@ -801,7 +807,7 @@ class Calls:
         most, made = self._limits.max_repeated_calls, call.call
         if most is None or call.before is not None:
             return None  # a resumed call was counted before
-        if self._host.counts.call(made.name, arguments_in(made), made.arguments_text) <= most:
+        if self._host.counts.count_call(made.name, arguments_in(made), made.arguments_text) <= most:
             return None
         return Ending("denied", CallRepeated(made.name, most))
 
@@ -843,7 +849,7 @@ class Calls:
     # -- by hand --
 
     @property
-    def to_tell(self) -> bool:
+    def waits_to_be_told(self) -> bool:
         """True while there are calls that start only if somebody runs or approves them."""
         if self._transitions.stopped is not None:
             return False
@@ -861,7 +867,7 @@ class Calls:
         if not self._by_hand:
             now = "are left alone" if self._options.start in LEAVES_CALLS else "start by themselves"
             raise LocalProtocolError(f"calls {now}; to run them by hand, pass start='manual' and tools=")
-        call = self._transitions.known(call_id, "the call of a ToolCallValidated")
+        call = self._transitions.call_of(call_id, "the call of a ToolCallValidated")
         if call.state in ("announced", "ended") and self._transitions.stopped is None:
             raise LocalProtocolError("the call is not ready; run it after its ToolCallValidated")
         if call.state != "held" or call in self._judging:

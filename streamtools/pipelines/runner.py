@@ -289,7 +289,7 @@ class Runner:
     async def _calls_end(self, attempt: Attempt) -> None:
         calls = attempt.calls
         await calls.wait_idle()
-        while calls.to_tell and attempt.failure is None:
+        while calls.waits_to_be_told and attempt.failure is None:
             self.outbox.rest()
             await calls.wait_told()
             await calls.wait_idle()
@@ -310,7 +310,7 @@ class Runner:
         transitions = Transitions(
             given.pool, tools, limits, dispatch, step, self._start_call, self._at, _waiting, serves
         )
-        return Attempt(step, decoder, pump, Calls(transitions, tools, number))
+        return Attempt(step, decoder, pump, Calls(transitions, number))
 
     def read_anew(self, reading: Reading) -> Attempt:
         self.attempt = self._attempt_of(reading)
@@ -357,7 +357,7 @@ class Runner:
             self.tries.wake()
 
 
-def _waiting(turn: Transitions) -> Waits:
+def _waiting(transitions: Transitions) -> Waits:
     from ..waiting.calls import Waiting  # most calls wait for nobody
 
-    return Waiting(turn)
+    return Waiting(transitions)

@@ -13,10 +13,10 @@ from ..ground.on_demand import names
 
 if TYPE_CHECKING:
     from .attempts import Again, Attempts, Cut, Rest, Sight
-    from .calls import Allow, Ask, CallRule, ReadText, ReadyCall, Refuse, ResultFilter, StepView, Verdict
     from .desk import Asked, Decision, Deny, Desk, Pending, Response, ShownCall, WrittenAnswer
     from .gate import CallEnd, Entered, Gate, GateView, call_fingerprint
     from .guard import Guard, Shown
+    from .rules import Allow, Ask, CallRule, ReadText, ReadyCall, Refuse, ResultFilter, StepView, Verdict
     from .steps import OnRecord, RunView, StepPlan, StepRequest, StepSource
 else:
     __getattr__ = names(
@@ -26,7 +26,7 @@ else:
             "desk": "Asked Decision Deny Desk Pending Response ShownCall WrittenAnswer",
             "gate": "CallEnd Entered Gate GateView call_fingerprint",
             "guard": "Guard Shown",
-            "calls": "Allow Ask CallRule ReadText ReadyCall Refuse ResultFilter StepView Verdict",
+            "rules": "Allow Ask CallRule ReadText ReadyCall Refuse ResultFilter StepView Verdict",
             "steps": "OnRecord RunView StepPlan StepRequest StepSource",
         },
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ..dispatch.event_loop import let_out
 from ..dispatch.options import Approver, Verdict
@@ -13,9 +12,8 @@ from ..errors import LocalProtocolError
 from ..events import ApprovalRequested
 from ..ground.own import own
 from ..ground.text import type_name
-
-if TYPE_CHECKING:
-    from ..seams import Decision, Pending
+from ..seams import Decision, Pending
+from ..seams.desk import read_verdict
 
 
 def request(call: Call, pending: Pending) -> ApprovalRequested:
@@ -50,8 +48,6 @@ async def ask(
 
 
 def _decision(verdict: Verdict, event: ApprovalRequested, pending: Pending) -> Decision | None:
-    from ..seams.desk import Decision, read_verdict  # most calls need no approval
-
     approved, reason = read_verdict(verdict)
     if approved is None:
         return None
@@ -64,8 +60,6 @@ def _decision(verdict: Verdict, event: ApprovalRequested, pending: Pending) -> D
 
 
 def failed(event: ApprovalRequested, error: BaseException) -> tuple[Decision, BaseException]:
-    from ..seams import Decision
-
     reason = f"asking for its approval failed ({type_name(error)})"
     return _named(Decision.on(event, False, reason=reason), event), error
 

@@ -24,7 +24,6 @@ from ..content import AnsweredLater, Text, ToolResult
 from ..dispatch import endings
 from ..dispatch.event_loop import check_loop
 from ..dispatch.states import Call, Ending, Listeners, begin_wait, end_wait
-from ..dispatch.transitions import LEFT
 from ..errors import AnswerError, LocalProtocolError, ToolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 from ..events import AnswerRequested, ApprovalRequested, ApprovalResolved, Observation, StreamWarning
 from ..ground.own import own
@@ -32,7 +31,6 @@ from ..ground.text import one_line, type_name
 from ..seams import Decision, Desk, Pending, Response, WrittenAnswer
 from . import answers, approval
 from .answers import read_answer
-from .pending import PendingCall
 
 if TYPE_CHECKING:
     from ..dispatch.transitions import Transitions
@@ -41,13 +39,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    turn: Transitions
+    transitions: Transitions
     _asked_in: EventLoopToken | None = None  # the event loop in which somebody was asked
-    _table: dict[str, list[PendingCall]] = field(default_factory=dict)  # what was asked, by call id, the latest last
+    _table: dict[str, list[_PendingCall]] = field(default_factory=dict)  # what was asked, by call id, the latest last
 
     @property
     def desk(self) -> Desk | None:
-        return self.turn.options.seams.desk
+        return self.transitions.options.seams.desk
 
     # -- a call begins to wait --
 
@@ -61,7 +59,7 @@ class Waiting:
             rests = not given.value.wait
         else:
             rests = call.ready[0].deferred is True or call.before is not None  # not waited for anew
-        self.turn.work(call, partial(self._hand_out, call, one, rests))
+        self.transitions.work(call, partial(self._hand_out, call, one, rests))
 
     def _pending(self, call: Call, kind: Any) -> Pending:
         return Pending(
@@ -74,23 +72,23 @@ class Waiting:
             findings=call.findings,
         )
 
-    def _open(self, call: Call, pending: Pending, question: Any = None) -> PendingCall:
+    def _open(self, call: Call, pending: Pending, question: Any = None) -> _PendingCall:
         self._asked_in = self._asked_in or current_token()
-        call.pending = one = PendingCall(pending, question, anyio.Event() if pending.kind == "question" else None)
+        call.pending = one = _PendingCall(pending, question, anyio.Event() if pending.kind == "question" else None)
         self._table.setdefault(call.call_id, []).append(one)
         return one
 
-    def _find(self, call_id: str, *kinds: str) -> PendingCall | None:
+    def _find(self, call_id: str, *kinds: str) -> _PendingCall | None:
         asked = self._table.get(call_id, ())
         return next((one for one in reversed(asked) if not kinds or one.pending.kind in kinds), None)
 
-    def _waits(self, call: Call, one: PendingCall) -> bool:
+    def _waits(self, call: Call, one: _PendingCall) -> bool:
         state = "running" if one.answered is not None else "waiting"
-        return call.pending is one and call.state == state and not one.is_settled and self.turn.stopped is None
+        return call.pending is one and call.state == state and not one.is_settled and self.transitions.stopped is None
 
     def asked_about(self, call_id: str) -> list[Call]:
         """Returns the call of this id, if it waits for an approval or an answer, also while its response goes on."""
-        call = self.turn.calls.get(call_id)
+        call = self.transitions.calls.get(call_id)
         return [] if call is None or call.state != "waiting" else [call]
 
     # -- approvals --
@@ -98,17 +96,17 @@ class Waiting:
     def _ask_for_approval(self, call: Call) -> None:
         one = self._open(call, self._pending(call, "approval"))
         begin_wait(call, "approval")
-        event, options = approval.request(call, one.pending), self.turn.options
-        self.turn.host.emit(event)
+        event, options = approval.request(call, one.pending), self.transitions.options
+        self.transitions.host.emit(event)
         is_to_look = options.approver is not None or self.desk is not None or call.before is not None
         if is_to_look and self._waits(call, one):  # else an observer has decided
-            self.turn.work(call, partial(self._ask, call, one, event))
+            self.transitions.work(call, partial(self._ask, call, one, event))
 
-    async def _ask(self, call: Call, one: PendingCall, event: ApprovalRequested) -> None:
+    async def _ask(self, call: Call, one: _PendingCall, event: ApprovalRequested) -> None:
         if not self._waits(call, one) or one.is_taken:
             return
         decision: Decision | None = None
-        approver = self.turn.options.approver
+        approver = self.transitions.options.approver
         try:
             with CancelScope() as one.scope:
                 await checkpoint()
@@ -128,7 +126,7 @@ class Waiting:
             LocalProtocolError: nobody was asked about it, or about these arguments; or this is another thread.
             DecisionError: as `Pending.check`.
         """
-        call = self.turn.known(call_id, "an ApprovalRequested")
+        call = self.transitions.call_of(call_id, "an ApprovalRequested")
         one = self._find(call_id, "approval")
         if one is None:
             raise LocalProtocolError("nobody was asked about this call; decide after its ApprovalRequested")
@@ -156,12 +154,11 @@ class Waiting:
             at=last.at,
             arguments=last.arguments,
         )
-        self.turn.host.emit(event)
+        self.transitions.host.emit(event)
 
     def ending_of(self, call: Call, reason: str | None) -> Ending | None:
-        """Returns the ending of a call that waits no longer; None if it is skipped as any that has not begun."""
-        end, stopped = self.turn.end, self.turn.stopped
-        is_kept = stopped == LEFT and endings.ended_well(end)  # somebody may say something later
+        end, stopped = self.transitions.end, self.transitions.stopped
+        is_kept = stopped == endings.LEFT and endings.ended_well(end)  # somebody may say something later
         if call.is_outside:
             return answers.unanswered(reason or stopped, is_kept=is_kept)
         if is_kept:
@@ -171,7 +168,7 @@ class Waiting:
 
     # -- answers --
 
-    async def _hand_out(self, call: Call, one: PendingCall, rests: bool) -> None:
+    async def _hand_out(self, call: Call, one: _PendingCall, rests: bool) -> None:
         with CancelScope() as one.scope:
             await checkpoint()
             if await self._look(call, one) or not self._waits(call, one):
@@ -179,11 +176,11 @@ class Waiting:
             self._request_answer(call, one, rests)
             if rests:
                 return
-            seconds = call.seconds(self.turn.limits)
+            seconds = call.seconds(self.transitions.limits)
             with anyio.move_on_after(seconds) as scope:
                 await anyio.sleep_forever()
             if scope.cancelled_caught and self._waits(call, one) and not one.is_taken:
-                self.turn.move(call, "done", Ending("timed_out", ToolTimeout(seconds)))
+                self.transitions.move(call, "done", Ending("timed_out", ToolTimeout(seconds)))
 
     async def ask(self, call: Call, question: Any) -> Any:
         """Returns the answer, or raises it if it is a `ToolError`. A call asks one question at a time. Raises a
@@ -213,7 +210,7 @@ class Waiting:
             raise ToolError("\n".join(block.text for block in value.blocks if isinstance(block, Text)))
         return value
 
-    def _request_answer(self, call: Call, one: PendingCall, rests: bool) -> None:
+    def _request_answer(self, call: Call, one: _PendingCall, rests: bool) -> None:
         tool, bound = call.ready
         event = AnswerRequested(
             call.call_id,
@@ -225,12 +222,12 @@ class Waiting:
             index=call.call.index,
             caller=call.call.caller,
         )
-        self.turn.host.emit(event)
+        self.transitions.host.emit(event)
 
     def answer(self, call_id: str, record: bytes, fingerprint: str | None) -> bool:
         """Takes the answer to a call that is done outside, or asks; returns False if it has the same one. Raises an
         `AnswerError` if it waits for none, or has another one, a `LocalProtocolError` in another thread."""
-        call, one = self.turn.calls.get(call_id), self._find(call_id, "answer", "question")
+        call, one = self.transitions.calls.get(call_id), self._find(call_id, "answer", "question")
         if call is None:
             raise AnswerError(call_id, "unknown_call", "is none of this step")
         if self._asked_in is not None:
@@ -251,20 +248,20 @@ class Waiting:
     def look_again(self, call_id: str, key: str | None = None) -> bool | None:
         """Looks for responses that were put on record elsewhere, about the call of this key if one is given; returns
         False if the call waits no longer, and None if nobody was asked about it yet, or it is judged again."""
-        call, one = self.turn.calls.get(call_id), self._find(call_id)
+        call, one = self.transitions.calls.get(call_id), self._find(call_id)
         if call is None or one is None or (one.is_settled and call.pending is one and call.state == "waiting"):
             return None
         if not self._waits(call, one) or key not in (None, one.pending.key):
             return False
-        self.turn.work(call, partial(self._look_alone, call, one))
-        self.turn.tell()
+        self.transitions.work(call, partial(self._look_alone, call, one))
+        self.transitions.tell()
         return True
 
-    async def _look_alone(self, call: Call, one: PendingCall) -> None:
+    async def _look_alone(self, call: Call, one: _PendingCall) -> None:
         await checkpoint()
         await self._look(call, one)
 
-    async def _look(self, call: Call, one: PendingCall) -> bool:
+    async def _look(self, call: Call, one: _PendingCall) -> bool:
         """Takes what is on record; returns True if the call goes on by it, or by the ending that it had."""
         found: Sequence[Response] = ()
         before: Ending | None = None
@@ -272,27 +269,27 @@ class Waiting:
             if self.desk is not None:
                 found = _checked(one.pending, await self.desk.look(one.pending))
             if one.pending.kind == "approval" and self._may_have_run(call, one, found):
-                before = await self.turn.at_gate.look(call)
+                before = await self.transitions.at_gate.look(call)
         except Exception as error:
             self._not_kept(call, one, error)
             return False
         if before is not None and self._waits(call, one):
-            self.turn.move(call, "done", before)
+            self.transitions.move(call, "done", before)
             return True
         return self._count(call, one, found)
 
-    def _may_have_run(self, call: Call, one: PendingCall, found: Sequence[Response]) -> bool:
+    def _may_have_run(self, call: Call, one: _PendingCall, found: Sequence[Response]) -> bool:
         """Returns whether a call may have run in another process without the decisions that it needs today: with none
         on record, or with fewer."""
         if call.before is None or one.pending.is_settled(found):
             return False
         return self.desk is None or call.before.is_settled(found)
 
-    def _respond(self, call: Call, one: PendingCall, response: Response) -> bool:
+    def _respond(self, call: Call, one: _PendingCall, response: Response) -> bool:
         """Takes a response; returns False if it changes nothing. With a desk it counts once the desk has it."""
         if not self._waits(call, one) or not one.has_place(response):
             return False
-        self.turn.tell()
+        self.transitions.tell()
         if self.desk is None:
             self._count(call, one, [*one.found, response])
             return True
@@ -300,10 +297,10 @@ class Waiting:
         if one.is_taken and one.scope is not None and isinstance(response, Decision):
             one.scope.cancel()  # its approver is asked no longer
         if len(one.giving) == 1:
-            self.turn.work(call, partial(self._give, call, one, self.desk))
+            self.transitions.work(call, partial(self._give, call, one, self.desk))
         return True
 
-    async def _give(self, call: Call, one: PendingCall, desk: Desk) -> None:
+    async def _give(self, call: Call, one: _PendingCall, desk: Desk) -> None:
         """Puts responses on record, one by one, and counts those that are the first there."""
         while one.giving and self._waits(call, one):
             response, found, scope = one.giving[0], None, CancelScope()
@@ -331,9 +328,9 @@ class Waiting:
         if isinstance(first, Decision):
             who = one_line(first.by or "somebody", 100)
             code, text = "already_decided", f"{call.label}: {'approved' if first.verdict else 'denied'} by {who} before"
-        self.turn.host.emit(StreamWarning(code, text))
+        self.transitions.host.emit(StreamWarning(code, text))
 
-    def _count(self, call: Call, one: PendingCall, found: Sequence[Response]) -> bool:
+    def _count(self, call: Call, one: _PendingCall, found: Sequence[Response]) -> bool:
         """Keeps what counts, and lets the call go on if no place is left; returns whether it does."""
         if not self._waits(call, one):
             return False
@@ -348,14 +345,14 @@ class Waiting:
             if is_edited and one.pending.approvals > 1:  # it required one when it was decided
                 why = "its arguments were edited, and it requires several people"
                 one.found[-1] = last = replace(last, verdict=False, by=None, reason=why, arguments=None)
-            may_have_run = not last.verdict and self.desk is None and self.turn.options.seams.gate is not None
+            may_have_run = not last.verdict and self.desk is None and self.transitions.options.seams.gate is not None
             if last.arguments is not None or may_have_run:
-                self.turn.work(call, partial(self._judge_again, call, one, last))
+                self.transitions.work(call, partial(self._judge_again, call, one, last))
                 return True
         self._go_on(call, one)
         return True
 
-    async def _judge_again(self, call: Call, one: PendingCall, decision: Decision) -> None:
+    async def _judge_again(self, call: Call, one: _PendingCall, decision: Decision) -> None:
         """Gives a call the arguments that it was approved with; if they cannot be run, it is denied. One that is denied
         and has run has the ending that it had."""
         before: Ending | None = None
@@ -367,43 +364,43 @@ class Waiting:
                     if one.error is not None:
                         why = f"its arguments were edited, and cannot be run: {one.error}"
                         decision = replace(decision, verdict=False, reason=why, arguments=None)
-                if not decision.verdict and self.turn.options.seams.gate is not None:
-                    before = await self.turn.at_gate.look(call)
+                if not decision.verdict and self.transitions.options.seams.gate is not None:
+                    before = await self.transitions.at_gate.look(call)
         except Exception as error:
             self._not_kept(call, one, error)
             one.found = []
             return
         one.found = [] if before is not None else [decision]
-        if call.state != "waiting" or call.pending is not one or self.turn.stopped is not None:
+        if call.state != "waiting" or call.pending is not one or self.transitions.stopped is not None:
             return
         if before is not None:
-            self.turn.move(call, "done", before)
+            self.transitions.move(call, "done", before)
         else:
             self._go_on(call, one)
 
-    def _go_on(self, call: Call, one: PendingCall) -> None:
+    def _go_on(self, call: Call, one: _PendingCall) -> None:
         last = one.found[-1]
         if one.answered is not None:
             one.answered.set()
         elif isinstance(last, Decision) and not last.verdict:
-            self.turn.move(call, "done", endings.denied(last.reason, one.error))
+            self.transitions.move(call, "done", endings.denied(last.reason, one.error))
         elif isinstance(last, Decision):
-            self.turn.move(call, "wait" if call.ready[0].deferred else "answered")
+            self.transitions.move(call, "wait" if call.ready[0].deferred else "answered")
         elif call.job is None:
-            self.turn.move(call, "answered")
+            self.transitions.move(call, "answered")
         else:  # it has had its place, and begun
-            self.turn.work(call, partial(self._end, call, last.record))
+            self.transitions.work(call, partial(self._end, call, last.record))
 
     async def _end(self, call: Call, record: bytes) -> None:
         try:
-            ending = await self.turn.attempts.ended(call, read_answer(record))
+            ending = await self.transitions.attempts.ended(call, read_answer(record))
         except Exception as error:  # a desk of a user's own, or a record that another version wrote
             ending = endings.failure(ToolOutcomeUnknown("the answer on record cannot be read"), error)
-        self.turn.move(call, "done", ending)
+        self.transitions.move(call, "done", ending)
 
-    def _not_kept(self, call: Call, one: PendingCall, error: Exception) -> None:
+    def _not_kept(self, call: Call, one: _PendingCall, error: Exception) -> None:
         code = "decision_not_kept" if one.pending.kind == "approval" else "answer_not_kept"
-        self.turn.host.emit(StreamWarning(code, f"{call.label}: the store raised {type_name(error)}"))
+        self.transitions.host.emit(StreamWarning(code, f"{call.label}: the store raised {type_name(error)}"))
 
     # -- arguments of those who approve --
 
@@ -411,15 +408,13 @@ class Waiting:
     def edits(self) -> Edits:
         from .edits import Edits  # few calls are edited
 
-        return Edits(self.turn.attempts.tools, self.turn.limits, self.turn.rules)
+        return Edits(self.transitions.attempts.tools, self.transitions.limits, self.transitions.rules)
 
     def take_up(self, call: Call) -> None:
-        """Gives a call that was suspended when it had been handed out the arguments that it was approved with."""
         if call.before is not None and call.before.edited is not None:
             self.edits.bind_again(call, call.before.edited)
 
     def noted(self, seen: Observation) -> Observation:
-        """Returns the observation of an edited call as the model reads it."""
         return self.edits.noted(seen)
 
     # -- calls that may have run before --
@@ -451,6 +446,37 @@ class Waiting:
         edited = found[-1].arguments if len(found) == 1 and isinstance(found[-1], Decision) else None
         if edited is not None:
             self.edits.bind_again(call, edited)
+
+
+@dataclass(slots=True, eq=False)
+class _PendingCall:
+    pending: Pending
+    question: Any = None  # what a running call has asked
+    answered: anyio.Event | None = None  # is set at the answer to that
+    found: list[Response] = field(default_factory=list)  # those that count
+    giving: list[Response] = field(default_factory=list)  # on their way to the desk
+    error: BaseException | None = None  # for which its approver denies it, or its edits cannot be run
+    scope: CancelScope | None = None  # around the work of its approver, or around the wait for its answer
+
+    @property
+    def is_settled(self) -> bool:
+        return self.pending.is_settled(self.found)
+
+    @property
+    def is_taken(self) -> bool:
+        """True if no place is left, once the desk has what it is being given."""
+        return self.pending.is_settled([*self.found, *self.giving])
+
+    @property
+    def value(self) -> Any:
+        """The answer, once there is one."""
+        assert isinstance(self.found[0], WrittenAnswer), "it was answered"
+        return read_answer(self.found[0].record)
+
+    def has_place(self, response: Response) -> bool:
+        named = [one.by for one in (*self.found, *self.giving) if isinstance(one, Decision)]
+        is_again = isinstance(response, Decision) and response.verdict and response.by in named
+        return not self.is_taken and not is_again
 
 
 def _checked(pending: Pending, found: Any) -> list[Response]:

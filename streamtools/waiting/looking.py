@@ -31,7 +31,7 @@ _UNREADABLE = "the call has run before, and is not valid now, so that nobody can
 
 
 class _Waiting(Protocol):
-    turn: Transitions
+    transitions: Transitions
 
     async def apply_as_on_record(self, call: Call) -> None: ...
 
@@ -40,10 +40,10 @@ def look_up_first(waiting: _Waiting, withheld: tuple[str, bool] | None, listener
     """Returns listeners that pass events on to these, once the gate was asked about the calls. `withheld` is why calls
     that have not begun and may have an effect are not run, and whether those are spared that need an approval; None if
     all are run."""
-    turn = waiting.turn
-    if turn.options.start == "manual":  # they may be run as soon as they are ready, and are asked about behind
-        return listeners | {StreamEnd: _LooksFirst(waiting, turn, withheld, listeners, "held").stream_ended}
-    looks = _LooksFirst(waiting, turn, withheld, listeners, "announced")
+    transitions = waiting.transitions
+    if transitions.options.start == "manual":  # they may be run as soon as they are ready, and are asked about behind
+        return listeners | {StreamEnd: _LooksFirst(waiting, transitions, withheld, listeners, "held").stream_ended}
+    looks = _LooksFirst(waiting, transitions, withheld, listeners, "announced")
     mine: Listeners = {
         ToolCallEnd: looks.ended,
         ToolCallValidated: looks.ready,
@@ -59,7 +59,7 @@ async def refuse_unless_it_ran(waiting: _Waiting, call: Call, ending: Ending) ->
         before = await _look(waiting, call, call.before.fingerprint)
     except ToolNotStarted as error:
         before = failure(error)
-    waiting.turn.move(call, "refused", before or ending)
+    waiting.transitions.move(call, "refused", before or ending)
 
 
 async def _look(waiting: _Waiting, call: Call, known_as: str | None) -> Ending | None:
@@ -67,26 +67,26 @@ async def _look(waiting: _Waiting, call: Call, known_as: str | None) -> Ending |
     with CancelScope() as call.scope:
         before = call.ready, call.changed
         await waiting.apply_as_on_record(call)
-        ending = None if known_as is None else await waiting.turn.at_gate.look(call, known_as)
+        ending = None if known_as is None else await waiting.transitions.at_gate.look(call, known_as)
         if ending is None:
             call.ready, call.changed = before
         return ending
     return None
 
 
-def _count_begun(turn: Transitions, call: Call) -> None:
+def _count_begun(transitions: Transitions, call: Call) -> None:
     """Counts a call that has begun before, in another process; its place is not given back."""
     made = call.call
-    turn.budgets.admit(call)
+    transitions.budgets.admit(call)
     call.counted = False
-    if turn.limits.max_repeated_calls is not None:
-        turn.host.counts.call(made.name, made.arguments, made.arguments_text)
+    if transitions.limits.max_repeated_calls is not None:
+        transitions.host.counts.count_call(made.name, made.arguments, made.arguments_text)
 
 
 @dataclass(slots=True, eq=False)
 class _LooksFirst:
     waiting: _Waiting
-    turn: Transitions
+    transitions: Transitions
     withheld: tuple[str, bool] | None
     listeners: Listeners
     state: State
@@ -97,13 +97,13 @@ class _LooksFirst:
         if event.call.problem == "void":  # whatever it was, it is in no turn
             self.listeners[ToolCallEnd](event)
             return
-        call = self.turn.calls.get(event.call.call_id)
+        call = self.transitions.calls.get(event.call.call_id)
         if call is not None and call.state == "announced":
-            call.call, call.tool = event.call, self.turn.attempts.tools.called(event.call)
+            call.call, call.tool = event.call, self.transitions.attempts.tools.called(event.call)
         self._later.append(event)
 
     def ready(self, event: ToolCallValidated) -> None:
-        call = self.turn.calls.get(event.call.call_id)
+        call = self.transitions.calls.get(event.call.call_id)
         if call is not None and call.tool is not None and event.invocation is not None:
             call.bind(event.invocation)
         self._later.append(event)
@@ -113,16 +113,16 @@ class _LooksFirst:
         self._later.append(event)
         if is_repeated:
             return
-        asked = [call for call in self.turn.calls.values() if call.state == self.state]
+        asked = [call for call in self.transitions.calls.values() if call.state == self.state]
         self._open = len(asked)
         for call in asked:
-            self.turn.work(call, partial(self._ask, call))
+            self.transitions.work(call, partial(self._ask, call))
         if not asked:
             self._go_on()
 
     def _has_effect(self, call: Call) -> bool:
         tool = call.tool
-        rules = self.turn.rules
+        rules = self.transitions.rules
         if tool is None or tool.needs_approval is not False or (rules is not None and rules.may_ask(call.call.name)):
             return True
         return tool.effect == "once" or (self.withheld is not None and tool.effect != "pure")
@@ -138,7 +138,7 @@ class _LooksFirst:
 
     async def _ask(self, call: Call) -> None:
         ending: Ending | None = None
-        is_kept = self.turn.options.seams.gate is not None  # else nobody knows what has begun
+        is_kept = self.transitions.options.seams.gate is not None  # else nobody knows what has begun
         may_have_begun = is_kept and (call.tool is None or self._has_effect(call))
         try:
             known_as = None  # but it was perhaps approved, or denied
@@ -152,15 +152,15 @@ class _LooksFirst:
         except (ValueError, RecursionError):  # its arguments are no JSON: it was never claimed
             pass
         if ending is not None and call.state == self.state:
-            _count_begun(self.turn, call)
+            _count_begun(self.transitions, call)
             await self._end(call, ending)
         self._open -= 1
         if not self._open:
             self._go_on()
 
     async def _end(self, call: Call, ending: Ending) -> None:
-        tool, move = call.tool, self.turn.move
-        has_middleware = self.turn.options.middleware or (tool is not None and tool.middleware is not None)
+        tool, move = call.tool, self.transitions.move
+        has_middleware = self.transitions.options.middleware or (tool is not None and tool.middleware is not None)
         goes_on = isinstance(ending.value, AnsweredLater)
         if not goes_on and not (has_middleware and ending.recorded):
             move(call, "refused", ending)
@@ -172,20 +172,20 @@ class _LooksFirst:
                 move(call, "end")
             if not goes_on:
                 move(call, "queue")
-                await self.turn.wait_task(call, but=1)  # else the end of its response might hold it back
+                await self.transitions.wait_task(call, but=1)  # else the end of its response might hold it back
                 return
             move(call, "wait", ending)
-            if self.turn.stopped is not None or (self.withheld is not None and not self.withheld[1]):
+            if self.transitions.stopped is not None or (self.withheld is not None and not self.withheld[1]):
                 move(call, "bad_end")  # its answer is not waited for
 
     def _go_on(self) -> None:
         if self.withheld is not None:
-            for call in self.turn.calls.values():
+            for call in self.transitions.calls.values():
                 if call.state == self.state and self._is_withheld(call):
                     is_claimed = call.tool is None or call.tool.effect == "once" or call.tool.needs_approval is True
                     why = self.withheld[0]
                     ending = skipped(None, why, by_hand=False) if is_claimed else perhaps_run(why)
-                    self.turn.move(call, "refused", ending)
+                    self.transitions.move(call, "refused", ending)
         later, self._later = self._later, []
         for event in later:
             self.listeners[type(event)](event)

@@ -232,10 +232,10 @@ async def test_only_so_many_different_calls_are_remembered() -> None:
 
     counts = RunCounts()
     for number in range(10_001):
-        assert counts.call("t", {"n": number}, "") == 1
-    assert counts.call("t", {"n": 10_000}, "") == 2
-    assert counts.call("t", {"n": 1}, "") == 2, "the oldest that is remembered"
-    assert counts.call("t", {"n": 0}, "") == 1, "the oldest was forgotten"
+        assert counts.count_call("t", {"n": number}, "") == 1
+    assert counts.count_call("t", {"n": 10_000}, "") == 2
+    assert counts.count_call("t", {"n": 1}, "") == 2, "the oldest that is remembered"
+    assert counts.count_call("t", {"n": 0}, "") == 1, "the oldest was forgotten"
 
 
 def test_the_same_call_is_counted_however_it_is_written_unless_it_is_large() -> None:
@@ -260,8 +260,8 @@ def test_the_same_call_is_counted_however_it_is_written_unless_it_is_large() -> 
         ("t", {"b": 1, "a": 2**70}, "", 2),
         ("t", {"b": 1, "a": 2**71}, "", 1),
     ):
-        assert counts.call(tool_name, arguments, text) == times, (tool_name, arguments, text[:9])
-    assert [counts.useless(tool_name) for tool_name in ("t", "t", "", "t", "")] == [1, 2, 1, 3, 2]
+        assert counts.count_call(tool_name, arguments, text) == times, (tool_name, arguments, text[:9])
+    assert [counts.count_useless(tool_name) for tool_name in ("t", "t", "", "t", "")] == [1, 2, 1, 3, 2]
 
 
 async def test_an_observation_says_what_was_called_how_it_was_judged_and_how_long_it_ran() -> None:
