@@ -32,6 +32,7 @@ OnSourceError: TypeAlias = Literal["cancel", "drain"]
 OnQuotedCall: TypeAlias = Literal["refuse", "ask", "run"]
 
 _ON_SOURCE_ERROR, _ON_QUOTED_CALL, _START_POLICIES = map(get_args, (OnSourceError, OnQuotedCall, StartPolicy))
+_ON_TOOL_ERROR = ("continue", "cancel")  # to raise is for adapters of frameworks
 _NO_TOOLS = Toolset()
 _LIMITS = Limits()
 
@@ -138,7 +139,7 @@ def checked_options(
     dispatch = DispatchOptions(
         start=_known("start", start, _START_POLICIES),
         approver=approve,
-        on_tool_error=_on_tool_error(words.get("on_tool_error", "continue")),
+        on_tool_error=_known("on_tool_error", words.get("on_tool_error", "continue"), _ON_TOOL_ERROR),
         executors=_executors(words.get("executor"), toolset),
         middleware=_middleware(words.get("middleware")),
         context=context,
@@ -185,12 +186,6 @@ def _check_approver(given: object) -> None:
         raise TypeError(f"approve is a function of an ApprovalRequested, not {type_name(given)}")
     if not accepts(given, 1):
         raise TypeError("approve takes one argument, an ApprovalRequested: approve=lambda request: ...")
-
-
-def _on_tool_error(given: OnToolError) -> OnToolError:
-    if given not in ("continue", "cancel"):  # to raise is for adapters of frameworks
-        raise ValueError(f"unknown on_tool_error {given!r}; known: continue, cancel")
-    return given
 
 
 def _middleware(given: Middleware | Sequence[Middleware] | None) -> tuple[Middleware, ...]:

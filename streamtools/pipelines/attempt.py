@@ -23,7 +23,7 @@ from ..tools import Toolset
 from .pump import ItemDecoder, Pump, Transform
 from .step import Step
 
-_TRIES = 16  # to settle: each try gets further, and nobody presses Ctrl-C more often than that
+_MOST_INTERRUPTS = 16  # while it settles, which gets further each time; nobody presses Ctrl-C more often
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class Attempt:
     def settle_surely(self, outcome: StepOutcome) -> None:
         """Calls `settle`, and again from where it was interrupted: one Ctrl-C after the other may come."""
         interrupted: BaseException | None = None
-        for _ in range(_TRIES):
+        for _ in range(_MOST_INTERRUPTS):
             try:
                 self.settle(outcome)
                 break

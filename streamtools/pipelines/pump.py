@@ -113,13 +113,13 @@ class Pump:
     raised: Exception | None = None  # the error that the source, a transform or a stage raised
     is_broken: bool = False
     """True if the source is what had come of a response that broke off: the absence of the rest is no error."""
-    must_pause: bool = False  # True if a call was started, which must begin before more is read
+    must_pause: bool = False  # True if the runner has started a call, which must begin before more is read
     end: StreamEnd | None = None
     """The decoder's own `StreamEnd`, once there is one; a transform may have kept it from being emitted."""
     _is_cut: bool = False  # the rest of the stream is not wanted
     _rest: Source | None = None  # of the response, to be read next
     _is_rest: bool = False  # the source gives the rest of a response that broke off
-    blamed: Source | None = None  # whose status tells of the failure, if it is not the one that was read last
+    blamed: Source | None = None  # as `tries` says: whose status tells of the failure, if not that of the last one
     _reading: CancelScope | None = None  # made in the event loop: a pipeline may be made where none runs
     _seen_length: int = -1  # how much had come when `look` looked last
     _silent_looks: int = 0  # looks since then that found no more than that

@@ -62,11 +62,11 @@ class Runner:
         self.step = Step(trajectory, self.outbox, options.tools)
         self.start = start  # the step's first event
         self.tries = None if tries is None else tries(self)  # if the model may be asked again
-        self.state: Literal["new", "opening", "open", "left"] = "new"
+        self.state: Literal["new", "opening", "open", "left"] = "new"  # set by the face and its host, too
         self.token: EventLoopToken | None = None  # of the event loop that it was entered in
         self.error: BaseException | None = None  # to be raised behind the last event, once
         self._options = options
-        self.attempt = self._attempt_of(reading)
+        self.attempt = self._attempt_of(reading)  # that is read, or was the last
         self._view: StepView | None = None  # of a step with rules
         self._before = before  # what is to be done before the step begins
         self.resumed: Any = None  # the `Suspended` that the step goes on with; set by `resume`

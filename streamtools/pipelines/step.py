@@ -81,7 +81,7 @@ class Step:
         self._outbox = outbox
         self._builder = TurnBuilder()
         self._causality = Causality()
-        self.observers: list[Observer] = []
+        self.observers: list[Observer] = []  # of the run, but for those that have failed
         self._listeners: dict[type[Event], tuple[Callback, ...]] = {}
         self._failures: list[tuple[Observer, BaseException]] = []
         self._callbacks: dict[int, Callback] = {}  # of each observer, by its identity
