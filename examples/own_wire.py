@@ -37,7 +37,6 @@ from streamtools.wires import (
     text_of,
 )
 
-ANSWERS = {"who": "skills"}  # the head of a message of answers
 FINISHES: dict[str, Finish] = {"done": "stop", "calls": "tool_calls", "full": "length"}
 
 
@@ -72,15 +71,18 @@ class ExampleDecoder(WireDecoder):
         return FINISHES.get(self.finish_word), bool(self.finish_word)
 
 
-def render(answer: Answer) -> list[dict[str, Any]]:
-    """Returns the model's message, and one with the answers to its calls."""
+def render_reply(answer: Answer) -> list[dict[str, Any]]:
+    """Returns the model's message."""
     calls = [
         {"id": call.call_id, "skill": call.name, "args": answer.arguments[call.call_id][1]} for call in answer.our_calls
     ]
     said = {"who": "model", "words": answer.text("text", "refusal"), **({"calls": calls} if calls else {})}
-    results = [{"id": result.call_id, "words": result.content} for result in answer.results]
-    answers = [{**ANSWERS, "answers": results}] if results else []
-    return [said, *answers] if said["words"] or calls else []
+    return [said] if said["words"] or calls else []
+
+
+def render_results(answer: Answer) -> list[dict[str, Any]]:
+    """Returns the message with the answers to the model's calls."""
+    return EXAMPLE.results.as_messages([{"id": one.call_id, "words": one.content} for one in answer.results])
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
@@ -89,7 +91,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """Returns Example's messages as entries: the inverse of `render` and `render_prompt`."""
+    """Returns Example's messages as entries: the inverse of the functions above."""
     names, entries = CallNames(), list[Entry]()
     for index, message in enumerate(messages):
         who, words, origin = message.get("who"), str(message.get("words", "")), (index, index + 1)
@@ -122,7 +124,8 @@ EXAMPLE = Wire(
     recognises=lambda payload: payload.get("line") in ("say", "call", "end"),
     usage=UsageMap({"input_tokens": ("in",), "output_tokens": ("out",)}),
     # histories
-    render=render,
+    render_reply=render_reply,
+    render_results=render_results,
     render_prompt=render_prompt,
     read=read,
     call_ids=CallIds(pattern=r"[a-z0-9_]{1,40}"),
@@ -140,7 +143,7 @@ EXAMPLE = Wire(
     results=ResultFormat(
         recognises=lambda result: result.keys() == {"id", "words"},
         list_key="answers",
-        head=ANSWERS,
+        head={"who": "skills"},
     ),
     tools=(
         ToolFormat(

@@ -149,7 +149,7 @@ class HistorySettling:
         entries = (
             step
             for step in settled
-            if isinstance(step, Prompt) or step.source is not None or self._wire.render(step.answer)
+            if isinstance(step, Prompt) or step.source is not None or self._wire.render_reply(step.answer)
         )
         return list(self._in_sequence(self._with_system_placed(entries)))
 
@@ -319,7 +319,7 @@ def _pieces(step: Step, wire: Wire) -> Iterator[_Piece]:
     if isinstance(step, Prompt):
         yield _Piece(None if step.flaws else step, partial(wire.render_prompt, step))
         return
-    yield _Piece(step.source, partial(wire.render, step.answer))
+    yield _Piece(step.source, partial(wire.render_reply, step.answer))
     runs = list(_runs(step.outcomes))
     new = [outcome for is_kept, run in runs if not is_kept for outcome in run]
     # Chat Completions has media in one user's message behind all results, which is written for all of them together.
@@ -328,7 +328,8 @@ def _pieces(step: Step, wire: Wire) -> Iterator[_Piece]:
     if is_shared and len(runs) > 1:
         runs = [(False, step.outcomes)]
     for is_kept, run in runs:
-        yield _Piece(run[0].source if is_kept else None, partial(_results, step, run, wire))
+        part = replace(step.answer, results=tuple(outcome.result for outcome in run))
+        yield _Piece(run[0].source if is_kept else None, partial(wire.render_results, part))
 
 
 def _runs(outcomes: tuple[SettledResult, ...]) -> Iterator[tuple[bool, tuple[SettledResult, ...]]]:
@@ -355,9 +356,3 @@ def _message_at(outcomes: tuple[SettledResult, ...], at: int) -> tuple[SettledRe
     run = outcomes[at : at + len(source.results)]
     is_unchanged = all(outcome.source is source for outcome in run)
     return run if is_unchanged and are_same([outcome.given for outcome in run], source.results) else ()
-
-
-def _results(step: Settled, outcomes: Sequence[SettledResult], wire: Wire) -> list[dict[str, Any]]:
-    alone = wire.render(step.answer)
-    results = tuple(outcome.result for outcome in outcomes)
-    return wire.render(replace(step.answer, results=results))[len(alone) :]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from ..content import Media
 from ..events import Observation
 from ..parts import Part, ToolCall
 from ..wires import Answer, Wire
-from ..wires.history_rules import HistoryRules
 from ..wires.transcript import CallResult, Returned, id_as_read
 from .calls import (
     Exchange,
@@ -84,126 +83,25 @@ def with_results(
 
 class _Answered:
     def __init__(self, read: Messages, draft: Draft, exchange: Exchange, observed: Observed) -> None:
-        self._plain = read.plain
-        self._list_name = read.wire.rules.list_name
-        self._draft = draft
+        self._read, self._draft, self._exchange = read, draft, exchange
         self._calls = exchange.calls
-        self._writer = ResultWriter(exchange, read.wire)
-        calls = (call for call in exchange.calls if call.call_id in observed)
-        self._written = {call.call_id: self._writer.write(call, observed[call.call_id]) for call in calls}
+        some = self._calls[0]
+        # Two results make one message exactly where a message may have several.
+        both = self._rendered(some, _seen(some), _seen(some))
+        self._list_field = _list_field(both[0]) if len(both) == 1 else None
+        self._written = {
+            call.call_id: self._rendered(call, result_of(call, observed[call.call_id], read.wire.name))
+            for call in self._calls
+            if call.call_id in observed
+        }
         self._slots = {call_id: draft.slot(given.result) for call_id, given in exchange.given.items()}
         self._check_slots()
         assert exchange.reply.origin is not None, "it was read from messages"
         self._end = exchange.reply.origin[1]  # the place behind the answer
 
-    def _check_slots(self) -> None:
-        # One wire reads Cohere's histories of both API versions. Results of v1 are items of a list, those of v2 are
-        # messages: where a history mixes them, a result cannot be replaced in its place.
-        list_field = self._writer.list_field
-        for call_id, (place, _) in self._slots.items():
-            is_list = list_field is not None and isinstance(self._plain[place].get(list_field), list)
-            if not is_list and (list_field is not None or self._draft.count(place) > 1):
-                what = f"the result of {shown(id_as_read(call_id))} in another shape than its call's"
-                raise ValueError(f"{self._list_name}[{place}] holds {what}")
-
-    def put(self) -> None:
-        missing = {call_id: None for call_id in self._written if call_id not in self._slots}  # in call order
-        for call_id in self._written.keys() - missing.keys():
-            self._draft.replacement(self._slots[call_id], self._writer.list_field).instead = self._native(call_id)
-        if missing:
-            self._insert(missing)
-        self._put_media(has_inserted=bool(missing))
-
-    def _native(self, call_id: str) -> Any:
-        message, list_field = self._written[call_id].message, self._writer.list_field
-        return message if list_field is None else message[list_field][0]
-
-    def _insert(self, missing: Collection[str]) -> None:
-        list_field, adjacent = self._writer.list_field, self._adjacent()
-        standing = [adjacent[call.call_id] for call in self._calls if call.call_id in adjacent]
-        if not standing:  # a result that stands elsewhere does not help: moving it is for `repair`
-            messages = [self._written[call_id].message for call_id in missing]
-            if list_field is not None:  # as one message
-                messages = [{**messages[0], list_field: [block for one in messages for block in one[list_field]]}]
-            self._draft.add(self._end, messages)
-            return
-        # Behind the result of the call before, or ahead of the first that there is.
-        into = self._draft.replacement(standing[0], list_field).before
-        for call in self._calls:
-            if call.call_id in adjacent:
-                into = self._draft.replacement(adjacent[call.call_id], list_field).after
-            elif call.call_id in missing:
-                into.append(self._native(call.call_id))
-
-    def _adjacent(self) -> dict[str, Slot]:
-        places = {slot.place for slot in self._slots.values()}
-        end = self._end
-        while end in places:
-            end += 1
-        return {call_id: slot for call_id, slot in self._slots.items() if self._end <= slot.place < end}
-
-    def _put_media(self, *, has_inserted: bool) -> None:
-        media = self._writer.media_message()
-        if media is None:
-            return
-        at = max((slot.place for slot in self._slots.values()), default=self._end - 1) + 1
-        last = at + len(media.front)
-        # One message has the media of all calls: it is split by call, and put together again with the new ones.
-        standing = media.content(self._plain[at : last + 1])
-        of_calls, rest = media.split(standing or ())
-        of_calls |= {call_id: written.media for call_id, written in self._written.items()}
-        content = [part for call in self._calls for part in of_calls.get(call.call_id, ())] + rest
-        after = at if standing is None else last + 1
-        # Mistral refuses a user's message right behind results, so the model's filler between them is needed as long
-        # as the user speaks next, with media or without.
-        following = self._plain[after] if after < len(self._plain) else None
-        between = media.front if media.has_role(following) else []
-        if content and standing is None:
-            self._draft.add(at, [*media.front, media.holding(content)])
-        elif content:
-            if not is_same(content, standing):
-                self._draft.put(last, [media.holding(content, self._plain[last])])
-        elif standing is not None:
-            for place in range(at + len(between), last + 1):
-                self._draft.put(place, [])
-        elif has_inserted:
-            self._draft.add(at, between)
-
-
-# -- the shape of a result, as the wire writes it --
-
-# A result is written as for a turn, by the wire's `render`, and stands where the old one stood: as a message of its
-# own, or as a block in a message of several results. Nothing here knows a wire: the shape of its results shows in the
-# messages that `render` makes of an answer with one call.
-
-
-class ResultWriter:
-    def __init__(self, exchange: Exchange, wire: Wire) -> None:
-        self._exchange = exchange
-        self._wire = wire
-        some = exchange.calls[0]
-        # Two results make one message exactly where a message may have several.
-        both = self._messages(some, _seen(some), _seen(some))
-        self.list_field = _list_field(both[0]) if len(both) == 1 else None
-        """The field of a message's results, if it may have several; None if each result is a message."""
-
-    def write(self, call: ToolCall, seen: Observation) -> Written:
-        message, *behind = self._messages(call, result_of(call, seen, self._wire.name))
-        return Written(message, _held(behind[-1]) if behind else [])
-
-    def media_message(self) -> MediaMessage | None:
-        """Returns the message of media behind all results; None if media have a place in each result, or none."""
-        shapes = [(call.call_id, self._messages(call, _seen(call, _PICTURE))[1:]) for call in self._exchange.calls]
-        if not shapes[0][1]:
-            return None
-        *front, message = shapes[0][1]
-        # Reversed, so that of several calls with one id the first has the line.
-        lines = {_line(_held(shape[-1])[0]): call_id for call_id, shape in reversed(shapes)}
-        return MediaMessage(front=front, message=message, lines=lines, rules=self._wire.rules)
-
-    def _messages(self, call: ToolCall, *results: CallResult) -> list[Message]:
-        # Rendered for an answer with this call alone, under the id that stands in the history: so nothing depends on
-        # the names by which `read` keeps calls of one id apart, and the cost of a result not on the other calls.
+    def _rendered(self, call: ToolCall, *results: CallResult) -> list[Message]:
+        # For an answer with this call alone, under the id that stands in the history: so nothing depends on the names
+        # by which `read` keeps calls of one id apart, and the cost of a result not on the other calls.
         own = id_as_read(call.call_id)
         alone = replace(call, call_id=own or call.call_id, call_id_synthesized=not own)
         answer = Answer(
@@ -212,52 +110,98 @@ class ResultWriter:
             arguments={alone.call_id: self._exchange.reply.answer.arguments[call.call_id]},
             results=tuple(replace(result, call_id=alone.call_id) for result in results),
         )
-        return self._wire.render(answer)[len(self._wire.render(replace(answer, results=()))) :]
+        return self._read.wire.render_results(answer)
+
+    def _check_slots(self) -> None:
+        # One wire reads Cohere's histories of both API versions. Results of v1 are items of a list, those of v2 are
+        # messages: where a history mixes them, a result cannot be replaced in its place.
+        field = self._list_field
+        for call_id, (place, _) in self._slots.items():
+            is_list = field is not None and isinstance(self._read.plain[place].get(field), list)
+            if not is_list and (field is not None or self._draft.count(place) > 1):
+                what = f"the result of {shown(id_as_read(call_id))} in another shape than its call's"
+                raise ValueError(f"{self._read.wire.rules.list_name}[{place}] holds {what}")
+
+    def put(self) -> None:
+        adjacent, missing, new = self._adjacent(), list[str](), list[Any]()
+        into = new  # behind the result of the call before, or ahead of the first that there is
+        for call_id in (call.call_id for call in self._calls):
+            if call_id in self._slots:
+                cell = self._draft.cell(self._slots[call_id], self._list_field)
+                if call_id in self._written and not is_same(self._native(call_id), cell.plain):
+                    cell.held[:] = [self._native(call_id)]
+                if call_id in adjacent:
+                    cell.held[:0], into = (new if into is new else ()), cell.held
+            elif call_id in self._written:
+                missing.append(call_id)
+                into.append(self._native(call_id))
+        if into is new and new:  # a result that stands elsewhere does not help: moving it is for `repair`
+            message = self._written[missing[0]][0]
+            self._draft.add(self._end, new if self._list_field is None else [{**message, self._list_field: new}])
+        self._put_media(has_inserted=bool(missing))
+
+    def _native(self, call_id: str) -> Any:
+        message = self._written[call_id][0]
+        return message if self._list_field is None else message[self._list_field][0]
+
+    def _adjacent(self) -> set[str]:
+        places = {slot.place for slot in self._slots.values()}
+        end = self._end
+        while end in places:
+            end += 1
+        return {call_id for call_id, slot in self._slots.items() if self._end <= slot.place < end}
+
+    def _put_media(self, *, has_inserted: bool) -> None:
+        """Chat Completions and Mistral allow text alone in a message of a result: one message behind all results has a
+        line for each call with media, and the media below."""
+        # Reversed, so that of several calls with one id the first has the line.
+        shapes = [(call.call_id, self._rendered(call, _seen(call, _PICTURE))[1:]) for call in reversed(self._calls)]
+        if not shapes[0][1]:
+            return
+        *front, message = shapes[0][1]
+        field, rules, plain = _list_field(message), self._read.wire.rules, self._read.plain
+        lines = {_line(shape[-1][field][0]): call_id for call_id, shape in shapes}
+        at = max((slot.place for slot in self._slots.values()), default=self._end - 1) + 1
+        last = at + len(front)
+
+        def is_alike(place: int) -> bool:
+            return place < len(plain) and role_of(plain[place], rules) == role_of(message, rules)
+
+        standing = plain[last].get(field) if plain[at:last] == front and is_alike(last) else None
+        if not (isinstance(standing, list) and standing and _line(standing[0]) in lines):
+            standing = None
+        # It is split by call, and put together again with the new ones.
+        of_calls, rest = _split(standing or (), lines, _kind(message[field][0]))
+        of_calls |= {call_id: behind[-1][field] if behind else [] for call_id, (_, *behind) in self._written.items()}
+        content = [part for call in self._calls for part in of_calls.get(call.call_id, ())] + rest
+        # Mistral refuses a user's message right behind results, so the model's filler between them is needed as long
+        # as the user speaks next, with media or without.
+        between = front if is_alike(at if standing is None else last + 1) else []
+        if standing is None:
+            added = [*front, {**message, field: content}] if content else between if has_inserted else []
+            self._draft.add(at, added)
+        elif not content:
+            for place in range(at + len(between), last + 1):
+                self._draft.put(place, [])
+        elif not is_same(content, standing):
+            self._draft.put(last, [{**plain[last], field: content}])
 
 
-class Written(NamedTuple):
-    message: Message
-    media: list[Any]  # the parts of the result that stand behind all results
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MediaMessage:
-    """The message behind all results of an answer, where a wire accepts media only there: Chat Completions and Mistral
-    allow text alone in a message of a result. It has a line for each call with media, and the media below.
-    """
-
-    front: list[Message]  # the messages between the results and that message
-    message: Message = field(repr=False)  # that message, as it would be for one call with a picture
-    lines: Mapping[_Line | None, str]
-    rules: HistoryRules = field(repr=False)
-
-    def content(self, messages: Sequence[Any]) -> list[Any] | None:
-        """Returns that message's content, if `messages` begin with it and the messages in front of it, else None."""
-        count = len(self.front)
-        if len(messages) <= count or list(messages[:count]) != self.front or not self.has_role(messages[count]):
-            return None
-        held = messages[count].get(_list_field(self.message))
-        return held if isinstance(held, list) and held and _line(held[0]) in self.lines else None
-
-    def has_role(self, message: Any) -> bool:
-        return role_of(message, self.rules) == role_of(self.message, self.rules)
-
-    def split(self, content: Sequence[Any]) -> tuple[dict[str, list[Any]], list[Any]]:
-        # A text below a picture is the user's own, or a program's. Media belong to the line above them.
-        of_calls: dict[str, list[Any]] = {}
-        rest: list[Any] = []
-        into, kind_of_lines = rest, _kind(_held(self.message)[0])
-        for part in content:
-            call_id = self.lines.get(_line(part))
-            if call_id is not None:
-                into = of_calls.setdefault(call_id, [])
-            elif _kind(part) in (None, kind_of_lines):
-                into = rest
-            into.append(part)
-        return of_calls, rest
-
-    def holding(self, content: list[Any], message: Message | None = None) -> Message:
-        return {**(message or self.message), _list_field(self.message): content}
+def _split(
+    content: Sequence[Any], lines: Mapping[_Line | None, str], kind_of_lines: object
+) -> tuple[dict[str, list[Any]], list[Any]]:
+    # A text below a picture is the user's own, or a program's. Media belong to the line above them.
+    of_calls: dict[str, list[Any]] = {}
+    rest: list[Any] = []
+    into = rest
+    for part in content:
+        call_id = lines.get(_line(part))
+        if call_id is not None:
+            into = of_calls.setdefault(call_id, [])
+        elif _kind(part) in (None, kind_of_lines):
+            into = rest
+        into.append(part)
+    return of_calls, rest
 
 
 def _seen(call: ToolCall, *blocks: Media) -> CallResult:
@@ -266,12 +210,6 @@ def _seen(call: ToolCall, *blocks: Media) -> CallResult:
 
 def _list_field(message: Message) -> str:
     return next(name for name, value in message.items() if isinstance(value, list))
-
-
-def _held(message: Message) -> list[Any]:
-    held = message[_list_field(message)]
-    assert isinstance(held, list), "it is the field that is one"
-    return held
 
 
 def _line(part: Any) -> _Line | None:
@@ -305,30 +243,25 @@ class _Place(NamedTuple):
 def observed_calls(observations: Iterable[Observation], paired: Paired, wire: Wire) -> dict[Exchange, Observed]:
     """Costs linear time; raises a ValueError for an observation without a call."""
     calls = _Calls(paired, wire)
-    found: dict[Exchange, dict[str, Observation]] = {}
+    placed: list[tuple[Exchange, ToolCall, Observation]] = []
     nameless: list[Observation] = []
     for observation in observations:
         place = calls.by_id(observation)
         if place is not None:
-            _add(found, place.exchange, place.call, observation)
+            placed.append((place.exchange, place.call, observation))
         elif _MADE_UP.fullmatch(observation.call_id):
             nameless.append(observation)
         else:
             raise ValueError(f"no call {shown(observation.call_id)} is in the history: its result has no place there")
     if nameless:
         exchange, asked = calls.without_ids(nameless)
-        for call, observation in zip(asked, nameless, strict=True):
-            _add(found, exchange, call, observation)
+        placed += [(exchange, call, observation) for call, observation in zip(asked, nameless, strict=True)]
+    found: dict[Exchange, dict[str, Observation]] = defaultdict(dict)
+    for exchange, call, observation in placed:
+        if call.call_id in found[exchange]:
+            raise ValueError(f"two observations of the call {shown(observation.call_id)}: a call has one result")
+        found[exchange][call.call_id] = observation
     return {**found}
-
-
-def _add(
-    found: dict[Exchange, dict[str, Observation]], exchange: Exchange, call: ToolCall, observation: Observation
-) -> None:
-    observed = found.setdefault(exchange, {})
-    if call.call_id in observed:
-        raise ValueError(f"two observations of the call {shown(observation.call_id)}: a call has one result")
-    observed[call.call_id] = observation
 
 
 class _Calls:
@@ -385,25 +318,18 @@ class Slot(NamedTuple):
     number: int  # the result's number within the message, from 0
 
 
-@dataclass(slots=True)
-class Replacement:
-    before: list[Any] = field(default_factory=list)
-    instead: Any = None  # the new result; None if the old one stays
-    after: list[Any] = field(default_factory=list)
-
-    def content(self, standing: Any, plain: Any) -> list[Any]:
-        # An equal result stays the caller's own object, so that a history that needs nothing is returned itself.
-        stays = self.instead is None or is_same(self.instead, plain)
-        return [*self.before, standing if stays else self.instead, *self.after]
+class _Cell(NamedTuple):
+    held: list[Any]  # what goes into the new history in the place of a block or a message
+    plain: Any  # what stood there
 
 
 class Draft:
     def __init__(self, read: Messages) -> None:
         self._read = read
-        self._replacements: dict[int, dict[int, Replacement]] = defaultdict(lambda: defaultdict(Replacement))
-        self._list_fields: dict[int, str | None] = {}
-        self._ahead: dict[int, list[Any]] = {}
-        self._instead: dict[int, list[Any]] = {}
+        self._cells = [_Cell([message], plain) for message, plain in zip(read.given, read.plain, strict=True)]
+        self._cells.append(_Cell([], None))  # the end
+        self._ahead: dict[int, list[Any]] = defaultdict(list)
+        self._blocks: dict[int, tuple[str, list[_Cell], list[_Cell]]] = {}  # with those of results
         self._slots: dict[int, Slot] = {}
         self._counts: dict[int, int] = {}
         for (place, _), entries in read.members.items():
@@ -417,51 +343,37 @@ class Draft:
     def count(self, place: int) -> int:
         return self._counts[place]
 
-    def replacement(self, slot: Slot, list_field: str | None) -> Replacement:
-        self._list_fields[slot.place] = list_field
-        return self._replacements[slot.place][slot.number]
+    def cell(self, slot: Slot, list_field: str | None) -> _Cell:
+        if list_field is None:
+            return self._cells[slot.place]
+        if slot.place not in self._blocks:
+            plain = self._read.plain[slot.place]
+            cells = [_Cell([block], block) for block in plain[list_field]]
+            # A block is a result if the wire reads it as one, so blocks of unknown kinds stay where they are.
+            of_results = [cell for cell in cells if self._is_result({**plain, list_field: cell.held})]
+            self._blocks[slot.place] = list_field, cells, of_results
+        return self._blocks[slot.place][2][slot.number]
+
+    def _is_result(self, message: Message) -> bool:
+        return any(isinstance(entry, Returned) and entry.results for entry in self._read.wire.entries([message]))
 
     def add(self, place: int, messages: list[Any]) -> None:
         """Puts messages ahead of those at a place, and behind those put there before."""
-        self._ahead.setdefault(place, []).extend(messages)
+        self._ahead[place] += messages
 
     def put(self, place: int, messages: list[Any]) -> None:
-        self._instead[place] = messages
+        self._cells[place].held[:] = messages
 
     def messages(self) -> list[Any]:
+        for place, (list_field, cells, _) in self._blocks.items():
+            plain, blocks = self._read.plain[place], [block for cell in cells for block in cell.held]
+            if not are_same(blocks, plain[list_field]):
+                self.put(place, [{**plain, list_field: blocks}])
         found: list[Any] = []
-        for place in range(len(self._read.given) + 1):
-            now = self._now(place)
+        for place, (now, _) in enumerate(self._cells):
             ahead = self._ahead.get(place)
             found += joined([*ahead, *now], self._read.wire) if ahead else now
         return found
-
-    def _now(self, place: int) -> list[Any]:
-        if place in self._instead or place == len(self._read.given):
-            return self._instead.get(place, [])
-        message, plain, replacements = self._read.given[place], self._read.plain[place], self._replacements.get(place)
-        if replacements is None:
-            return [message]
-        list_field = self._list_fields[place]
-        if list_field is None:
-            return replacements[0].content(message, plain)
-        held = plain[list_field]
-        blocks: list[Any] = []
-        for block, number in self._with_numbers(plain, list_field):
-            replacement = None if number is None else replacements.get(number)
-            blocks += [block] if replacement is None else replacement.content(block, block)
-        return [message if are_same(blocks, held) else {**plain, list_field: blocks}]
-
-    def _with_numbers(self, plain: dict[str, Any], list_field: str) -> Iterator[tuple[Any, int | None]]:
-        # A block is a result if the wire reads it as one, so blocks of unknown kinds stay where they are.
-        number = 0
-        for block in plain[list_field]:
-            entries = self._read.wire.entries([{**plain, list_field: [block]}])
-            if any(isinstance(entry, Returned) and entry.results for entry in entries):
-                yield block, number
-                number += 1
-            else:
-                yield block, None
 
 
 def is_same(one: Any, other: Any) -> bool:

@@ -274,7 +274,7 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-# -- results in a native history, written by each wire's own `render` --
+# -- results in a native history, written by each wire itself --
 
 
 def call_result(result: InspectedResult, call_id: str, name: str | None, content: Any, hides: StandIns) -> CallResult:
@@ -309,10 +309,9 @@ def render_results(
         written.append(call_result(result, call_id, name, content, hides))
     answer = builder.reply().answer
     calls = {id_: replace(one, call_id_synthesized=known[id_].call_id is None) for id_, one in answer.calls.items()}
-    asked = replace(answer, calls=calls, own_wire=False)
-    # `render` writes results as a part of their answer: that is rendered with and without them, and cut off.
-    made = wire.render(replace(asked, results=tuple(written)))[len(wire.render(asked)) :]
-    return wire.results.of_messages([tagged(message, wire.results, known) for message in hides.shown(made)])
+    asked = replace(answer, calls=calls, results=tuple(written), own_wire=False)
+    made = hides.shown(wire.render_results(asked))
+    return wire.results.of_messages([tagged(message, wire.results, known) for message in made])
 
 
 def without_metadata(message: JSON) -> JSON:

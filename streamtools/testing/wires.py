@@ -13,7 +13,7 @@ from ..decode import StreamDecoder, parse
 from ..errors import ExportError, StreamError
 from ..events import Event, StreamEnd, StreamStart, ToolCallEnd, ToolCallFragment, ToolCallStart
 from ..ground import type_name
-from ..history import convert, lint, repair
+from ..history import convert, lint, repair, with_results
 from ..limits import Limits
 from ..turn import Turn
 from ..wires import Prompt, Wire, find
@@ -227,10 +227,10 @@ def _check_events(events: list[Event]) -> None:
 # -- histories --
 
 
-def _histories(case: _Case) -> Iterator[tuple[Turn, list[Any]]]:
+def _histories(case: _Case, result: str = "sunny") -> Iterator[tuple[Turn, list[Any]]]:
     prompt = case.wire.render_prompt(Prompt(role="user", blocks=(Text("What is it like?"),)))
     for turn in case.turns:
-        results = {call.call_id: "sunny" for call in turn.calls if call.kind != "server"}
+        results = {call.call_id: result for call in turn.calls if call.kind != "server"}
         yield turn, [*prompt, *turn.messages(case.wire, results=results)]
 
 
@@ -252,6 +252,13 @@ def _a_history_reads_back(case: _Case) -> None:
         assert read == wanted, f"streams[{number}]: `read` loses calls that `render` wrote, or changes them"
         answered = [message for message in others if message["role"] == "tool"]
         assert len(answered) == len(wanted), f"streams[{number}]: `read` loses results that `render` wrote"
+
+
+def _a_result_may_come_later(case: _Case) -> None:
+    for (turn, messages), (_, wanted) in zip(_histories(case), _histories(case, "rainy"), strict=True):
+        for call_id in (call.call_id for call in turn.calls if call.kind != "server"):
+            messages = with_results(messages, {call_id: "rainy"}, case.wire)
+        assert messages == wanted, f"`render_results` writes a result alone unlike among others: {messages!r}"
 
 
 def _no_history_raises(case: _Case) -> None:
@@ -325,5 +332,5 @@ _CHECKS: tuple[Callable[[_Case], None], ...] = (
     _a_good_stream_is_read_whole, _a_stream_without_its_end_is_not_complete, _each_call_has_a_beginning,
     _every_call_is_ready, _a_split_changes_nothing, _what_was_parsed_says_the_same, _counts_are_numbers,
     _a_cut_or_disordered_stream_runs_nothing_else, _no_payload_breaks_the_decoder,
-    _a_history_is_accepted_as_it_was_written, _a_history_reads_back, _no_history_raises,
+    _a_history_is_accepted_as_it_was_written, _a_history_reads_back, _a_result_may_come_later, _no_history_raises,
 )  # fmt: skip

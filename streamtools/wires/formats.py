@@ -134,8 +134,9 @@ class ResultFormat:
     """A result is a message of its own, not an item among messages."""
 
     def as_messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Returns results as messages that hold them."""
-        return list(results) if self.list_key is None else [{**self.head, self.list_key: list(results)}]
+        """Returns results as messages that hold them; none for none."""
+        held = list(results)
+        return [{**self.head, self.list_key: held}] if self.list_key is not None and held else held
 
     def of_messages(self, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Returns the results that stand in messages of nothing else: the inverse of `as_messages`."""

@@ -83,7 +83,10 @@ class Wire:
     """Makes what tells the responses of one connection apart; None if each response has a body of its own."""
     taken_back: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     """Returns the ids of the calls that a payload takes back while they run; None if the provider never does."""
-    render: Callable[[Answer], list[dict[str, Any]]]
+    render_reply: Callable[[Answer], list[dict[str, Any]]]
+    """An answer without its results as messages; none if nothing was said that the provider would take."""
+    render_results: Callable[[Answer], list[dict[str, Any]]]
+    """The results alone, as they follow it; none for none."""
     call_ids: CallIds
     usage: UsageMap = NO_COUNTS
     """Reads the wire's token counts."""
@@ -115,6 +118,11 @@ class Wire:
 
     def __repr__(self) -> str:
         return f"Wire({self.name!r})"
+
+    def render(self, answer: Answer) -> list[dict[str, Any]]:
+        """Returns an answer with its results as native messages."""
+        said = self.render_reply(answer)
+        return [*said, *self.render_results(answer)] if said else said
 
     def entries(self, messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
         """Returns native messages as entries. A message that `read` raises for gives none."""
@@ -154,7 +162,8 @@ def built_in(
     *,
     decoder: str,
     read: str = "history:read",
-    render: str = "history:render",
+    render_reply: str = "history:render_reply",
+    render_results: str = "history:render_results",
     render_prompt: str = "history:render_prompt",
     whole: str | None = None,
     lanes: str | None = None,
@@ -164,7 +173,8 @@ def built_in(
     """Returns the record of a wire of the library, with its row of `MARKS` and its facts. Decoder and functions are
     places as `functions` takes them, which loads them when they are used."""
     marks = MARKS[name]
-    places = {"decoder": decoder, "read": read, "render": render, "render_prompt": render_prompt}
+    places = {"decoder": decoder, "read": read, "render_reply": render_reply, "render_results": render_results}
+    places |= {"render_prompt": render_prompt}
     places |= {key: at for key, at in (("whole", whole), ("lanes", lanes), ("taken_back", taken_back)) if at}
     loaded: dict[str, Any] = dict(zip(places, functions(facts.__package__ or "", *places.values()), strict=True))
     return Wire(

@@ -42,7 +42,7 @@ def test_every_wire_keeps_the_promises_of_wires_and_raises_nothing(wire: str, mo
         return AssertionError(f"{type(error).__name__} in a decoder of the library") if _is_a_bug(error) else error
 
     monkeypatch.setattr("streamtools.decode.decoder._broken", found)
-    assert len(check_wire(wire, [CASES[wire].say(said) for said in SAID], cases=HOSTILE)) == 12
+    assert len(check_wire(wire, [CASES[wire].say(said) for said in SAID], cases=HOSTILE)) == 13
 
 
 def _is_a_bug(error: Exception) -> bool:
@@ -109,7 +109,12 @@ def with_decoder(decoder: type[ExampleDecoder]) -> Wire:
 
 
 def no_text(answer: Any) -> list[Any]:
-    return [{**message, "words": ""} for message in EXAMPLE.render(answer)]
+    return [{**message, "words": ""} for message in EXAMPLE.render_reply(answer)]
+
+
+def counted(answer: Any) -> list[Any]:
+    results = [replace(result, content=f"{len(answer.calls)} {result.content}") for result in answer.results]
+    return EXAMPLE.render_results(replace(answer, results=tuple(results)))
 
 
 def all_but_the_last(messages: Any) -> Any:
@@ -126,7 +131,9 @@ BROKEN: dict[str, tuple[Wire, str]] = {
     "a decoder that warns": (with_decoder(Warning_), "a_good_stream_is_read_whole"),
     "calls that do not begin": (with_decoder(Beginless), "each_call_has_a_beginning"),
     "a mark that raises": (replace(EXAMPLE, recognises=raising), "a_good_stream_is_read_whole"),
-    "a writer that loses text": (replace(EXAMPLE, render=no_text), "a_history_is_accepted_as_it_was_written"),
+    "a writer that loses text": (replace(EXAMPLE, render_reply=no_text), "a_history_is_accepted_as_it_was_written"),
+    "a writer that loses results": (replace(EXAMPLE, render_results=lambda _: []), "a_history_reads_back"),
+    "a writer that mixes results up": (replace(EXAMPLE, render_results=counted), "a_result_may_come_later"),
     "a reader that loses messages": (
         replace(EXAMPLE, read=all_but_the_last),
         "a_history_is_accepted_as_it_was_written",

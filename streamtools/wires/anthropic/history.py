@@ -34,7 +34,7 @@ from ..transcript import (
     text_block,
     written,
 )
-from .facts import CALL_BLOCKS, RULES, SERVER_CALL, SERVER_CALLS, SERVER_RESULT, THOUGHTS
+from .facts import CALL_BLOCKS, RESULT, RULES, SERVER_CALL, SERVER_CALLS, SERVER_RESULT, THOUGHTS
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
@@ -211,17 +211,15 @@ def _numbered_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[Number
 # -- messages out of a turn --
 
 
-def render(answer: Answer) -> list[dict[str, Any]]:
+def render_reply(answer: Answer) -> list[dict[str, Any]]:
     blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
     if answer.finish != "pause":  # a paused turn goes back as it is, to be continued
         blocks = _without_orphans(blocks)
-    if not blocks:
-        return []
-    messages: list[dict[str, Any]] = [{"role": "assistant", "content": blocks}]
-    results = [_render_result(result, answer) for result in answer.results]
-    if results:
-        messages.append({"role": "user", "content": results})
-    return messages
+    return [{"role": "assistant", "content": blocks}] if blocks else []
+
+
+def render_results(answer: Answer) -> list[dict[str, Any]]:
+    return RESULT.as_messages([_render_result(result, answer) for result in answer.results])
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:

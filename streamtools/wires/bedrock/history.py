@@ -33,7 +33,7 @@ from ..transcript import (
     text_block,
     written,
 )
-from .facts import BLANK_TEXT, DOCUMENT_WITHOUT_TEXT, EMPTY_RESULT, RULES
+from .facts import BLANK_TEXT, DOCUMENT_WITHOUT_TEXT, EMPTY_RESULT, RESULT, RULES
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
@@ -184,15 +184,17 @@ def _id(body: Mapping[str, Any]) -> str:
 _RESULT_BLOCKS = frozenset({"json", "text", "image", "document", "video", "searchResult"})
 
 
-def render(answer: Answer) -> list[dict[str, Any]]:
-    blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
-    blocks = _without_orphans(blocks, answer)
-    if not blocks:
-        return []
-    messages: list[dict[str, Any]] = [{"role": "assistant", "content": blocks}]
-    if answer.results:
-        messages.append({"role": "user", "content": [_render_result(result, answer) for result in answer.results]})
-    return messages
+def render_reply(answer: Answer) -> list[dict[str, Any]]:
+    blocks = numbered([block for part in answer.parts if (block := _render_part(part, answer)) is not None], "")
+    apart = _server_calls_apart(blocks)
+    kept = [block for block, path in blocks if path not in apart]
+    while kept and "reasoningContent" in kept[-1]:
+        kept.pop()
+    return [{"role": "assistant", "content": kept}] if kept else []
+
+
+def render_results(answer: Answer) -> list[dict[str, Any]]:
+    return RESULT.as_messages([_render_result(result, answer) for result in answer.results])
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
@@ -226,21 +228,6 @@ def _native_content(native: Any) -> list[Any]:
     if isinstance(native, dict):
         return [native if len(native) == 1 and kind_of(native) in _RESULT_BLOCKS else {"json": native}]
     return list(native) if isinstance(native, list) else []
-
-
-def _without_orphans(blocks: list[dict[str, Any]], answer: Answer) -> list[dict[str, Any]]:
-    asked = {block["toolUse"]["toolUseId"] for block in blocks if "toolUse" in block}
-    answered = {block["toolResult"]["toolUseId"] for block in blocks if "toolResult" in block}
-    answered |= {call.call_id for call in answer.our_calls}  # behind the message
-    kept = [
-        block
-        for block in blocks
-        if ("toolUse" not in block or block["toolUse"]["toolUseId"] in answered)
-        and ("toolResult" not in block or block["toolResult"]["toolUseId"] in asked)
-    ]
-    while kept and "reasoningContent" in kept[-1]:
-        kept.pop()
-    return kept
 
 
 def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:

@@ -144,14 +144,27 @@ _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
 # -- messages out of a turn --
 
 
-def render(answer: Answer) -> list[dict[str, Any]]:
-    """Renders the assistant's message, and results. Empty without text and calls: a plan answers nothing."""
+def render_reply(answer: Answer) -> list[dict[str, Any]]:
+    """Renders the assistant's message. Empty without text and calls: a plan answers nothing."""
     text = answer.text("text") + answer.text("refusal")
     if not answer.our_calls and not text.strip():
         return []
+    return [_legacy(answer, text) if _is_legacy(answer) else _current(answer, text)]
+
+
+def render_results(answer: Answer) -> list[dict[str, Any]]:
+    if not _is_legacy(answer):
+        return [chat.render_result(result, answer) for result in answer.results]
+    results = [
+        {"outputs": [{"output": result.content}], **(result.state or {}), "call": _v1_call(result.call_id, answer)}
+        for result in answer.results
+    ]
+    return [{"role": "TOOL", "tool_results": results}] if results else []
+
+
+def _is_legacy(answer: Answer) -> bool:
     pieces: list[Part | ToolCall] = [*answer.parts, *answer.calls.values()]
-    is_legacy = any(answer.state_of(piece).get("api") == "v1" for piece in pieces)
-    return _legacy(answer, text) if is_legacy else _current(answer, text)
+    return any(answer.state_of(piece).get("api") == "v1" for piece in pieces)
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
@@ -162,7 +175,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
     return [{"role": prompt.role, "content": content, **state}] if content else []
 
 
-def _current(answer: Answer, text: str) -> list[dict[str, Any]]:
+def _current(answer: Answer, text: str) -> dict[str, Any]:
     calls = answer.our_calls
     message: dict[str, Any] = {"role": "assistant"}
     content = [block for part in answer.parts if (block := _block(part, answer)) is not None]
@@ -177,24 +190,18 @@ def _current(answer: Answer, text: str) -> list[dict[str, Any]]:
     states = [answer.state_of(part) for part in answer.parts if part.kind == "provider"]
     if citations := [state["citations"] for state in states if "citations" in state]:
         message["citations"] = citations
-    return [message, *(chat.render_result(result, answer) for result in answer.results)]
+    return message
 
 
-def _legacy(answer: Answer, text: str) -> list[dict[str, Any]]:
-    """Renders entries of ``chat_history``. v1 knows no ids: a result repeats its call."""
-    message: dict[str, Any] = {"role": "CHATBOT", "message": text or _plan(answer)}
-    calls = {
-        call.call_id: {"name": PLAIN_NAMES.cleaned(call.name), "parameters": answer.arguments[call.call_id][1]}
-        for call in answer.our_calls
-    }
-    if calls:
-        message["tool_calls"] = list(calls.values())
-    if not answer.results:
-        return [message]
-    results = [
-        {"outputs": [{"output": r.content}], **(r.state or {}), "call": calls[r.call_id]} for r in answer.results
-    ]
-    return [message, {"role": "TOOL", "tool_results": results}]
+def _legacy(answer: Answer, text: str) -> dict[str, Any]:
+    """Renders an entry of ``chat_history``."""
+    calls = [_v1_call(call.call_id, answer) for call in answer.our_calls]
+    return {"role": "CHATBOT", "message": text or _plan(answer), **({"tool_calls": calls} if calls else {})}
+
+
+def _v1_call(call_id: str, answer: Answer) -> dict[str, Any]:
+    """Renders a call as v1 has it: without an id, so that a result repeats it."""
+    return {"name": PLAIN_NAMES.cleaned(answer.calls[call_id].name), "parameters": answer.arguments[call_id][1]}
 
 
 def _block(part: Part, answer: Answer) -> dict[str, Any] | None:

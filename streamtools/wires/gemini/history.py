@@ -29,7 +29,7 @@ from ..transcript import (
     written,
 )
 from .decoder import as_wire, without_nulls
-from .facts import ABOUT, BARE, BLANK_PART, NAMES_IN_HISTORY, RULES
+from .facts import ABOUT, BARE, BLANK_PART, NAMES_IN_HISTORY, RESULT, RULES
 
 _FROM_URL = str.maketrans("-_", "+/")
 _KINDS: dict[str, Literal["image", "audio", "video"]] = {"image": "image", "audio": "audio", "video": "video"}
@@ -204,19 +204,18 @@ _BESIDE_CONTENT = ("continuationToken", *ABOUT)
 _PAIRS = (("executableCode", "codeExecutionResult"), ("toolCall", "toolResponse"))
 
 
-def render(answer: Answer) -> list[dict[str, Any]]:
+def render_reply(answer: Answer) -> list[dict[str, Any]]:
     parts = [part for piece in answer.parts if (part := _render_part(piece, answer)) is not None]
     parts = without_orphans(parts)
     if not answer.own_wire:
         for first in [part for part in parts if "functionCall" in part][:1]:
             first["thoughtSignature"] = FOREIGN_SIGNATURE
-    if all(part.keys() == {"text", "thought"} for part in parts):  # summaries alone are no content
-        return []
-    contents: list[dict[str, Any]] = [{"role": "model", "parts": parts}]
-    if answer.results:
-        responses = [_render_result(result, answer) for result in answer.results]
-        contents.append({"role": "user", "parts": responses})
-    return contents
+    is_content = not all(part.keys() == {"text", "thought"} for part in parts)  # summaries alone are none
+    return [{"role": "model", "parts": parts}] if is_content else []
+
+
+def render_results(answer: Answer) -> list[dict[str, Any]]:
+    return RESULT.as_messages([_render_result(result, answer) for result in answer.results])
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:

@@ -169,8 +169,8 @@ def _joined(texts: list[Block]) -> str:
 # -- messages out of a turn --
 
 
-def render(answer: Answer) -> list[dict[str, Any]]:
-    steps = items_of(
+def render_reply(answer: Answer) -> list[dict[str, Any]]:
+    return items_of(
         answer,
         "index",
         "step",
@@ -179,8 +179,11 @@ def render(answer: Answer) -> list[dict[str, Any]]:
         content_of=_content,
         message={"type": "model_output"},
     )
-    unsaid = {id_ for id_, call in answer.calls.items() if answer.state_of(call).get("unsaid")}
-    return steps + [_render_result(result, answer) for result in answer.results if result.call_id not in unsaid]
+
+
+def render_results(answer: Answer) -> list[dict[str, Any]]:
+    said = [one for one in answer.results if not answer.state_of(answer.calls[one.call_id]).get("unsaid")]
+    return [_render_result(result, answer) for result in said]
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:

@@ -40,6 +40,7 @@ WIRE = built_in(
     # No rule is documented; these are the characters of the ids that the API itself gives.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
     read=".gemini.history:read",
-    render=".gemini.history:render",
+    render_reply=".gemini.history:render_reply",
+    render_results=".gemini.history:render_results",
     render_prompt=".gemini.history:render_prompt",
 )

@@ -97,10 +97,9 @@ _CHUNKS: Mapping[str, Callable[[Media], dict[str, Any] | None]] = {
 }
 
 
-def render(answer: Answer) -> list[dict[str, Any]]:
+def render_reply(answer: Answer) -> list[dict[str, Any]]:
     """The API wants content or calls: "Assistant message must have either content or tool_calls, but not none."
-    (OpenHands/OpenHands#8685). What a result holds beside text can neither stand in it nor in a user's message right
-    behind it (LibreChat-AI/agents#344): the assistant says a dot in between."""
+    (OpenHands/OpenHands#8685)."""
     content = _content([chunk for part in answer.parts if (chunk := _native_chunk(part, answer)) is not None])
     calls = answer.our_calls
     if not content and not calls:
@@ -111,7 +110,13 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     for part in answer.parts:
         if part.kind == "provider":
             message |= answer.state_of(part).get("fields", {})
-    messages = [message, *(_render_result(result, answer) for result in answer.results)]
+    return [message]
+
+
+def render_results(answer: Answer) -> list[dict[str, Any]]:
+    """What a result holds beside text can neither stand in it nor in a user's message right behind it
+    (LibreChat-AI/agents#344): the assistant says a dot in between."""
+    messages = [_render_result(result, answer) for result in answer.results]
     for behind in chat.media_of(answer.results, answer, _CHUNKS):
         messages += [{"role": "assistant", "content": "."}, behind]
     return messages

@@ -89,7 +89,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
 # -- messages out of a turn --
 
 
-def render(answer: Answer) -> list[dict[str, Any]]:
+def render_reply(answer: Answer) -> list[dict[str, Any]]:
     text = answer.text("text", "refusal")
     thinking = answer.text("reasoning") if answer.own_wire else ""
     calls = [_render_call(call, answer) for call in answer.our_calls]
@@ -100,7 +100,11 @@ def render(answer: Answer) -> list[dict[str, Any]]:
         message["thinking"] = thinking
     if calls:
         message["tool_calls"] = calls
-    return [message, *(_render_result(result, answer) for result in answer.results)]
+    return [message]
+
+
+def render_results(answer: Answer) -> list[dict[str, Any]]:
+    return [_render_result(result, answer) for result in answer.results]
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:

@@ -144,7 +144,7 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
         answer.call(None, legacy.get("name"), legacy.get("arguments"))
     kept = set_fields(message, *READ) or {}
     if isinstance(content, list) and content:
-        made = render(answer.reply().answer)
+        made = render_reply(answer.reply().answer)
         kept |= {} if made and made[0]["content"] == content else {"content": content}
     if not (content or answer.says_more or not kept.keys().isdisjoint(("audio", "images"))):
         answer.flaws.add("empty_message", path, "the message has neither content nor calls")
@@ -228,10 +228,9 @@ _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
 # -- messages out of a turn --
 
 
-def render(answer: Answer) -> list[dict[str, Any]]:
-    """Empty if the model only thought: a message needs content or calls. What a result holds beside text follows in one
-    user's message behind all results, since a ``tool`` message takes text only. Content that says nothing beside calls
-    is null, as OpenAI writes it, unless the server wrote ``""``."""
+def render_reply(answer: Answer) -> list[dict[str, Any]]:
+    """Empty if the model only thought: a message needs content or calls. Content that says nothing beside calls is
+    null, as OpenAI writes it, unless the server wrote ``""``."""
     message, kept = _said(answer)
     if calls := answer.our_calls:
         message["tool_calls"] = [_render_call(call, answer) for call in calls]
@@ -241,8 +240,13 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     says_empty = any(IN_MESSAGE + "content" in answer.state_of(call) for call in calls)
     if message["content"] is None and (says_empty or "reasoning_content" in message):
         message["content"] = ""  # DeepSeek refuses null beside reasoning (can1357/oh-my-pi#788)
+    return [message]
+
+
+def render_results(answer: Answer) -> list[dict[str, Any]]:
+    """What a result holds beside text follows in one user's message, since a ``tool`` message takes text only."""
     results = [render_result(result, answer) for result in answer.results]
-    return [message, *results, *media_of(answer.results, answer, _PARTS)]
+    return [*results, *media_of(answer.results, answer, _PARTS)]
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:

@@ -31,8 +31,12 @@ def client_events(
     return [*events, {"type": "response.create"}] if respond else events
 
 
-def render(answer: Answer) -> list[dict[str, Any]]:
-    return [_as_taken(item) for item in RESPONSES.render(_plain(answer))]
+def render_reply(answer: Answer) -> list[dict[str, Any]]:
+    return [_as_taken(item) for item in RESPONSES.render_reply(_plain(answer))]
+
+
+def render_results(answer: Answer) -> list[dict[str, Any]]:
+    return [_as_taken(item) for item in RESPONSES.render_results(_plain(answer))]
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:

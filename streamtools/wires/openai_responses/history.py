@@ -31,6 +31,7 @@ from ..transcript import (
     items_of,
     output_of,
     text_of,
+    written,
 )
 from .facts import ARGUMENTS, NO_REASONING, RULES, RUNNING
 from .items import ANSWERS, BUILT_IN, TEXT_FIELDS, call_kind, name_of, texts_of, type_of
@@ -363,7 +364,7 @@ def _is_reasoning(item: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]
 # -- messages out of a turn --
 
 
-def render(answer: Answer) -> list[dict[str, Any]]:
+def render_reply(answer: Answer) -> list[dict[str, Any]]:
     items = items_of(
         answer,
         "output_index",
@@ -376,6 +377,11 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     # "Item 'rs_...' of type 'reasoning' was provided without its required following item" (vercel/ai#7099)
     while items and items[-1].get("type") == "reasoning":
         items.pop()
+    return items
+
+
+def render_results(answer: Answer) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
     for result in answer.results:
         item = _item_of_call(answer.calls[result.call_id], answer)
         assert item is not None, "only the provider's own calls have no item, and they have no result"
@@ -490,17 +496,11 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _native_blocks(blocks: Iterable[Block]) -> list[dict[str, Any]]:
-    found = (_native(block) for block in blocks)
-    return [block for block in found if block is not None]
+    return written(blocks, text=lambda text: {"type": "input_text", "text": text}, media=_media)
 
 
-def _native(block: Block) -> dict[str, Any] | None:
-    if isinstance(block, Opaque) or block.state is not None:
-        return dict(block.state or {})
-    if isinstance(block, Text):
-        return {"type": "input_text", "text": block.text} if block.text else None
-    found = _image(block) if block.kind == "image" else _file(block)
-    return found or {"type": "input_text", "text": block.placeholder()}
+def _media(media: Media) -> dict[str, Any] | None:
+    return _image(media) if media.kind == "image" else _file(media)
 
 
 def _image(media: Media) -> dict[str, Any] | None:
