@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from servers import eventually, free_ports, lacks, served
+from backend_servers import eventually, free_ports, lacks, served
 from sums import AGENT, ANSWER, ARGUMENTS, CONVERSATION, FAILING, MODEL, SAYS, SPANS, USAGE, Sent, send
 
 if lacks("mlflow"):

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from servers import eventually, free_ports, lacks, served
+from backend_servers import eventually, free_ports, lacks, served
 from sums import AGENT, ANSWER, ARGUMENTS, CONVERSATION, FAILING, MODEL, SAYS, SPANS, USAGE, Sent, send
 
 if lacks("arize-phoenix"):

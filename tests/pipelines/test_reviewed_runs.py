@@ -30,11 +30,11 @@ class Failing(SqliteStore):
     at = 0
     then: Any = None
 
-    def hand_over(self, work: Any, **options: Any) -> Any:
+    def hand_over(self, work: Any, *ops: Any) -> Any:
         self.at -= 1
         if self.at == 0:
             self.then()
-        return super().hand_over(work, **options)
+        return super().hand_over(work, *ops)
 
 
 def broken() -> None:
