@@ -144,5 +144,5 @@ class MemoryStore(RecordStore):
     """
 
     def __init__(self, *, max_entries: int = 10_000, max_result_bytes: int = 1 << 20) -> None:
-        most = dict.fromkeys(("call", "decided"), checked_bound("max_entries", max_entries))
+        most: dict[str, int] = dict.fromkeys(("call", "decided"), checked_bound("max_entries", max_entries))
         super().__init__(MemoryRecords(most), max_result_bytes=max_result_bytes)

@@ -47,6 +47,8 @@ from .threaded import StoreJob, ThreadedRecords
 
 try:
     import psycopg
+    from psycopg import sql
+    from psycopg.conninfo import conninfo_to_dict
 except ImportError as error:  # pragma: no cover - it is installed where this is measured
     raise ImportError(missing("the client of Postgres", "postgres")) from error
 
@@ -103,8 +105,8 @@ class PostgresRecords(ThreadedRecords):
         self._url, self._schema = url, schema
         self._listens_at = url if listen is True else listen
         quoted = '"' + schema.replace('"', '""') + '"'
-        self._sql = {name: text.replace("{s}", quoted) for name, text in STATEMENTS.items()}
-        self._tables = [text.replace("{s}", quoted) for text in (*TABLES, "SELECT version FROM {s}.version")]
+        self._sql = {name: text.replace("{s}", quoted).encode() for name, text in STATEMENTS.items()}
+        self._tables = [text.replace("{s}", quoted).encode() for text in (*TABLES, "SELECT version FROM {s}.version")]
         self._channel = f"streamtools_{hashlib.sha256(schema.encode()).hexdigest()[:16]}"
         self._connection: psycopg.Connection[Any] | None = None
         self._sweep_at = 0.0
@@ -206,7 +208,7 @@ class PostgresRecords(ThreadedRecords):
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self._channel])
                 if connection.execute("SELECT to_regnamespace(quote_ident(%s))", [self._schema]).fetchone() == (None,):
-                    connection.execute('CREATE SCHEMA "' + self._schema.replace('"', '""') + '"')
+                    connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self._schema)))
                 named = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename IN ('records', 'version')"
                 if connection.execute(named, [self._schema]).fetchone() is None:
                     for table in tables:
@@ -240,7 +242,7 @@ class PostgresRecords(ThreadedRecords):
 
 def _check_url(url: str) -> None:
     try:
-        psycopg.conninfo.conninfo_to_dict(url)
+        conninfo_to_dict(url)
     except psycopg.ProgrammingError:  # the error's text quotes the URL, with a password
         text = "the URL of the Postgres database cannot be read: postgresql://[user:password@]host[:port]/database"
         raise ValueError(text) from None
@@ -255,7 +257,7 @@ def _connect(url: str, seconds: int) -> psycopg.Connection[Any]:
 @contextmanager
 def _heard(url: Any, channel: str) -> Iterator[Callable[[float], Iterable[bytes]]]:
     with _connect(url, 5) as connection:
-        connection.execute(f"LISTEN {channel}")
+        connection.execute(f"LISTEN {channel}".encode())
         yield lambda seconds: [bytes.fromhex(one.payload) for one in connection.notifies(timeout=seconds, stop_after=1)]
 
 

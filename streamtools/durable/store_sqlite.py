@@ -362,7 +362,7 @@ class SqliteStore(RecordStore):
     ) -> None:
         checked_bound("max_result_bytes", max_result_bytes)
         checked_seconds("lease", lease)
-        most = dict.fromkeys(("call", "decided"), checked_bound("max_entries", max_entries))
+        most: dict[str, int] = dict.fromkeys(("call", "decided"), checked_bound("max_entries", max_entries))
         records = self._records(path, busy_timeout=busy_timeout, must_exist=must_exist, most=most)
         super().__init__(records, lease=lease, max_result_bytes=max_result_bytes)
         records.name = type(self).__name__

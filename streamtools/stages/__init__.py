@@ -284,7 +284,7 @@ class StageList:
         """
         stages: list[Any] = []
         for entry in self._stages:
-            stage = entry.make(tools, limits, id_salt)
+            stage: Any = entry.make(tools, limits, id_salt)
             feeds = callable(getattr(stage, "feed", None))
             if not feeds or not callable(getattr(stage, "finish", None)):
                 made = f"was made as {type(stage).__name__}, which has no {'finish' if feeds else 'feed'}()"
