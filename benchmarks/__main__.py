@@ -16,7 +16,6 @@ from . import (
     bench_concurrency,
     bench_dispatch,
     bench_overhead,
-    bench_preview,
     bench_tap,
     bench_telemetry,
     bench_text,
@@ -26,7 +25,6 @@ from .measure import Figure, environment, record, show
 
 BENCHMARKS = (
     bench_text,
-    bench_preview,
     bench_arguments,
     bench_dispatch,
     bench_overhead,

@@ -1,8 +1,8 @@
 """One call of 10 kB, 100 kB and 1 MB of arguments in deltas of five characters, with `preview` read at every delta.
 
 Bars: time grows with size to the power of 1.1 at most, and the previews add at most 1.5 µs per delta. What they add is
-the difference between the same stream with and without reading them; `benchmarks.bench_preview` measures `Moments`
-by itself. The tool is known and its arguments are validated, so that the growth is that of the whole path.
+the difference between the same stream with and without reading them. The tool is known and its arguments are
+validated, so that the growth is that of the whole path.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from .bodies import ANTHROPIC, BEDROCK, BODIES, CHAT, GEMINI, OLLAMA, Call, pieces
+from .bodies import ANTHROPIC, BEDROCK, BODIES, CHAT, GEMINI, OLLAMA, Call
 from .bodies.spelling import written
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "arguments",
     "body",
     "limit",
-    "pieces",
     "reads",
     "source",
     "text",
