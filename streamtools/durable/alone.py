@@ -28,7 +28,7 @@ _logger = logging.getLogger("streamtools")
 def once(
     store: IdempotencyStore | Records,
     *,
-    key: Callable[P, str],
+    key: Callable[..., str],
     name: str | None = None,
     wait: float = 60.0,
     no_effect: tuple[type[Exception], ...] = (),
