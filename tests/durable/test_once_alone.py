@@ -205,7 +205,7 @@ def redis() -> Iterator[RedisServer]:
         yield running
 
 
-@pytest.mark.costly
+@pytest.mark.thorough
 @pytest.mark.asyncio_only
 @every("name", ["SqliteStore", "PostgresStore", "RedisStore"])
 async def test_a_worker_that_is_killed_leaves_one_effect_and_an_unknown_end(

@@ -462,7 +462,7 @@ async def test_records_that_were_opened_before_a_fork_are_good_on_both_sides(
 # -- faults --
 
 
-@pytest.mark.costly
+@pytest.mark.thorough
 @on_servers
 async def test_an_answer_that_is_lost_loses_and_repeats_no_commit(make: Make, backend: str, proxy: Proxy) -> None:
     """Before it is sent, while it is made, or behind it; told by the numbers of its records."""
@@ -487,7 +487,7 @@ async def test_an_answer_that_is_lost_loses_and_repeats_no_commit(make: Make, ba
         assert await values(direct, key) == [b"2"]
 
 
-@pytest.mark.costly
+@pytest.mark.thorough
 @on_servers
 async def test_whatever_a_verb_meets_on_its_way_the_next_one_works(make: Make, backend: str, proxy: Proxy) -> None:
     direct, records = make(), make(proxy=proxy.listens, timeout=2.0)
