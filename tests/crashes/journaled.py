@@ -319,29 +319,37 @@ def settle(folder: Path, unsettled: Mapping[str, str]) -> int:
 
 
 class _Locks:
-    """Holds the file for moments, as a backup would, longer than anybody waits for it."""
+    """Holds the file for moments, as a backup would, longer than anybody waits for it.
+
+    It is a process of its own: SQLite forbids that a connection is open in a process that forks, and visits are forks.
+    """
 
     def __init__(self, path: Path, dice: random.Random) -> None:
         self._path = path
-        self._dice = dice
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._dice = random.Random(dice.random())
+        self._pid = 0
 
     def __enter__(self) -> None:
-        self._thread.start()
+        self._pid = os.fork()
+        if self._pid == 0:
+            try:
+                self._hold(time.monotonic() + 2 * PATIENCE_S)
+            finally:
+                os._exit(0)
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
 
-    def _run(self) -> None:
-        while not self._over.wait(self._dice.uniform(0.02, 0.5)):
+    def _hold(self, until: float) -> None:
+        while time.monotonic() < until:
+            time.sleep(self._dice.uniform(0.02, 0.5))
             if not self._path.exists():
                 continue
             file = sqlite3.connect(self._path, timeout=1.0, isolation_level=None)
             try:
                 file.execute("BEGIN IMMEDIATE")
-                self._over.wait(self._dice.uniform(0.05, 0.4))
+                time.sleep(self._dice.uniform(0.05, 0.4))
                 file.execute("ROLLBACK")
             except sqlite3.OperationalError:
                 continue  # the others hold it
