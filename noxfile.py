@@ -138,7 +138,7 @@ def web(session: nox.Session) -> None:
 def durable(session: nox.Session) -> None:
     """Runs whose process is killed at every point, under DBOS."""
     session.install("-e", ".[dbos]", *TESTING)
-    _tests(session, "tests/durable", jobs="")
+    _tests(session, "tests/durable/test_dbos_durable.py", jobs="")
 
 
 @nox.session
