@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from typing import Any, ParamSpec, TypeVar, get_type_hints
 
 import anyio
@@ -70,10 +70,12 @@ def once(
             raise TypeError(f"once: {label} is not async, and the leases of this store are to be renewed by its caller")
         frees = (*no_effect, ToolNotStarted)
 
+        @cache
+        def answer() -> TypeAdapter[Any]:  # asked for before a claim: a hint that nobody can read has to run nothing
+            return TypeAdapter(get_type_hints(function).get("return", Any))
+
         def read(found: Recorded) -> Any:
-            value = recorded_value(label, found)
-            hint = get_type_hints(function).get("return", Any)
-            return TypeAdapter(hint).validate_python(value)
+            return answer().validate_python(recorded_value(label, found))
 
         async def ended(claim: CallClaim, error: BaseException) -> None:
             failure = await (claim.release() if isinstance(error, frees) else claim.abandon())
@@ -87,6 +89,7 @@ def once(
 
         @wraps(function)
         async def run_async(*args: P.args, **kwargs: P.kwargs) -> Any:
+            answer()
             claim = CallClaim(kept, key(*args, **kwargs), label)
             if (found := await claim.make(label, wait)) is not None:
                 return read(found)
@@ -100,6 +103,7 @@ def once(
 
         @wraps(function)
         def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+            answer()
             claim = CallClaim(kept, key(*args, **kwargs), label)
             if (found := _waited(partial(claim.make, label, wait))) is not None:
                 return read(found)

@@ -49,6 +49,20 @@ async def test_a_function_runs_once_for_a_key_and_its_answer_comes_back_as_its_t
     assert (charge.__name__, charge.__doc__) == ("charge", "Charge.")
 
 
+def test_a_function_whose_answer_has_a_type_that_nobody_can_read_has_no_effect() -> None:
+    charged: list[str] = []
+
+    def charge(order: str) -> Any:
+        charged.append(order)
+
+    charge.__annotations__["return"] = "OnlyForTypeCheckers"
+    charge_once = once(MemoryStore(), key=lambda order: str(order))(charge)
+    for _ in range(2):
+        with pytest.raises(NameError, match="OnlyForTypeCheckers"):
+            charge_once("7")
+    assert charged == []
+
+
 def test_a_function_that_is_not_async_does_so_too_wherever_it_is_called(tmp_path: Path) -> None:
     charged: list[str] = []
     records = SqliteRecords(tmp_path / "calls.db")
