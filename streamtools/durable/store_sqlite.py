@@ -10,7 +10,6 @@ what other connections commit. https://sqlite.org/pragma.html#pragma_data_versio
 
 from __future__ import annotations
 
-import math
 import os
 import sqlite3
 import time
@@ -29,6 +28,7 @@ from .records import (
     Conflict,
     DeletePrefix,
     Done,
+    Expire,
     Key,
     Op,
     Put,
@@ -37,6 +37,7 @@ from .records import (
     Step,
     Touch,
     checked_seconds,
+    dropping,
     judged,
     read_key,
     steps_of,
@@ -87,6 +88,7 @@ STATEMENTS = {
     " ON CONFLICT (key) DO UPDATE SET (value, rev, stale_at, boot, drop_at)"
     " = (excluded.value, excluded.rev, excluded.stale_at, excluded.boot, excluded.drop_at)",
     "touch": "UPDATE records SET stale_at = ?, boot = ? WHERE key = ? AND rev = ?",
+    "expire": "UPDATE records SET drop_at = ? WHERE key = ? AND stale_at IS NULL",
     "delete": "DELETE FROM records WHERE key >= ? AND key < ?",
     "sweep": "DELETE FROM records WHERE number IN (SELECT number FROM records WHERE kind = ? AND drop_at <= ?"
     f" AND NOT {_IS_HELD} LIMIT 100)",
@@ -127,7 +129,9 @@ class SqliteRecords(ThreadedRecords):
         finally:
             self._disconnect()
 
-    def hand_over(self, work: Callable[[sqlite3.Connection], T], *ends: Step) -> Callable[[], Coroutine[Any, Any, T]]:
+    def hand_over_work(
+        self, work: Callable[[sqlite3.Connection], T], *ends: Step
+    ) -> Callable[[], Coroutine[Any, Any, T]]:
         """Hands over work for one transaction, which goes on if nobody waits for it; returns what waits for its answer.
 
         Args:
@@ -187,15 +191,16 @@ class SqliteRecords(ThreadedRecords):
         }
         if (end := judged(steps, found)) is not None:
             return end
+        for kind in {one.key[0] for one in dropping(steps)}:
+            connection.execute(STATEMENTS["sweep"], (kind, time.time()))
         for step in steps:
             if isinstance(step, Put):
                 if found[step.key] is None:
                     self._make_room(step.key[0], connection)
-                drop_at = None if step.drop_in is None else time.time() + step.drop_in
-                if drop_at is not None and drop_at < math.inf:
-                    connection.execute(STATEMENTS["sweep"], (step.key[0], time.time()))
-                row = (step.key[0], written_key(step.key), step.value, step.rev, *_stale_at(step.stale_in), drop_at)
-                connection.execute(STATEMENTS["put"], row)
+                row = (step.key[0], written_key(step.key), step.value, step.rev, *_stale_at(step.stale_in))
+                connection.execute(STATEMENTS["put"], (*row, _drop_at(step)))
+            elif isinstance(step, Expire) and found[step.key] is not None:
+                connection.execute(STATEMENTS["expire"], (_drop_at(step), written_key(step.key)))
             elif isinstance(step, Touch):
                 connection.execute(STATEMENTS["touch"], (*_stale_at(step.stale_in), written_key(step.key), step.rev))
             elif isinstance(step, DeletePrefix):
@@ -381,8 +386,8 @@ class SqliteStore(RecordStore):
         return await self._claimed(key, fingerprint, partial(self.records.commit_if, allowed))
 
     def hand_over(self, work: Callable[[sqlite3.Connection], T], *ends: Step) -> Callable[[], Coroutine[Any, Any, T]]:
-        """See `SqliteRecords.hand_over`."""
-        return self.records.hand_over(work, *ends)
+        """See `SqliteRecords.hand_over_work`."""
+        return self.records.hand_over_work(work, *ends)
 
     def is_held(self, run_id: str, connection: sqlite3.Connection) -> bool:
         """Returns whether somebody holds the lease of a run; in the store's thread."""
@@ -455,6 +460,10 @@ def _range(prefix: Key) -> tuple[bytes, bytes]:
 
 def _stale_at(stale_in: float | None) -> tuple[float | None, str | None]:
     return (None, None) if stale_in is None else (machine_clock() + stale_in, boot_id())
+
+
+def _drop_at(step: Put | Expire) -> float | None:
+    return None if step.drop_in is None else time.time() + step.drop_in
 
 
 def _row(connection: sqlite3.Connection, query: str, *values: Any) -> Any:
