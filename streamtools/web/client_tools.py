@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from ..errors import BadRequest, SchemaError, ToolDefinitionError
 from ..tools import Tool
@@ -43,25 +43,20 @@ def _never_called(arguments: dict[str, Any]) -> NoReturn:
     raise AssertionError("the client runs it")
 
 
-def written_tools(declared: Sequence[ClientTool]) -> bytes | None:
-    """Returns tools to be kept; None if there are none. Raises a `BadRequest` if they are too large."""
-    if not declared:
-        return None
+def written_tools(declared: Sequence[ClientTool]) -> list[Any]:
+    """Returns tools to be kept, as JSON. Raises a `BadRequest` if they are too large."""
     rows = [[tool.name, tool.description, tool.parameters] for tool in declared]
-    written = to_json(rows)
-    if len(written) > MAX_TOOLS_BYTES:
+    if rows and len(to_json(rows)) > MAX_TOOLS_BYTES:
         raise BadRequest(
             "the tools are too large", path="tools", limit=f"max_tools_bytes={MAX_TOOLS_BYTES}", status=413
         )
-    return written
+    return rows
 
 
-def read_tools(written: bytes | None) -> tuple[ClientTool, ...]:
+def read_tools(written: Any) -> tuple[ClientTool, ...]:
     """Returns tools that were kept; raises a `ValueError` if nobody here has written this."""
-    if written is None:
-        return ()
     found = []
-    for name, description, parameters in from_json(written[: MAX_TOOLS_BYTES + 1]):
+    for name, description, parameters in written:
         if type(name) is not str or type(description) is not str or type(parameters) is not dict:
             raise ValueError("tools were expected")
         found.append(ClientTool(name=name, description=description, parameters=parameters))

@@ -1,7 +1,8 @@
 """Reads what `useChat` of the AI SDK posts.
 
-A client sends its whole chat each time. Taken from it are the last message, if it is the user's, and what the last step
-of an assistant's message has by way of answers: the assistant's message that ``messageId`` names, else the last one.
+A client sends its whole chat each time. Taken from it are the last message, if it is the user's, with the id of the
+user's message before; and what the last step of an assistant's message has by way of answers: the assistant's message
+that ``messageId`` names, else the last one.
 
     the last message is    messageId          trigger
     user                   none               submit
@@ -98,6 +99,7 @@ def read_ui_request(body: bytes, *, max_bytes: int = MAX_BYTES) -> client.Client
         trigger=trigger,
         message=None if trigger == "resume" else _message(value["messages"][at], f"messages[{at}]"),
         message_id=root.message_id,
+        earlier=client.earlier_of([(one.role, one.id) for one in root.messages[:-1]]),
         approvals=unique(_approvals(calls, root.edited_args or {}), lambda one: one.id, "messages"),
         results=unique(_results(calls), lambda one: one.call_id, "messages"),
     )
