@@ -149,9 +149,9 @@ class StoredInbox(Observer):
         elif isinstance(event, ApprovalResolved) and event.call_id in self._asked:
             self._resolved.add(self._asked[event.call_id].calls[0].idempotency_key)
         elif isinstance(event, Observation) and event.call_id in self._asked:
-            asked = self._asked.pop(event.call_id)
+            waited = self._asked.pop(event.call_id)
             if not isinstance(event.error, (ApprovalPending, AnswerPending)):
-                self._note(lambda lease: lease.note_over(asked))
+                self._note(lambda lease: lease.note_over(waited))
 
     def _note(self, write: Callable[[JournalLease], Waiter]) -> None:
         if self._place.held is None:

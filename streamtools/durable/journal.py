@@ -37,6 +37,7 @@ from ..waiting.answers import already_answered, written_answer
 from . import journal_waiting
 from .addresses import store_of
 from .fields import Range, read_object
+from .journal_waiting import UNREAD
 from .operations import operation_prefix
 from .record_store import (
     RecordStore,
@@ -52,7 +53,6 @@ from .record_store import (
 )
 from .records import Check, Conflict, DeletePrefix, Done, Expire, Key, Op, Put, Record, Rev, new_rev
 from .store import Claim, Claimed, IdempotencyStore, StillRunning
-from .journal_waiting import UNREAD
 from .suspended import Suspended
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.25
@@ -259,9 +259,11 @@ class Journal:
         if found is None or unread:
             return found
         handed = {} if all(call.waits_for != "answer" for call in found.calls) else await self._handed(run_id)
-        keys = {call.call_id: handed.get(call.call_id) for call in found.calls if call.waits_for == "answer"}
-        answered = [one for one, place in keys.items() if place is not None and place[0] == found.step]
-        answered = [one for one in answered if await self.decided.decide(keys[one][1], None) is not None]
+        answered = set[str]()
+        for call in found.calls:
+            step, key = handed.get(call.call_id, (-1, ""))
+            if call.waits_for == "answer" and step == found.step and await self.decided.decide(key, None) is not None:
+                answered.add(call.call_id)
         calls = tuple(call for call in found.calls if call.call_id not in answered)
         return replace(found, calls=calls) if calls else None
 
@@ -454,7 +456,8 @@ class Journal:
         if first is not None:
             raise already_answered(call_id)
         entered = await self._entered(record, head, {key: _written_entry({"kind": "answer", "call_id": call_id})})
-        gone_on = await self.store.records.scan(("response", run_id), step_key("response", run_id, step), 1)
+        later = await self.store.records.scan(("response", run_id), step_key("response", run_id, step), 1)
+        gone_on = bool(later)
         for one in await journal_waiting.all_waiting(self.store.records, run_id):
             if (one.call.call_id, one.suspended.step) == (call_id, step):
                 gone_on, entered = gone_on or one.is_over, [*entered, Check(one.record.key, one.record.rev)]
@@ -514,6 +517,12 @@ class JournalLease:
         if isinstance(end, Conflict):
             raise JournalError(f"the journal of the run {self.run_id!r} has changed beside its lease ({end.key[0]})")
 
+    def check_in(self, connection: sqlite3.Connection) -> None:
+        from .store_sqlite import get_in
+
+        if (held := get_in(lease_key(self.run_id), connection)) is None or held.rev != self.epoch:
+            raise RunTakenOver(self.run_id)
+
     async def claim(self, store: IdempotencyStore, step: int, key: str, fingerprint: str) -> Claim:
         """Claims a call of a step: in the commit that looks at the lease, if the store is on the journal's records, and
         right after a look at it otherwise. Raises `RunTakenOver`, and claims nothing, if somebody else goes on with the
@@ -559,7 +568,9 @@ class JournalLease:
         return self._commit(*journal_waiting.noted(self.run_id, suspended, is_over=True))
 
     def note_handed_out(self, step: int, call_id: str, key: str) -> Waiter:
-        return self._commit(Put((*step_key("handed", self.run_id, step), hashed([key])), json.dumps([call_id, key]).encode(), "any"))
+        return self._commit(
+            Put((*step_key("handed", self.run_id, step), hashed([key])), json.dumps([call_id, key]).encode(), "any")
+        )
 
     async def inbox(self) -> list[tuple[str, bytes]]:
         found = await self.store.records.scan(("inbox", self.run_id), limit=_MOST_ENTRIES)
@@ -688,5 +699,3 @@ def _written_entry(entry: Mapping[str, Any]) -> bytes:
     if len(written) > _MOST_ENTRY_BYTES:
         raise ValueError(f"what is put into a run has at most {_MOST_ENTRY_BYTES} bytes of JSON, not {len(written)}")
     return written
-
-

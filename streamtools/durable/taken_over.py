@@ -81,7 +81,7 @@ def _take_runs(insert: Insert, connection: sqlite3.Connection) -> None:
         "number, step, key, fingerprint, entry, is_over", "waiting"
     ):
         written = entry.encode() if isinstance(entry, str) else entry
-        head = json.dumps([bool(is_over), float(number)]).encode()
-        insert((*step_key("waiting", run_id, step), hashed([key, shown])), head + b"\n" + written)
+        waits = json.dumps([bool(is_over), float(number)]).encode()
+        insert((*step_key("waiting", run_id, step), hashed([key, shown])), waits + b"\n" + written)
     for run_id, step, call_id, key in each("step, call_id, key", "handed_out"):
         insert((*step_key("handed", run_id, step), hashed([key])), json.dumps([call_id, key]).encode())

@@ -102,7 +102,7 @@ class SqliteLog:
         """See `Log`."""
         if not entries:
             return _at_once
-        return self._store.hand_over(partial(_insert, run_id, tuple(entries), lease.check))
+        return self._store.hand_over(partial(_insert, run_id, tuple(entries), lease.check_in))
 
     async def read(self, run_id: str, after: int, /) -> Sequence[Entry]:
         """See `Log`.
