@@ -62,8 +62,8 @@ class JournalSteps:
         self._inbox = StoredInbox(self.place)
         self._writer = ResponseWriter(self.place, run, self._inbox)
         self.gate = JournalGate(self.place, self._writer, gate, starts_by_hand=starts_by_hand)
-        # Decisions and answers are on record in the journal's file, whatever the store: others put theirs there.
-        self.desk = StoreDesk(journal.store, self._note_handed_out)
+        # Decisions and answers are on record in the journal, whatever the store: others put theirs there.
+        self.desk = StoreDesk(journal.decided, self._note_handed_out)
         self._trajectory = run
         self._ticket = ticket
         self._skips = skip_replayed

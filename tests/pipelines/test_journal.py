@@ -483,7 +483,9 @@ def test_mistakes_are_refused_in_words(tmp_path: Path, monkeypatch: pytest.Monke
         bank.run(tmp_path / "runs.db")
     with pytest.raises(TypeError, match=r'journal= needs a run_id .* say run_id="order-7"'):
         bank.run(tmp_path / "runs.db", run_id=None)
-    with pytest.raises(TypeError, match="journal is the path of a file, a SqliteStore or a Journal, not int"):
+    with pytest.raises(
+        TypeError, match="expected the path of a file, .*, or a store, got int"
+    ):
         bank.run(7)
     with pytest.raises(TypeError, match="by its messages, one of which is no JSON"):
         bank.run(tmp_path / "runs.db", messages=[{"role": "user", "content": object()}])
@@ -507,12 +509,12 @@ def test_mistakes_are_refused_in_words(tmp_path: Path, monkeypatch: pytest.Monke
             anyio.run(act, 7)
     journal.store.close()
     with closing(sqlite3.connect(tmp_path / "runs.db")) as connection, connection:
-        connection.execute("CREATE TABLE runs (x)")
-    with pytest.raises(JournalError, match=r"'order-7' cannot use its journal .*runs.db: no such column"):
+        connection.execute("CREATE TRIGGER t BEFORE INSERT ON records BEGIN SELECT RAISE(ABORT, 'broken'); END")
+    with pytest.raises(JournalError, match="'order-7' cannot use its journal: broken"):
         anyio.run(read, bank.run(tmp_path / "runs.db"))
 
 
-def test_only_runs_that_are_over_are_forgotten_and_the_others_are_bounded_aloud(tmp_path: Path) -> None:
+def test_only_runs_that_are_over_are_forgotten(tmp_path: Path) -> None:
     async def waits(path: Path) -> Bank:
         bank = Bank(TWO_STEPS[0], ANSWER)
         await leave_in_a_call(bank, bank.run(path))
@@ -564,24 +566,19 @@ def test_only_runs_that_are_over_are_forgotten_and_the_others_are_bounded_aloud(
                 assert refused.paid == []
                 assert "max_entries=1 calls whose end is not known, or whose runs are not over" in str(refused.asked[1])
                 assert await full.forget("full")
-            journal = Journal(SqliteStore(path, max_entries=3), max_runs=2, max_unfinished=2)
+            journal = Journal(SqliteStore(path, max_entries=3), max_runs=2)
             for at in range(5):
                 other = Bank(TWO_STEPS[0], ANSWER)
                 await read(other.run(journal, run_id=f"other-{at}"))
                 assert other.paid == ["x"]
             assert [known.run_id for known in await journal.runs()] == ["order-7", "other-3", "other-4"]
 
-            async with Bank(ANSWER).run(journal, run_id="goes on"):
-                with pytest.raises(JournalError, match="holds max_unfinished=2 runs that are not over"):
-                    await read(Bank(ANSWER).run(journal, run_id="refused"))
             assert await journal.knows("order-7")
-            assert not await journal.knows("refused")
             run = bank.run(journal)  # and it goes on
             await read(run)
             assert bank.paid == ["x"]
             assert run.outcome == ("suspended" if unfinished in (waits, is_suspended) else "answered")
-        for limit in ("max_runs", "max_unfinished"):
-            with pytest.raises(ValueError, match=limit):
-                Journal(folder / "waits.db", **{limit: 0})  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="max_runs"):
+            Journal(folder / "waits.db", max_runs=0)
 
     on_both(case, tmp_path)
