@@ -7,7 +7,7 @@ said before, and answers to calls that wait.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -153,7 +153,7 @@ def read_tools(declared: Iterable[DeclaredTool], path: str) -> tuple[ClientTool,
     return unique(tools, lambda one: one.name, path)
 
 
-def earlier_of(messages: Sequence[tuple[str, Any]]) -> str | None:
+def earlier_of(messages: Iterable[tuple[str, Any]]) -> str | None:
     """Returns the id of the user's last message among those before the new one, by their roles; "" if it has none."""
     ids = [id_ for role, id_ in messages if role == "user"]
     return None if not ids else ids[-1] if isinstance(ids[-1], str) else ""

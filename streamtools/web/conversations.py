@@ -57,12 +57,12 @@ class ChatHead:
     """Milliseconds since 1970."""
     changed_ms: Annotated[int, Range(0, _END_OF_TIME_MS)]
     """When a message was said, or a run gone on with."""
-    is_open: bool
-    """True if its latest run goes on, or waits for people."""
     words: str = field(repr=False)
     """The first words of its first message, as the policy leaves them."""
     number: int = field(repr=False)
     due_ms: int = field(repr=False)
+    is_open: bool = False
+    """True if its latest run goes on, or waits for people. Kept apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class ChatTurn:
     outcome: str | None = None  # a `RunOutcome`, of the latest visit that came to its end; None if there was none
     unsettled: tuple[str, ...] = ()  # the keys of the calls whose end is not known
     size: int = 0  # bytes of what it has shown and added
-    rev: int = 0
+    rev: int = 0  # of its record
 
     @property
     def run_id(self) -> str:
@@ -230,11 +230,14 @@ class Conversations:
         prefix = ("owner", _digest(owner))
         after = None if before is None else (*prefix, *before.partition(".")[::2])
         keys = [one.key for one in await self._records.scan(prefix, after, limit + 1)]
-        chats = await self._records.get(*(_head_key(key[-1]) for key in keys[:limit])) if keys else []
-        return (
-            [_read_head(one) for one in chats if one is not None],
-            ".".join(keys[limit - 1][-2:]) if len(keys) > limit else None,
-        )
+        ids = [key[-1] for key in keys[:limit]]
+        found = await self._records.get(*map(_head_key, ids), *(("open", one) for one in ids)) if ids else []
+        chats = [
+            replace(_read_head(head), is_open=is_open is not None)
+            for head, is_open in zip(found, found[len(ids) :], strict=False)
+            if head is not None
+        ]
+        return chats, ".".join(keys[limit - 1][-2:]) if len(keys) > limit else None
 
     async def open(self) -> AsyncIterator[str]:
         """Yields the conversations whose latest run is not over."""
@@ -270,14 +273,14 @@ class Conversations:
             number = 1 + (old.number if old is not None else 0 if gone is None else int(gone.value))
             now = _now_ms()
             if old is None:
-                chat = ChatHead(chat_id, turn.user, now, now, True, words, number, now)
+                chat = ChatHead(chat_id, turn.user, now, now, words, number, now)
             else:
-                chat = replace(old, number=number, changed_ms=now, due_ms=now, is_open=True)
+                chat = replace(old, number=number, changed_ms=now, due_ms=now)
             turn = replace(turn, number=number)
-            put = _put_turn(turn, "absent")
+            put, is_open = _put_turn(turn, "absent"), Put(("open", chat_id), b"", "any")
             said = Put(_said_key(chat_id, turn.message.id), str(number).encode(), "any")
             free = [] if latest is None else [Check(_turn_key(latest), latest.rev)]
-            end = await self._records.commit(*_moved(old, chat, found and found.rev), *free, put, said)
+            end = await self._records.commit(*_moved(old, chat, found and found.rev), *free, put, said, is_open)
             if not isinstance(end, Conflict):
                 return replace(turn, rev=put.rev)
             if latest is not None and end.key == _turn_key(latest):
@@ -306,9 +309,7 @@ class Conversations:
             if end.key == lease.fence.key:
                 lease.check(end)
 
-    def finish(
-        self, turn: ChatTurn, lease: JournalLease, added: list[Any], entries: Sequence[Entry]
-    ) -> Waiter:
+    def finish(self, turn: ChatTurn, lease: JournalLease, added: list[Any], entries: Sequence[Entry]) -> Waiter:
         """Hands over what a visit has come to, with all that the run has added and shown."""
         wire = turn.wire
         assert wire is not None, "known to the run"
@@ -339,7 +340,7 @@ class Conversations:
             ended, ops = replace(turn, outcome=outcome), list[Op]()
             put = _put_turn(ended, Rev(turn.rev))
             if chat is not None and chat.number == turn.number:
-                ops = [*_moved(chat, replace(chat, is_open=False), rev)]
+                ops = [Check(_head_key(chat.id), rev), DeletePrefix(("open", chat.id))]
             if not isinstance(await self._records.commit(put, *ops), Conflict):
                 return replace(ended, rev=put.rev)
 
@@ -351,13 +352,14 @@ class Conversations:
             if found is None:
                 return None
             chat = _read_head(found)
-            latest, run = await self._records.get(_key("turn", chat_id, chat.number), ("run", f"{chat_id}/{chat.number}"))
+            run_id = f"{chat_id}/{chat.number}"
+            latest, run = await self._records.get(_key("turn", chat_id, chat.number), ("run", run_id))
             known = await self.runs(chat_id)
             left = [run_id for run_id in known if run_id not in erased]
             if left or run is not None:  # which has begun since
-                return left or [f"{chat_id}/{chat.number}"]
+                return left or [run_id]
             free = [] if latest is None else [Check(latest.key, latest.rev)]
-            kinds = ("turn", "said", "added", "answer", "files", "log")
+            kinds = ("turn", "said", "added", "answer", "files", "log", "open")
             ops = [*_moved(chat, None, found.rev), *(DeletePrefix((kind, chat_id)) for kind in kinds)]
             gone = Put(("gone", chat_id), str(chat.number).encode(), "any")
             if not isinstance(await self._records.commit(*free, *ops, gone), Conflict):
@@ -416,8 +418,6 @@ def _moved(old: ChatHead | None, new: ChatHead | None, rev: int | None) -> Itera
 
 def _found_by(chat: ChatHead) -> Iterator[Key]:
     yield "due", f"{chat.due_ms:013d}", chat.id
-    if chat.is_open:
-        yield "open", chat.id
     if chat.owner is not None:
         yield "owner", _digest(chat.owner), f"{_END_OF_TIME_MS - chat.changed_ms:013d}", chat.id
 
@@ -436,13 +436,13 @@ def _read_turn(record: Record) -> ChatTurn:
         facts: dict[str, Any] = from_json(record.value)
         message = UserMessage(facts.pop("id"), tuple(_read_part(**one) for one in facts.pop("parts")))
         tools, number = read_tools(facts.pop("tools")), int(record.key[-1], 16)
-        given = {"chat_id": record.key[1], "number": number, "message": message, "tools": tools, "rev": record.rev}
+        given = {"chat_id": record.key[1], "number": number, "message": message, "tools": tools}
         if type(message.id) is not str:
             raise ValueError("a text was expected")
         turn: ChatTurn = read_object(ChatTurn, facts | given)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise _unread() from error
-    return turn
+    return replace(turn, rev=record.rev)
 
 
 def _read_part(

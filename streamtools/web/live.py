@@ -229,7 +229,7 @@ class LiveRun(Observer):
     def _hand_over(self, *ends: Entry) -> None:
         lease = self._lease
         batch = [*self._entries[self._written - self._dropped :], *ends]
-        if lease is None or not batch:
+        if lease is None or self._turn is None or not batch:
             return
         self._written = self._dropped + len(self._entries)
         self._wrote(partial(self._log.append, self.run_id, batch, lease))

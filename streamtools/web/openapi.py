@@ -168,7 +168,10 @@ class _Route:
 _UI, _OWN = {_STREAM: "UIMessageChunk"}, {_STREAM: "RunEvent"}
 ROUTES = (
     _Route("post", "/", "chat", "Begins a run, or goes on with one, and streams it", _UI, "UIRequest"),
-    _Route("get", "/", "list_chats", "Returns a person's conversations", {_JSON: "ChatList"}, statuses="400 403 500 503"),
+    _Route(
+        "get", "/", "list_chats", "Returns a person's conversations", {_JSON: "ChatList"},
+        statuses="400 403 500 503",
+    ),
     _Route(
         "get", "/{id}", "chat_messages", "Returns the finished messages", {_JSON: "ChatMessages"},
         statuses="403 404 500 503",

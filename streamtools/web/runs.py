@@ -269,9 +269,7 @@ class ChatRuns:
             return False
         return True
 
-    async def history(
-        self, chat_id: str, *, before: str | None = None, limit: int = 10_000
-    ) -> list[ChatTurn] | None:
+    async def history(self, chat_id: str, *, before: str | None = None, limit: int = 10_000) -> list[ChatTurn] | None:
         """Returns the runs of a conversation up to its latest one, or `before` a run of it, without branches beside;
         None if there are none. They are `limit` at most, and fewer where they have more than 16 MiB. Raises a
         `ChatConflict` if the conversation has no run `before`."""
@@ -389,7 +387,8 @@ class ChatRuns:
             for chat_id in await self._conversations.due(time.time() - keep_s, _SWEPT_AT_ONCE):
                 try:
                     head = await self._conversations.head(chat_id)
-                    if head is not None and head.run_id not in self._live and not await self._store.is_held(head.run_id):
+                    run_id = f"{chat_id}/0" if head is None else head.run_id
+                    if run_id not in self._live and not await self._store.is_held(run_id):
                         await self.delete(chat_id)
                         continue
                 except (JournalError, RunStillRunning, ChatConflict) as error:
@@ -400,6 +399,7 @@ class ChatRuns:
 
     def reader(self, joined: Joined) -> RunReader:
         """Returns the place of a client in a run, from its beginning."""
+
         async def find_kept() -> Sequence[Entry] | None:
             return (await self._conversations.answers([joined.turn]))[0]
 

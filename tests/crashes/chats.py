@@ -38,6 +38,7 @@ from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.results import encode_result
 from streamtools.framing import SSEDecoder
 from streamtools.web import Chats
+from streamtools.web.client_input import ClientInput, UserMessage, UserText
 from streamtools.web.finished_messages import ui_message
 
 __all__ = ["main", "problems", "run"]
@@ -112,7 +113,7 @@ class Visit:
 
     async def page(self) -> None:
         """Begins or joins the run, decides what it is asked, and notes each frame, until nothing goes on."""
-        async with Chats(journal=self.folder / "chats.db", run=self.run) as chats:
+        async with Chats(records=self.folder / "chats.db", run=self.run) as chats:
             app = chats.app(may=lambda request: True)
             if not self.known():
                 message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "go"}]}
@@ -275,9 +276,19 @@ def problems(folder: Path) -> list[str]:
     shown = folded(known)
 
     async def kept() -> tuple[list[Any], list[Any]]:
-        chats = Chats(journal=folder / "chats.db", run=visit.run)
-        turn = (await chats.history("k") or [])[-1]
-        return turn.added or [], ui_message(await chats.answer(turn) or (), "answer")["parts"]
+        told: list[Any] = []
+
+        def tell(chat: Any) -> Any:
+            told.extend(chat.messages(WIRE))
+            return visit.run(chat)
+
+        async with Chats(records=folder / "chats.db", run=tell) as chats:
+            (answer,) = await chats.answers((await chats.history("k") or [])[-1:])
+            more = UserMessage("m2", (UserText("and then?"),))
+            await chats.take(ClientInput(chat_id="k", trigger="submit", message=more))
+            while not told:
+                await anyio.lowlevel.checkpoint()
+        return told[1:-1], ui_message(answer or (), "answer")["parts"]
 
     added, parts = anyio.run(kept)
     loaded: list[list[Any]] = []  # by a page, afterwards
