@@ -224,8 +224,7 @@ class UnsavedEnds:
         self._ends: OrderedDict[str, UnsavedEnd] = OrderedDict()
         self._bytes = 0
         self._repeats = False
-        self._given: set[str] = set()  # the keys of ends that the store is given at this moment
-        self._claimed: dict[object, str] = {}  # the keys that the store is asked for at this moment
+        self._asked: dict[object, str] = {}  # the keys that the store claims, or is given ends of, at this moment
         self._lock = threading.Lock()  # calls in several threads, each with its loop, may share the store
         self._holders: dict[str, CallClaim] = {}  # the latest claim of a key, until the store was given its end
 
@@ -249,7 +248,7 @@ class UnsavedEnds:
     ) -> Claim:
         """Claims a key, after giving back what waits for that; answers from here if only this process has the end."""
         while True:
-            with self._claiming(key) as is_free:
+            with self._asking(key) as is_free:
                 if is_free:
                     return await (make or store.claim)(key, fingerprint)
             end = self._ends.get(key)
@@ -258,7 +257,7 @@ class UnsavedEnds:
             checked_fingerprint(key, fingerprint, end.fingerprint)
             if end.result is not None:
                 return Recorded(end.result)
-            with self._giving(key, end) as is_ours:
+            with self._asking(key, end) as is_ours:
                 if is_ours:
                     await store.release(key)
                     self.forget(key)
@@ -278,31 +277,18 @@ class UnsavedEnds:
         return True
 
     @contextmanager
-    def _claiming(self, key: str) -> Iterator[bool]:
-        """Keeps the key's end from being repeated meanwhile; yields False if there is one."""
+    def _asking(self, key: str, end: UnsavedEnd | None = None) -> Iterator[bool]:
+        """Yields whether the store may be asked about a key now: for a claim, if no end of it is left; to take this
+        end, if that is still the key's, and nobody else asks."""
         this = object()
         with self._lock:
-            is_free = key not in self._ends
-            if is_free:
-                self._claimed[this] = key
+            may = self._ends.get(key) is end and (end is None or key not in self._asked.values())
+            if may:
+                self._asked[this] = key
         try:
-            yield is_free
+            yield may
         finally:
-            self._claimed.pop(this, None)
-
-    @contextmanager
-    def _giving(self, key: str, end: UnsavedEnd) -> Iterator[bool]:
-        """Yields whether the store may be given this end now: by one at a time, and not while the key is claimed."""
-        with self._lock:
-            busy = key in self._given or key in self._claimed.values()
-            is_ours = self._ends.get(key) is end and not busy
-            if is_ours:
-                self._given.add(key)
-        try:
-            yield is_ours
-        finally:
-            if is_ours:
-                self._given.discard(key)
+            self._asked.pop(this, None)
 
     async def repeat(self, store: IdempotencyStore) -> None:
         if self._repeats:
@@ -313,7 +299,7 @@ class UnsavedEnds:
                 await anyio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_REPEAT_S)
                 for key, end in list(self._ends.items()):
-                    with self._giving(key, end) as is_ours:
+                    with self._asking(key, end) as is_ours:
                         if is_ours and (time.monotonic() >= end.until or await _is_taken(store, key, end)):
                             self.forget(key)
         finally:
