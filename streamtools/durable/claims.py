@@ -119,7 +119,8 @@ class CallClaim:
 
     async def _claimed(self) -> Claim:
         try:
-            self._lease_s = lease_of(self._store)  # now: behind the claim, it could not be refused any more
+            # Now: behind the claim, it could not be refused any more.
+            self._lease_s = float(getattr(self._store, "lease", _LEASE_S))
             return await self._ends.claim(self._store, self._key, self._fingerprint, self.claim)
         except ToolNotStarted:
             raise
@@ -154,8 +155,11 @@ class CallClaim:
             except Exception:  # there is time for another try
                 return
 
-    async def _give(self, work: Awaitable[None]) -> Exception | None:
-        """Gives the store the claim's end; returns its error, unless a later claim shows that it has taken the end."""
+    async def _give(
+        self, work: Awaitable[None], result: bytes | None = None, *, repeats: bool = True
+    ) -> Exception | None:
+        """Gives the store the claim's end; returns its error, unless a later claim shows that it has taken the end.
+        One that it has not taken is repeated: `result`, or that the key is free."""
         for timer in list(self._timers):
             timer.stop()
         failure: Exception | None = None
@@ -165,15 +169,18 @@ class CallClaim:
             failure = error
         finally:
             is_latest = self._ends.let_go(self._key, self)
-        return failure if is_latest else None
+        if failure is None or not is_latest:
+            return None
+        if repeats:
+            self._ends.add(self._key, UnsavedEnd(self._fingerprint, result, time.monotonic() + self._lease_s))
+            spawn(self._ends.repeat, self._store)
+        return failure
 
     async def release(self) -> Exception | None:
-        if (error := await self._give(self._store.release(self._key))) is not None:
-            self._unsaved(None)
-        return error
+        return await self._give(self._store.release(self._key))
 
     async def abandon(self) -> Exception | None:
-        return await self._give(self._store.abandon(self._key))
+        return await self._give(self._store.abandon(self._key), repeats=False)
 
     async def fail(self, error: ToolError) -> Exception | None:
         return await self._keep(to_json({"error": encode_error(self._tool, error)}))
@@ -192,14 +199,7 @@ class CallClaim:
 
     async def _keep(self, data: bytes) -> Exception | None:
         data = data if self._noted is None else self._noted(data)
-        if (error := await self._give(self._store.complete(self._key, data))) is not None:
-            self._unsaved(data)
-        return error
-
-    def _unsaved(self, result: bytes | None) -> None:
-        until = time.monotonic() + self._lease_s
-        self._ends.add(self._key, UnsavedEnd(self._fingerprint, result, until))
-        spawn(self._ends.repeat, self._store)
+        return await self._give(self._store.complete(self._key, data), data)
 
 
 # -- known ends that a store would not take --
@@ -321,10 +321,6 @@ def unsaved_ends(store: IdempotencyStore) -> UnsavedEnds:
         return _unsaved.setdefault(store, UnsavedEnds())
     except TypeError:  # it cannot be referred to weakly, or is no key
         return UnsavedEnds()
-
-
-def lease_of(store: IdempotencyStore) -> float:
-    return float(getattr(store, "lease", _LEASE_S))
 
 
 _unsaved: weakref.WeakKeyDictionary[IdempotencyStore, UnsavedEnds] = weakref.WeakKeyDictionary()
