@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from ..events import Observation
 from .codec import read_event, read_value, written_event, written_value
 from .fields import Range, read_object
-from .journal import JournaledResponse, read_entry
+from .run_records import JournaledResponse, read_entry
 
 _PLACE = ("seq", "step", "time", "causes")  # in the run: replayed events get these anew
 

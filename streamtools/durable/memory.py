@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import bisect
+import heapq
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import Any
 
 from anyio.lowlevel import checkpoint
 
@@ -17,6 +19,7 @@ from .records import (
     Conflict,
     DeletePrefix,
     Done,
+    Expire,
     Key,
     News,
     Op,
@@ -27,6 +30,7 @@ from .records import (
     Touch,
     changed_keys,
     checked_written_key,
+    dropping,
     is_under,
     judged,
     steps_of,
@@ -49,13 +53,15 @@ class MemoryRecords:
     _kept: dict[Key, _Kept] = field(default_factory=dict)
     _order: list[Key] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict)
+    _drops: list[tuple[float, Key]] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _news: News = field(default_factory=News)
 
     async def get(self, *keys: Key) -> list[Record | None]:
         """See `Records`."""
         await checkpoint()
-        return [self._found(key) for key in keys if checked_written_key(key)]
+        with self._lock:
+            return [self._found(key) for key in keys if checked_written_key(key)]
 
     async def scan(self, prefix: Key, after: Key | None = None, limit: int = 1_000) -> list[Record]:
         """See `Records`."""
@@ -69,18 +75,24 @@ class MemoryRecords:
 
     async def commit(self, *ops: Op, undo: Sequence[Op] = ()) -> Done | Conflict:
         """See `Records`."""
-        steps = steps_of(ops)
         if undo:  # nobody waits any more: nothing is begun
             await checkpoint()
-        with self._lock:
-            found = {one.key: self._found(one.key) for one in steps if not isinstance(one, DeletePrefix)}
-            if (end := judged(steps, found)) is not None:
-                return end
-            self._make_room(steps)
-            for step in steps:
-                self._make(step)
-        self._news.tell(*changed_keys(steps))
-        return Done()
+        return await self.hand_over(*ops)()
+
+    def hand_over(self, *ops: Op) -> Callable[[], Coroutine[Any, Any, Done | Conflict]]:
+        """See `Records`."""
+        end: Done | Conflict | RecordsFull
+        try:
+            end = self._commit(steps_of(ops))
+        except RecordsFull as error:
+            end = error
+
+        async def answer() -> Done | Conflict:
+            if isinstance(end, RecordsFull):
+                raise end
+            return end
+
+        return answer
 
     async def changed(self, prefix: Key, since: int, seconds: float) -> int:
         """See `Records`."""
@@ -88,6 +100,21 @@ class MemoryRecords:
 
     def close(self) -> None:
         """Does nothing."""
+
+    def _commit(self, steps: Sequence[Step]) -> Done | Conflict:
+        with self._lock:
+            while self._drops and self._drops[0][0] <= time.monotonic():
+                self._found(heapq.heappop(self._drops)[1])
+            found = {one.key: self._found(one.key) for one in steps if not isinstance(one, DeletePrefix)}
+            if (end := judged(steps, found)) is not None:
+                return end
+            self._make_room(steps)
+            for step in steps:
+                self._make(step)
+            for drops in dropping(steps):
+                heapq.heappush(self._drops, (_at(drops.drop_in) or 0.0, drops.key))
+        self._news.tell(*changed_keys(steps))
+        return Done()
 
     def _found(self, key: Key) -> Record | None:
         if (kept := self._kept.get(key)) is None:
@@ -104,6 +131,9 @@ class MemoryRecords:
                 bisect.insort(self._order, step.key)
                 self._counts[step.key[0]] = self._counts.get(step.key[0], 0) + 1
             self._kept[step.key] = _Kept(step, None if step.renewed else _at(step.stale_in), _at(step.drop_in))
+        elif isinstance(step, Expire):
+            if (one := self._kept.get(step.key)) is not None and one.put.stale_in is None and one.stale_at is None:
+                one.drop_at = _at(step.drop_in)
         elif isinstance(step, Touch):
             kept = self._kept[step.key]
             kept.stale_at = None if kept.put.renewed and step.stale_in else _at(step.stale_in)

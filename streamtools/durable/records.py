@@ -11,10 +11,11 @@ database's sequence miss what is committed late.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -73,6 +74,14 @@ class Touch:
 
 
 @dataclass(frozen=True, slots=True)
+class Expire:
+    """Says anew when a record drops, if there is one and it does not go stale; its number stays."""
+
+    key: Key
+    drop_in: float | None  # as of `Put`
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """Expects the record with this number, or any; it is neither changed nor replaced meanwhile."""
 
@@ -87,6 +96,7 @@ class Append:
     log: Key
     after: int
     items: Sequence[bytes] = field(repr=False)
+    drop_in: float | None = None  # as of each `Put`
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +106,7 @@ class DeletePrefix:
     prefix: Key
 
 
-Step: TypeAlias = Put | Touch | Check | DeletePrefix
+Step: TypeAlias = Put | Touch | Expire | Check | DeletePrefix
 Op: TypeAlias = Step | Append
 
 
@@ -132,6 +142,10 @@ class Records(Protocol):
 
     async def commit(self, *ops: Op, undo: Sequence[Op] = ()) -> Done | Conflict:
         """Makes all changes or none; `undo` is committed behind them if the wait is cancelled."""
+        ...
+
+    def hand_over(self, *ops: Op) -> Callable[[], Awaitable[Done | Conflict]]:
+        """Hands a commit over at once, behind all that was handed over here; returns what waits for its end."""
         ...
 
     async def changed(self, prefix: Key, since: int, seconds: float) -> int:
@@ -187,7 +201,8 @@ def checked_written_key(key: Key) -> bytes:
 def _appended(op: Append) -> list[Step]:
     first: list[Step] = [Check(log_key(op.log, op.after), None)] if op.after else []
     rev = new_rev()
-    return [*first, *(Put(log_key(op.log, op.after + n), one, rev=rev) for n, one in enumerate(op.items, 1))]
+    numbered = enumerate(op.items, op.after + 1)
+    return [*first, *(Put(log_key(op.log, n), one, drop_in=op.drop_in, rev=rev) for n, one in numbered)]
 
 
 def judged(steps: Sequence[Step], found: Mapping[Key, Record | None]) -> Done | Conflict | None:
@@ -196,7 +211,7 @@ def judged(steps: Sequence[Step], found: Mapping[Key, Record | None]) -> Done | 
         if isinstance(step, Put) and (one := found.get(step.key)) is not None and one.rev == step.rev:
             return Done()
     for step in steps:
-        if not isinstance(step, DeletePrefix) and not _is_expected(step, one := found.get(step.key)):
+        if not isinstance(step, (DeletePrefix, Expire)) and not _is_expected(step, one := found.get(step.key)):
             return Conflict(step.key, one)
     return None
 
@@ -207,6 +222,11 @@ def _is_expected(step: Put | Touch | Check, found: Record | None) -> bool:
     if not isinstance(step.expect, Rev):
         return found is None or step.expect == "any"
     return found is not None and found.rev == step.expect.number and step.expect.stale in (None, found.is_stale)
+
+
+def dropping(steps: Iterable[Step]) -> list[Put | Expire]:
+    """Returns the steps of which a record drops after some time."""
+    return [one for one in steps if isinstance(one, (Put, Expire)) and one.drop_in not in (None, math.inf)]
 
 
 class News:

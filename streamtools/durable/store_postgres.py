@@ -31,6 +31,7 @@ from .records import (
     Conflict,
     DeletePrefix,
     Done,
+    Expire,
     Key,
     Put,
     Record,
@@ -56,7 +57,7 @@ T = TypeVar("T")
 
 VERSION = 1
 _PASSING = (psycopg.OperationalError, psycopg.errors.UniqueViolation, psycopg.errors.ReadOnlySqlTransaction)
-_SWEEP_S = 60.0  # between two removals of what has dropped
+_SWEEP_S, _MOST_SWEPT = 60.0, 100  # between two removals of what has dropped, unless there is more
 _PAUSE_S = 0.05  # between two tries while the server is gone
 _AT = "clock_timestamp() + %s * interval '1 second'"
 _LIVE = "(drop_at IS NULL OR drop_at > clock_timestamp())"
@@ -76,9 +77,10 @@ STATEMENTS = {
     "insert": f"INSERT INTO {{s}}.records (value, rev, stale_at, drop_at, key) VALUES (%s, %s, {_AT}, {_AT}, %s)",
     "update": f"UPDATE {{s}}.records SET value = %s, rev = %s, stale_at = {_AT}, drop_at = {_AT} WHERE key = %s",
     "touch": f"UPDATE {{s}}.records SET stale_at = {_AT} WHERE key = %s AND rev = %s",
+    "expire": f"UPDATE {{s}}.records SET drop_at = {_AT} WHERE key = %s AND stale_at IS NULL",
     "delete": "DELETE FROM {s}.records WHERE key >= %s AND key < %s",
     "sweep": "DELETE FROM {s}.records WHERE key = ANY(ARRAY(SELECT key FROM {s}.records"
-    " WHERE drop_at <= now() ORDER BY drop_at LIMIT 1000 FOR UPDATE SKIP LOCKED))",
+    f" WHERE drop_at <= now() ORDER BY drop_at LIMIT {_MOST_SWEPT} FOR UPDATE SKIP LOCKED))",
 }
 STATEMENTS["put absent"] = (
     f"WITH made AS ({STATEMENTS['insert']} ON CONFLICT (key) DO UPDATE SET (value, rev, stale_at, drop_at)"
@@ -127,8 +129,8 @@ class PostgresRecords(ThreadedRecords):
 
     def _make(self, steps: Sequence[Step], job: StoreJob) -> Done | Conflict:
         if time.monotonic() >= self._sweep_at:
-            self._sweep_at = time.monotonic() + _SWEEP_S
-            self._tried(lambda connection: connection.execute(self._sql["sweep"]), job)
+            swept = self._tried(lambda connection: connection.execute(self._sql["sweep"]).rowcount, job)
+            self._sweep_at = time.monotonic() + (0.0 if swept == _MOST_SWEPT else _SWEEP_S)
         make = self._in_a_statement if _is_single(steps) else self._in_a_transaction
         return self._tried(partial(make, steps), job)
 
@@ -167,6 +169,8 @@ class PostgresRecords(ThreadedRecords):
                     connection.execute(self._sql[name], _values(step))
                 elif isinstance(step, Touch):
                     connection.execute(self._sql["touch"], (step.stale_in, written_key(step.key), step.rev))
+                elif isinstance(step, Expire) and step.key in found:
+                    connection.execute(self._sql["expire"], (_drop_in(step), written_key(step.key)))
                 elif isinstance(step, DeletePrefix):
                     connection.execute(self._sql["delete"], _range(step.prefix))
             if changed := changed_keys(steps):
@@ -179,12 +183,15 @@ class PostgresRecords(ThreadedRecords):
             try:
                 with self.gate:
                     return work(self._connected(job))
-            except _PASSING as error:
+            except psycopg.Error as error:
+                reason = str(error).partition("\n")[0]  # values are quoted in further lines
+                if not isinstance(error, _PASSING):
+                    raise OSError(f"Postgres has refused an operation: {reason}") from error
                 is_standby = isinstance(error, psycopg.errors.ReadOnlySqlTransaction)  # another server has taken over
                 if self._connection is not None and (self._connection.closed or is_standby):
                     self._disconnect()
                 if time.monotonic() >= job.until:
-                    raise TimeoutError(f"{self._busy()} ({str(error).partition(chr(10))[0]})") from error
+                    raise TimeoutError(f"{self._busy()} ({reason})") from error
             job.check()
             time.sleep(_PAUSE_S if self._connection is None else _PAUSE_S / 10)
 
@@ -269,8 +276,11 @@ def _is_single(steps: Sequence[Step]) -> bool:
 
 
 def _values(put: Put) -> tuple[Any, ...]:
-    drop_in = None if put.drop_in == math.inf else put.drop_in
-    return put.value, put.rev, put.stale_in, drop_in, written_key(put.key)
+    return put.value, put.rev, put.stale_in, _drop_in(put), written_key(put.key)
+
+
+def _drop_in(step: Put | Expire) -> float | None:
+    return None if step.drop_in == math.inf else step.drop_in
 
 
 def _range(prefix: Key) -> tuple[bytes, bytes]:

@@ -1,8 +1,9 @@
 """Keeps calls from running twice on several machines, by a store in Redis (extra ``redis``).
 
 A record is a hash under `prefix` and its key, and a commit is one script, so it happens as a whole or not at all.
-Leases are counted by the server's clock. A claim never expires: only calls on record do. Those under the first two
-parts of a key stand in a sorted set, too, for scans.
+Leases are counted by the server's clock. A claim never expires: only calls on record do. A sorted set has all keys, for
+scans; another has those that expire, so that each commit removes some that have from both. All names begin with the
+prefix: on a Redis Cluster, which is not supported, only a hash tag in it would keep them on one server.
 
 A server that does not persist (``appendonly yes``), persists once per second, or fails over forgets calls, which would
 run again; so the script of each claim looks for three signs:
@@ -46,6 +47,7 @@ from .records import (
     Conflict,
     DeletePrefix,
     Done,
+    Expire,
     Key,
     Put,
     Record,
@@ -94,55 +96,78 @@ if is_claim == '1' then
     end
 end
 """
-# Each step has a name, and here what it does, what it expects, its number, value, seconds to go stale and to drop, and
-# its place in the index. `found` is read before anything is written.
+# Each step has a name, and here what it does, what it expects, its number, value, milliseconds to go stale and to drop,
+# and its key. `found` is read before anything is written.
 _COMMIT = (
     _NOW
     + _SAFE
     + r"""
-local found, is_made = {}, false
-for at = 3, #KEYS do
-    local step, expects, rev = unpack(ARGV, 7 * at - 16, 7 * at - 10)
+local index, drops, found, is_made = KEYS[1] .. '\255keys', KEYS[1] .. '\255drops', {}, false
+for at = 2, #KEYS do
+    local step, expects, rev = unpack(ARGV, 7 * at - 9, 7 * at - 3)
     local one = redis.call('HMGET', KEYS[at], 'rev', 'stale_at')
     one[2] = one[2] and tonumber(one[2]) <= now
     found[at] = one
-    is_made = is_made or (step:sub(1, 3) == 'put' and one[1] == rev)
+    is_made = is_made or (step == 'put' and one[1] == rev)
 end
 if is_made then return {'done', current, claims} end
-for at = 3, #KEYS do
-    local step, expects, rev = unpack(ARGV, 7 * at - 16, 7 * at - 10)
+for at = 2, #KEYS do
+    local expects = ARGV[7 * at - 8]
     local is_there, is_stale = found[at][1], found[at][2]
     local number, stale = expects:match('^(%d+)(%l*)$')
-    local fits = step == 'delete' or expects == 'any' or (expects == 'absent' and not is_there)
+    local fits = expects == 'any' or (expects == 'absent' and not is_there)
         or (expects == 'there' and is_there)
         or (number and number == is_there and (stale == '' or (stale == 'stale') == is_stale))
     if not fits then
-        return {'conflict', at - 3, is_there, redis.call('HGET', KEYS[at], 'value'), is_stale and 1 or 0, current}
+        return {'conflict', at - 2, is_there, redis.call('HGET', KEYS[at], 'value'), is_stale and 1 or 0, current}
     end
 end
-for at = 3, #KEYS do
-    local step, expects, rev, value, stale_in, drop_in, place = unpack(ARGV, 7 * at - 16, 7 * at - 10)
-    local key = KEYS[at]
-    local is_put = step:sub(1, 3) == 'put'
-    if is_put then
+for at = 2, #KEYS do
+    local step, expects, rev, value, stale_in, drop_in, place = unpack(ARGV, 7 * at - 9, 7 * at - 3)
+    local key, drops_anew = KEYS[at], step == 'put'
+    if step == 'put' then
         redis.call('DEL', key)
         redis.call('HSET', key, 'rev', rev, 'value', value)
-        if drop_in ~= '' then redis.call('PEXPIRE', key, drop_in) end
-        if step == 'put under' then redis.call('ZADD', KEYS[2], 0, place) end
+        redis.call('ZADD', index, 0, place)
         if expects == 'absent' then claims = redis.call('HINCRBY', KEYS[1], 'count', 1) end
     elseif step == 'again' then
         redis.call('HSET', key, 'rev', rev)
     elseif step == 'delete' then
-        redis.call('DEL', key)
-        for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], '[' .. place, '(' .. place .. '\255')) do
-            redis.call('DEL', value .. member)
-            redis.call('ZREM', KEYS[2], member)
-        end
+        local least, most = '[' .. place, '(' .. place .. '\255'
+        for _, one in ipairs(redis.call('ZRANGEBYLEX', index, least, most)) do redis.call('DEL', KEYS[1] .. one) end
+        redis.call('ZREMRANGEBYLEX', index, least, most)
+    elseif step == 'expire' then
+        drops_anew = found[at][1] and not found[at][2] and redis.call('HEXISTS', key, 'stale_at') == 0
+    end
+    if drops_anew and drop_in == '' then
+        redis.call('PERSIST', key)
+    elseif drops_anew then
+        redis.call('PEXPIRE', key, drop_in)
+        redis.call('ZADD', drops, now + drop_in + 1000, place)
     end
     if stale_in ~= '' then redis.call('HSET', key, 'stale_at', string.format('%.0f', now + stale_in)) end
-    if is_put or step == 'delete' then redis.call('PUBLISH', KEYS[1] .. 'changed', place) end
+    if step == 'put' or step == 'delete' then redis.call('PUBLISH', KEYS[1] .. 'changed', place) end
+end
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', drops, '-inf', now, 'LIMIT', 0, 2 * #KEYS)) do
+    if redis.call('EXISTS', KEYS[1] .. member) == 0 then redis.call('ZREM', index, member) end
+    redis.call('ZREM', drops, member)
 end
 return {'done', current, claims}
+"""
+)
+_SCAN = (
+    _NOW
+    + r"""
+local found, least, most, limit = {}, unpack(ARGV)
+repeat
+    local page = redis.call('ZRANGEBYLEX', KEYS[1] .. '\255keys', least, most, 'LIMIT', 0, limit - #found)
+    for _, member in ipairs(page) do
+        local rev, value, stale_at = unpack(redis.call('HMGET', KEYS[1] .. member, 'rev', 'value', 'stale_at'))
+        if rev then found[#found + 1] = {member, value, rev, stale_at and tonumber(stale_at) <= now} end
+        least = '(' .. member
+    end
+until #page == 0 or #found == tonumber(limit)
+return found
 """
 )
 _CONFIRM = """
@@ -163,8 +188,7 @@ _SHARE = 0.8  # of the time that is left, for acknowledgements: the rest is for 
 
 
 class RedisRecords(ThreadedRecords):
-    """`Records` on a Redis server; the arguments are those of `RedisStore`. A run is what the second part of a key
-    names: a commit stays in one, and so does a scan."""
+    """`Records` on a Redis server; the arguments are those of `RedisStore`."""
 
     loses_answers = True
 
@@ -181,7 +205,7 @@ class RedisRecords(ThreadedRecords):
         self._prefix = prefix.encode()
         self._owned = isinstance(server, str)
         self._client: Any = _client(server, checked_seconds("timeout", timeout))
-        self._scripts = {text: self._client.register_script(text) for text in (_COMMIT, _CONFIRM)}
+        self._scripts = {text: self._client.register_script(text) for text in (_COMMIT, _SCAN, _CONFIRM)}
         if replicas != 0:
             checked_bound("replicas", replicas)
         self._replicas, self._fsync, self._waits = replicas, fsync, bool(replicas or fsync)
@@ -209,15 +233,11 @@ class RedisRecords(ThreadedRecords):
         ]
 
     def _scan(self, prefix: Key, after: Key | None, limit: int, job: StoreJob) -> list[Record]:
-        if len(prefix) < 2:
-            raise ValueError("on Redis, a scan stays in the run that the second part of its prefix names")
         written = written_key(prefix)
         least = b"[" + written if after is None else b"(" + written_key(after)
-        found = self._answer(
-            self._client.zrangebylex, self._index(prefix), least, b"(" + written + b"\xff", start=0, num=limit
-        )
-        keys = [written, *found] if after is None and len(prefix) == 2 else found
-        return [one for one in self._get(keys, job) if one is not None][:limit]
+        values = least, b"(" + written + b"\xff", limit
+        found = self._answer(self._scripts[_SCAN], keys=[self._prefix], args=values)
+        return [Record(read_key(key), value, int(rev), bool(is_stale)) for key, value, rev, is_stale in found]
 
     def _make(self, steps: Sequence[Step], job: StoreJob) -> Done | Conflict:
         end = self._committed(steps, None)
@@ -233,13 +253,11 @@ class RedisRecords(ThreadedRecords):
 
     def _committed(self, steps: Sequence[Step | _Again], waits: StoreJob | None) -> Done | Conflict:
         keys = [step.prefix if isinstance(step, DeletePrefix) else step.key for step in steps]
-        if len({key[1:2] for key in keys}) > 1 or not all(len(key) > 1 for key in keys):
-            raise ValueError("on Redis, a commit stays in the run that the second part of its keys names")
         is_claim = any(isinstance(step, Put) and step.expect == "absent" for step in steps)
-        names = [self._prefix, self._index(keys[0]), *(self._prefix + written_key(key) for key in keys)]
+        names = [self._prefix, *(self._prefix + written_key(key) for key in keys)]
         values = [self._epoch, self._claims, _random(), int(is_claim)]
         for step, key in zip(steps, keys, strict=True):
-            values += *_words(step, self._prefix), written_key(key)
+            values += *_words(step), written_key(key)
         if waits is None:
             what, *found = self._answer(self._scripts[_COMMIT], keys=names, args=values)
         else:
@@ -272,7 +290,7 @@ class RedisRecords(ThreadedRecords):
             both.execute_command(*wait, _ms(_SHARE * max(0.0, job.until - time.monotonic())))
             answer, copies = self._answer(both.execute, raise_on_error=False)
         if isinstance(answer, RedisError):
-            raise answer
+            raise _refused(answer)
         if isinstance(copies, RedisError):
             needs = "WAITAOF (7.2 or later) and appendonly yes" if self._fsync else "WAIT"
             raise LocalProtocolError(f"expected a Redis server with {needs}, got: {copies}") from copies
@@ -283,15 +301,14 @@ class RedisRecords(ThreadedRecords):
             raise TimeoutError(f"{text}, got {others} replicas" + (", not the server's disk" if disk < 1 else ""))
         return answer
 
-    def _index(self, key: Key) -> bytes:
-        return self._prefix + b"\0" + written_key(key[1:2])  # no key begins so
-
     def _answer(self, send: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         try:
             with self.gate:
                 return send(*arguments, **named)
         except NoAnswer as error:
             raise TimeoutError(self._busy()) from error
+        except RedisError as error:
+            raise _refused(error) from error
 
     def _lost(self, claims: int, epoch: bytes | None = None) -> ToolNotStarted:
         got = "none" if epoch is None else f"{epoch.decode()!r} and claim {claims}"
@@ -331,22 +348,28 @@ class _Again:
         return self.put.key
 
 
-def _words(step: Step | _Again, prefix: bytes) -> tuple[Any, ...]:
+def _refused(error: RedisError) -> OSError:
+    kind = ConnectionError if isinstance(error, ConnectionLost) else OSError
+    return kind(f"Redis has refused an operation: {str(error).partition(', with args')[0]}")  # which are values
+
+
+def _words(step: Step | _Again) -> tuple[Any, ...]:
     if isinstance(step, Put):
         expect = step.expect
         if isinstance(expect, Rev):
             expects = f"{expect.number}{'' if expect.stale is None else 'stale' if expect.stale else 'fresh'}"
         else:
             expects = expect
-        drop_in = "" if step.drop_in in (None, math.inf) else _ms(step.drop_in or 0.0)
         stale_in = "" if step.stale_in is None else _ms(step.stale_in)
-        return "put under" if len(step.key) > 2 else "put", expects, step.rev, step.value, stale_in, drop_in
+        return "put", expects, step.rev, step.value, stale_in, _drop_in(step)
     if isinstance(step, _Again):
         return "again", step.put.rev, step.put.rev, b"", "", ""
     if isinstance(step, Touch):
         return "touch", step.rev, step.rev, b"", 0 if step.stale_in <= 0 else _ms(step.stale_in), ""
     if isinstance(step, DeletePrefix):
-        return "delete", "", "", prefix, "", ""
+        return "delete", "any", "", b"", "", ""
+    if isinstance(step, Expire):
+        return "expire", "any", "", b"", "", _drop_in(step)
     return "check", "there" if step.rev is None else step.rev, "", b"", "", ""
 
 
@@ -438,6 +461,10 @@ def _client(server: str | Redis, timeout: float) -> Redis:
 
 def _random() -> str:
     return os.urandom(8).hex()
+
+
+def _drop_in(step: Put | Expire) -> int | str:
+    return "" if step.drop_in is None or step.drop_in == math.inf else _ms(step.drop_in)
 
 
 def _ms(seconds: float) -> int:

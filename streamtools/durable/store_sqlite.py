@@ -10,7 +10,6 @@ what other connections commit. https://sqlite.org/pragma.html#pragma_data_versio
 
 from __future__ import annotations
 
-import math
 import os
 import sqlite3
 import time
@@ -24,30 +23,29 @@ from ..errors import LocalProtocolError
 from ..limits import checked_bound
 from .files import make_private, narrow
 from .holders import boot_id, machine_clock
-from .record_store import CallState, RecordStore, call_key, decided_key, lease_key, read_call
+from .record_store import CallState, RecordStore, call_key, lease_key, read_call
 from .records import (
     Conflict,
     DeletePrefix,
     Done,
+    Expire,
     Key,
-    Op,
     Put,
     Record,
     RecordsFull,
     Step,
     Touch,
     checked_seconds,
+    dropping,
     judged,
     read_key,
-    steps_of,
     written_key,
 )
-from .store import Claim
 from .threaded import StoreJob, ThreadedRecords
 
 T = TypeVar("T")
 
-APPLICATION, VERSION = 0x73747374, 4
+APPLICATION, VERSION = 0x73747374, 5
 PAUSE_S = 0.005  # between two tries while the file is locked
 _RECORDS = (
     "CREATE TABLE records (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, key BLOB NOT NULL UNIQUE,"
@@ -59,27 +57,19 @@ _RECORDS = (
     " ON CONFLICT (kind) DO UPDATE SET records = records + 1; END",
     "CREATE TRIGGER record_deleted AFTER DELETE ON records BEGIN"
     " UPDATE counted SET records = records - 1 WHERE kind = OLD.kind; END",
-    f"PRAGMA application_id={APPLICATION}",
-    f"PRAGMA user_version={VERSION}",
 )
-_HELD = (  # what does not drop while a step of a journal's run may ask for it again
-    "CREATE TABLE IF NOT EXISTS held (key BLOB NOT NULL, run INTEGER NOT NULL, step INTEGER NOT NULL,"
-    " PRIMARY KEY (key, run, step)) WITHOUT ROWID",
-    "CREATE INDEX IF NOT EXISTS held_by ON held (run, step)",
-)
-HOLD = "INSERT OR IGNORE INTO held (key, run, step) VALUES (?, ?, ?)"
 _COLUMNS = {
     1: ["number", "key", "fingerprint", "claimed_at", "completed", "result"],
-    4: ["number", "kind", "key", "value", "rev", "stale_at", "boot", "drop_at"],
+    VERSION: ["number", "kind", "key", "value", "rev", "stale_at", "boot", "drop_at"],
 }
+_COLUMNS[4] = _COLUMNS[VERSION]
 _COLUMNS[2] = _COLUMNS[3] = [*_COLUMNS[1], "claim_id", "host", "pid", "boot", "start", "lease_until"]
-_OURS = ((0, 1), *((APPLICATION, version) for version in (2, 3, 4)))
-_IS_HELD = "EXISTS (SELECT 1 FROM held WHERE held.key = records.key)"
+_OURS = ((0, 1), *((APPLICATION, version) for version in (2, 3, 4, VERSION)))
 _FOUND = (
     "SELECT key, CAST(value AS BLOB), CAST(rev AS INTEGER), stale_at IS NOT NULL AND (stale_at <= ? OR boot IS NOT ?)"
     " FROM records"
 )
-_THERE = f"(drop_at IS NULL OR drop_at > ? OR {_IS_HELD})"
+_THERE = "(drop_at IS NULL OR drop_at > ?)"
 STATEMENTS = {
     "get": f"{_FOUND} WHERE key = ? AND {_THERE}",
     "scan": f"{_FOUND} WHERE key >= ? AND key > ? AND key < ? AND {_THERE} ORDER BY key LIMIT ?",
@@ -87,12 +77,13 @@ STATEMENTS = {
     " ON CONFLICT (key) DO UPDATE SET (value, rev, stale_at, boot, drop_at)"
     " = (excluded.value, excluded.rev, excluded.stale_at, excluded.boot, excluded.drop_at)",
     "touch": "UPDATE records SET stale_at = ?, boot = ? WHERE key = ? AND rev = ?",
+    "expire": "UPDATE records SET drop_at = ? WHERE key = ? AND stale_at IS NULL",
     "delete": "DELETE FROM records WHERE key >= ? AND key < ?",
     "sweep": "DELETE FROM records WHERE number IN (SELECT number FROM records WHERE kind = ? AND drop_at <= ?"
-    f" AND NOT {_IS_HELD} LIMIT 100)",
+    " LIMIT 100)",
     "count": "SELECT records FROM counted WHERE kind = ?",
-    "drop": f"DELETE FROM records WHERE number = (SELECT number FROM records WHERE kind = ? AND drop_at IS NOT NULL"
-    f" AND NOT {_IS_HELD} ORDER BY drop_at, number LIMIT 1)",
+    "drop": "DELETE FROM records WHERE number = (SELECT number FROM records WHERE kind = ? AND drop_at IS NOT NULL"
+    " ORDER BY drop_at, number LIMIT 1)",
 }
 """All that is done with records."""
 
@@ -127,7 +118,9 @@ class SqliteRecords(ThreadedRecords):
         finally:
             self._disconnect()
 
-    def hand_over(self, work: Callable[[sqlite3.Connection], T], *ends: Step) -> Callable[[], Coroutine[Any, Any, T]]:
+    def hand_over_work(
+        self, work: Callable[[sqlite3.Connection], T], *ends: Step
+    ) -> Callable[[], Coroutine[Any, Any, T]]:
         """Hands over work for one transaction, which goes on if nobody waits for it; returns what waits for its answer.
 
         Args:
@@ -146,24 +139,6 @@ class SqliteRecords(ThreadedRecords):
             return self.transact(and_end, job)
 
         return self.handed(worked)
-
-    async def commit_if(
-        self, allowed: Callable[[sqlite3.Connection], object], *ops: Op, undo: Sequence[Op] = ()
-    ) -> Done | Conflict:
-        """Commits, unless `allowed`, which reads and writes in the same transaction, raises."""
-        steps, back = steps_of(ops), steps_of(undo)
-
-        def allowed_and_made(connection: sqlite3.Connection) -> Done | Conflict:
-            allowed(connection)
-            return self.make_in(steps, connection)
-
-        def work(job: StoreJob) -> Done | Conflict:
-            job.check()
-            end = self.transact(allowed_and_made, job)
-            self.note(steps, end)
-            return end
-
-        return await self._ask(work, partial(self._commit, back, []))
 
     # -- in the thread --
 
@@ -187,15 +162,16 @@ class SqliteRecords(ThreadedRecords):
         }
         if (end := judged(steps, found)) is not None:
             return end
+        for kind in {one.key[0] for one in dropping(steps)}:
+            connection.execute(STATEMENTS["sweep"], (kind, time.time()))
         for step in steps:
             if isinstance(step, Put):
                 if found[step.key] is None:
                     self._make_room(step.key[0], connection)
-                drop_at = None if step.drop_in is None else time.time() + step.drop_in
-                if drop_at is not None and drop_at < math.inf:
-                    connection.execute(STATEMENTS["sweep"], (step.key[0], time.time()))
-                row = (step.key[0], written_key(step.key), step.value, step.rev, *_stale_at(step.stale_in), drop_at)
-                connection.execute(STATEMENTS["put"], row)
+                row = (step.key[0], written_key(step.key), step.value, step.rev, *_stale_at(step.stale_in))
+                connection.execute(STATEMENTS["put"], (*row, _drop_at(step)))
+            elif isinstance(step, Expire) and found[step.key] is not None:
+                connection.execute(STATEMENTS["expire"], (_drop_at(step), written_key(step.key)))
             elif isinstance(step, Touch):
                 connection.execute(STATEMENTS["touch"], (*_stale_at(step.stale_in), written_key(step.key), step.rev))
             elif isinstance(step, DeletePrefix):
@@ -288,15 +264,16 @@ class SqliteRecords(ThreadedRecords):
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("BEGIN IMMEDIATE")
-        if (version := self._version_of(connection)) < VERSION:
+        if (version := self._version_of(connection)) < 4:
             for statement in ("DROP TABLE IF EXISTS counted", *_RECORDS):
                 connection.execute(statement)
         if 0 < version < VERSION:
             from .taken_over import take_over  # a file is taken over once
 
             take_over(version, connection)
-        for statement in _HELD:
-            connection.execute(statement)
+        if version < VERSION:
+            connection.execute(f"PRAGMA application_id={APPLICATION}")
+            connection.execute(f"PRAGMA user_version={VERSION}")
         connection.execute("COMMIT")
         status = self.path.stat()
         self._file = self._file or (status.st_dev, status.st_ino)
@@ -316,7 +293,7 @@ class SqliteRecords(ThreadedRecords):
             text = f"is of version {version}, and this library reads up to {VERSION}; use another file"
             raise LocalProtocolError(f"the file {str(self.path)!r} {text}")
         (tables,) = _row(connection, "SELECT count(*) FROM sqlite_master")
-        table = "records" if version == VERSION else "calls"
+        table = "records" if version > 3 else "calls"
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
         is_new = (application, version) == (0, 0) and not tables and self._may_make and self._file is None
         if not is_new and ((application, version) not in _OURS or columns != _COLUMNS[version]):
@@ -376,15 +353,11 @@ class SqliteStore(RecordStore):
 
     # -- for a journal, whose tables stand beside the records --
 
-    async def claim_if(self, key: str, fingerprint: str, allowed: Callable[[sqlite3.Connection], object], /) -> Claim:
-        """Claims a key as `claim` does, unless `allowed`, which reads in the same transaction, raises."""
-        return await self._claimed(key, fingerprint, partial(self.records.commit_if, allowed))
-
     def hand_over(self, work: Callable[[sqlite3.Connection], T], *ends: Step) -> Callable[[], Coroutine[Any, Any, T]]:
-        """See `SqliteRecords.hand_over`."""
-        return self.records.hand_over(work, *ends)
+        """See `SqliteRecords.hand_over_work`."""
+        return self.records.hand_over_work(work, *ends)
 
-    def is_held(self, run_id: str, connection: sqlite3.Connection) -> bool:
+    def is_held_in(self, run_id: str, connection: sqlite3.Connection) -> bool:
         """Returns whether somebody holds the lease of a run; in the store's thread."""
         found = get_in(lease_key(run_id), connection)
         return found is not None and read_call(found)[0].state(found) == "running"
@@ -393,33 +366,6 @@ class SqliteStore(RecordStore):
         """Returns the state of a call; None if nobody has claimed it. In the store's thread."""
         found = get_in(call_key(key), connection)
         return None if found is None else read_call(found)[0].state(found)
-
-    def decide_in(self, key: str, record: bytes | None, connection: sqlite3.Connection) -> bytes | None:
-        """Does as `decide`, in a transaction that is open; in the store's thread."""
-        found = get_in(decided_key(key), connection)
-        if found is None and record is not None:
-            self.records.make_in([self.deciding(key, record)], connection)
-        return record if found is None else found.value
-
-    def forget_in(self, prefix: str, connection: sqlite3.Connection, *, chars: int | None = None) -> list[str]:
-        """Removes the records of the calls whose keys begin so, in a transaction that is open, in the store's thread.
-        Claims stay: returns the keys of those, whose end is not on record.
-
-        Args:
-            prefix: the beginning of the keys, not empty.
-            connection: that of the transaction.
-            chars: how many characters follow it; by default any number.
-        """
-        least, most, left = written_key(call_key(prefix))[:-1], b"\xff", list[str]()
-        for record in [*found_in(least, b"", least + most, -1, connection)]:
-            key = record.key[-1]
-            if chars is not None and len(key) != len(prefix) + chars:
-                continue
-            if read_call(record)[0].end is None:
-                left.append(key)
-            else:
-                self.records.make_in([DeletePrefix(record.key)], connection)
-        return left
 
 
 # -- in a transaction --
@@ -455,6 +401,10 @@ def _range(prefix: Key) -> tuple[bytes, bytes]:
 
 def _stale_at(stale_in: float | None) -> tuple[float | None, str | None]:
     return (None, None) if stale_in is None else (machine_clock() + stale_in, boot_id())
+
+
+def _drop_at(step: Put | Expire) -> float | None:
+    return None if step.drop_in is None else time.time() + step.drop_in
 
 
 def _row(connection: sqlite3.Connection, query: str, *values: Any) -> Any:

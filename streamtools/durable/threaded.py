@@ -32,6 +32,7 @@ from .records import (
     Conflict,
     DeletePrefix,
     Done,
+    Expire,
     Key,
     News,
     Op,
@@ -151,6 +152,10 @@ class ThreadedRecords(ABC):
         """See `Records`."""
         steps, back = steps_of(ops), steps_of(undo)
         return await self._ask(partial(self._commit, steps, back), partial(self._commit, back, []) if back else None)
+
+    def hand_over(self, *ops: Op) -> Callable[[], Coroutine[Any, Any, Done | Conflict]]:
+        """See `Records`."""
+        return self.handed(partial(self._commit, steps_of(ops), []))
 
     async def changed(self, prefix: Key, since: int, seconds: float) -> int:
         """See `Records`."""
@@ -289,7 +294,7 @@ class ThreadedRecords(ABC):
             for step in steps:
                 if isinstance(step, DeletePrefix):
                     is_changed = is_changed or is_under(key, step.prefix)
-                elif step.key == key:
+                elif not isinstance(step, Expire) and step.key == key:
                     number = step.expect.number if isinstance(step, Put) and isinstance(step.expect, Rev) else None
                     is_meant = is_meant or rev == (number if isinstance(step, Put) else step.rev)
                     is_changed = is_changed or isinstance(step, Put) or (isinstance(step, Touch) and not step.stale_in)

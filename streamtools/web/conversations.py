@@ -23,7 +23,8 @@ from pydantic_core import from_json, to_json
 
 from ..dispatch import SqliteStore
 from ..durable.codec import read_value, written_value
-from ..durable.journal import Waiter
+from ..durable.lease import Waiter
+from ..durable.store_sqlite import get_in
 from ..errors import ChatConflict, JournalError, LocalProtocolError
 from ..parts import RunOutcome
 from .client_input import ClientTool, UserFile, UserMessage, UserText
@@ -244,7 +245,7 @@ class Conversations:
                 "SELECT run_id FROM turns WHERE chat_id = ? AND (outcome IS NULL OR outcome IN ('left', 'suspended'))"
             )
             for row in connection.execute(query, (chat_id,)).fetchall():
-                if not self._store.is_held(row[0], connection):
+                if not self._store.is_held_in(row[0], connection):
                     connection.execute("UPDATE turns SET outcome = 'cancelled' WHERE run_id = ?", row)
 
         await self._store.hand_over(work)()
@@ -255,9 +256,7 @@ class Conversations:
         def work(connection: sqlite3.Connection) -> list[str]:
             known = [run_id for _, run_id in _runs(chat_id, connection)]
             left = [run_id for run_id in known if run_id not in erased]
-            if erased:  # the journal has its tables
-                query = "SELECT run_id FROM turns JOIN runs USING (run_id) WHERE chat_id = ?"
-                left += [run_id for (run_id,) in connection.execute(query, (chat_id,)) if run_id in erased]
+            left += [one for one in known if one in erased and get_in(("run", one), connection) is not None]
             if left:
                 return left
             own = "SELECT run_id FROM turns WHERE chat_id = ?"

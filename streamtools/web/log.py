@@ -18,7 +18,7 @@ from pydantic_core import to_json
 
 from ..dispatch import SqliteStore
 from ..durable.codec import read_event, written_event
-from ..durable.journal import JournalLease, Waiter
+from ..durable.lease import JournalLease, Waiter
 from ..errors import JournalError
 from ..events import Event, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from ..parts import RUN_OUTCOMES
@@ -102,7 +102,7 @@ class SqliteLog:
         """See `Log`."""
         if not entries:
             return _at_once
-        return self._store.hand_over(partial(_insert, run_id, tuple(entries), lease.check))
+        return self._store.hand_over(partial(_insert, run_id, tuple(entries), lease.check_in))
 
     async def read(self, run_id: str, after: int, /) -> Sequence[Entry]:
         """See `Log`.

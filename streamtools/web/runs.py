@@ -23,8 +23,9 @@ from anyio import CancelScope, create_task_group
 
 from ..dispatch import Decision, Journal, SqliteStore, Suspended, SuspendedCall
 from ..dispatch.event_loop import spawn
-from ..durable.journal import JournalLease, Waiter, journal_of
+from ..durable.journal import journal_of
 from ..durable.journal_steps import place_of
+from ..durable.lease import JournalLease, Waiter
 from ..errors import (
     AlreadyDecided,
     AnswerError,
@@ -157,6 +158,7 @@ class ChatRuns:
         """What leaves of each conversation."""
         self._max_logs = checked_bound("max_logs", max_logs)
         self._run = run
+        assert isinstance(self.journal.store, SqliteStore), "yet"
         self._store = self.journal.store
         self._log: Log = SqliteLog(self._store) if log is None else log
         self._conversations = Conversations(self._store)
@@ -569,7 +571,7 @@ class ChatRuns:
         return found
 
     async def _is_held(self, run_id: str) -> bool:
-        return await self._store.hand_over(lambda connection: self._store.is_held(run_id, connection))()
+        return await self._store.hand_over(lambda connection: self._store.is_held_in(run_id, connection))()
 
     async def _start(self, turn: ChatTurn) -> None:
         async with self._lock(turn.chat_id):
@@ -669,7 +671,7 @@ class ChatRuns:
         place = place_of(loop.sources)
         assert place is not None, "checked"
         assert place.held is not None, "the run was entered"
-        found = await self._conversations.visit(turn.run_id, place.held.check)
+        found = await self._conversations.visit(turn.run_id, place.held.check_in)
         live.is_removed = found is None
         if found is None or found.outcome == "cancelled":  # before it had begun
             loop.stop()
@@ -697,7 +699,7 @@ class ChatRuns:
         added = messages[len(begun) :] if messages[: len(begun)] == begun else messages
         unsettled = [seen.idempotency_key for seen in loop.unsettled if seen.idempotency_key is not None]
         finish = self._conversations.finish
-        return finish(lease.run_id, loop.wire.name, added, outcome, unsettled, entries, lease.check)
+        return finish(lease.run_id, loop.wire.name, added, outcome, unsettled, entries, lease.check_in)
 
 
 async def _tools_of(declared: tuple[ClientTool, ...]) -> tuple[Tool[..., Any], ...]:

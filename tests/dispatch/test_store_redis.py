@@ -87,7 +87,7 @@ def test_a_url_that_cannot_be_read_is_refused_without_its_words() -> None:
 
 async def test_a_password_is_in_no_error_and_no_repr(server: RedisServer) -> None:
     with RedisStore(server.url.replace("//", "//app:hunter2@")) as store:
-        with pytest.raises(redis.AuthenticationError) as caught:
+        with pytest.raises(OSError, match="Redis has refused") as caught:
             await store.claim("key", "print")
         assert "hunter2" not in f"{caught.value} {caught.value.__cause__} {store!r}"
 
@@ -411,7 +411,7 @@ async def test_a_call_that_a_replica_has_not_acknowledged_does_not_run(
         assert answers == [Claimed()]
         assert b'"end":null' in copy.hget(name("fourth"), "value")
         client.config_set("maxmemory", 1)
-        with pytest.raises(redis.ResponseError, match="used memory > 'maxmemory'"):
+        with pytest.raises(OSError, match="used memory > 'maxmemory'"):
             await store.complete("second", b"1")
         client.config_set("maxmemory", 0)
         await store.complete("second", b"1")
@@ -523,7 +523,7 @@ async def test_a_claim_that_can_not_even_be_given_back_is_unknown_in_the_end(
             return "close"
 
         proxy.does = cut
-        with pytest.raises(redis.RedisError):
+        with pytest.raises(OSError, match="Redis has refused"):
             await store.claim("key", "print")
         assert set((await eventually(another, EndUnknown))[:-1]) <= {StillRunning}
 

@@ -28,6 +28,7 @@ from streamtools.durable.records import (
     Conflict,
     DeletePrefix,
     Done,
+    Expire,
     Key,
     Op,
     Put,
@@ -168,6 +169,12 @@ USES: dict[str, list[tuple[list[Op], Key | None]]] = {
         ([THEIRS, Append(LOG, 2, [b"3"])], LEASE),
         ([OURS, Append(LOG, 2, [b"3"])], None),
     ],
+    "the end of a run": [
+        ([Put(CLAIM, b"claimed", stale_in=60.0, rev=1), Put((*CLAIM, "x"), b"ended", rev=2)], None),
+        ([THEIRS, Expire((*CLAIM, "x"), 60.0)], LEASE),
+        ([OURS, Expire(CLAIM, 0.001), Expire((*CLAIM, "x"), 60.0), Expire((*CLAIM, "y"), 60.0)], None),
+        ([Check((*CLAIM, "x"), 2), Expire((*CLAIM, "x"), None)], None),
+    ],
     "a conversation": [
         ([Put(HEAD, b"1", "any", rev=1), Put(("turn", "run", "1"), b"1")], None),
         ([Put(HEAD, b"2", "any", rev=2), Put(("turn", "run", "2"), b"2")], None),
@@ -182,6 +189,7 @@ LEFT = {
     "a decision": {HEAD: b"approved", (*BOX, "0"): b"asked", (*BOX, "1"): b"approved"},
     "a step": {("step", "run", "0"): b"response"},
     "a log": {log_key(LOG, n): b"%d" % n for n in (1, 2, 3)},
+    "the end of a run": {CLAIM: b"claimed", (*CLAIM, "x"): b"ended"},
     "a conversation": {},
 }
 
@@ -259,15 +267,30 @@ async def test_what_is_no_key_no_value_or_no_commit_is_refused(make: Make, backe
     assert await records.get(A) == [None]
 
 
-@pytest.mark.parametrize("backend", ["redis"])
-async def test_on_redis_a_commit_and_a_scan_stay_in_one_run(make: Make, backend: str) -> None:
+@on_each
+async def test_a_commit_and_a_scan_reach_all_keys(make: Make, backend: str) -> None:
+    records, other = make(), ("b", "another", "x")
+    assert await records.commit(Put(A, b"1"), Put(("a",), b"2"), Put(other, b"3"), Put(("", "keys"), b"4")) == Done()
+    assert [one.value for one in await records.scan(("a",))] == [b"2", b"1"]
+    assert [one.value for one in await records.scan(("a",), limit=1)] == [b"2"]
+    assert [one.value for one in await records.scan(("b",))] == [b"3"]
+    assert await records.commit(DeletePrefix(("a",)), Put(B, b"")) == Done()
+    assert await values(records, A, ("a",), other, ("", "keys")) == [None, None, b"3", b"4"]
+
+
+@on_each
+async def test_commits_that_were_handed_over_are_made_in_order_whoever_waits(make: Make, backend: str) -> None:
     records = make()
-    for ops in ([Put(A, b""), Put(("b", "another"), b"")], [Check(("a",), 1)], [Put(A, b""), DeletePrefix(("b",))]):
-        with pytest.raises(ValueError, match="a commit stays in the run that the second part of its keys names"):
-            await records.commit(*ops)
-    with pytest.raises(ValueError, match="a scan stays in the run"):
-        await records.scan(("a",))
-    assert await records.get(A) == [None]
+    first, *_ = [records.hand_over(Put(A, b"%d" % n, "any", rev=n)) for n in range(1, 30)]
+    refused = records.hand_over(Check(A, 7), Put(B, b""))
+    with pytest.raises(ValueError, match="not empty"):
+        records.hand_over(Check((), 1))
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await refused()
+    assert await values(records, A, B) == [b"29", None]
+    assert await first() == Done()
+    assert await refused() == Conflict(A, (await records.get(A))[0])
 
 
 # -- time --
@@ -296,12 +319,23 @@ async def test_a_record_goes_stale_and_stays_and_drops_by_the_clock_of_the_datab
         await until(is_stale)
     monkeypatch.undo()
 
-    async def is_gone() -> bool:
-        return await values(records, C, ("d", "run", "x")) == [None, None]
+    async def gone(*keys: Key) -> bool:
+        return not any(await records.get(*keys))
 
-    await until(is_gone)
+    await until(lambda: gone(C, ("d", "run", "x")))
     assert await records.scan(("d", "run")) == []
     assert await records.commit(Put(C, b"put again")) == Done()
+    log = ("log", "run")
+    await records.commit(Append(log, 0, [b"1"] * 5, drop_in=0.05), Put(("log", "run", "x"), b"", rev=3))
+    await records.commit(Append(log, 5, [b"1"]), Expire(C, 0.05), Expire(B, 0.05))
+
+    async def are_gone() -> bool:
+        return [one.key for one in await records.scan(("log",), limit=2)] == [log_key(log, 6), ("log", "run", "x")]
+
+    await until(are_gone)
+    await until(lambda: gone(C))
+    await records.commit(Expire(C, None), Expire(log_key(log, 1), None))
+    assert await values(records, C, B, log_key(log, 1)) == [None, b"kept", None]
     assert await records.commit(Touch(A, 1, 3600.0), Touch(B, 2, 0.0)) == Done()
     assert [(one.rev, one.is_stale) for one in await records.get(A, B)] == [(1, False), (2, True)]
 
@@ -336,7 +370,9 @@ async def test_beyond_the_bound_of_a_kind_the_first_that_may_drop_does_and_no_ot
     await records.commit(Put(("k", "4"), b""))
     with pytest.raises(RecordsFull):
         await records.commit(Put(("k", "5"), b""))
-    assert [one.key for one in await records.scan(("k",))] == [("k", "1"), ("k", "4")]
+    await records.commit(Expire(("k", "1"), float("inf")))
+    await records.commit(Put(("k", "5"), b""))
+    assert [one.key for one in await records.scan(("k",))] == [("k", "4"), ("k", "5")]
 
 
 # -- others --
@@ -525,6 +561,51 @@ async def test_whatever_a_verb_meets_on_its_way_the_next_one_works(make: Make, b
         await records.changed(A, since, 10 * PATIENCE_S)
 
 
+@on_servers
+async def test_what_a_server_refuses_is_an_error_of_the_system_without_values(
+    make: Make, backend: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    records, server = make(), request.getfixturevalue(backend)
+    await records.commit(Put(A, b"1"))
+    if backend == "postgres":
+        import psycopg
+
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            table = f'"{schema_of(tmp_path)}".records'
+            connection.execute(f"ALTER TABLE {table} ADD CHECK (value <> 'hunter2'), DROP COLUMN drop_at".encode())
+    else:
+        import redis
+
+        with redis.Redis.from_url(server.url) as client:
+            client.set(f"{tmp_path}:".encode() + written_key(A), b"hunter2")
+    for verb in (
+        records.get(A), records.commit(Put(A, b"hunter2", "any"), Check(A, None)), records.scan(("a",)),
+        records.hand_over(Put(A, b"hunter2"))(),
+    ):  # fmt: skip
+        with pytest.raises(OSError, match=r"^(Postgres|Redis) has refused an operation: ") as caught:
+            await verb
+        assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("backend", ["redis"])
+async def test_on_redis_the_keys_of_what_has_dropped_are_not_kept(
+    make: Make, backend: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    import redis
+
+    records, keys = make(), [("k", str(number)) for number in range(200)]
+    await records.commit(*(Put(key, b"", drop_in=0.001) for key in keys))
+    await records.commit(Put(keys[0], b"", "any"), Put(keys[1], b"", "any", drop_in=60.0))
+    with redis.Redis.from_url(request.getfixturevalue(backend).url) as client:
+
+        async def swept() -> bool:
+            await records.commit(Put(A, b"", "any"))
+            return bool(client.zcard(f"{tmp_path}:".encode() + b"\xffkeys") == 3)
+
+        await until(swept)
+    assert [one.key for one in await records.scan(("k",))] == keys[:2]
+
+
 async def test_a_fault_in_the_middle_of_a_file_s_commit_leaves_nothing_of_it(tmp_path: Path) -> None:
     path = tmp_path / "records.db"
     records = SqliteRecords(path, busy_timeout=0.2)
@@ -602,6 +683,7 @@ async def test_no_statement_of_postgres_looks_through_a_table_that_grows(
             "scan": (b"call", b"", b"call\xff", 10),
             "lock": ([b"a", b"b"],),
             "touch": (1.0, b"a", 1),
+            "expire": (1.0, b"a"),
             "delete": (b"call\x005", b"call\x006"),
             "put": (b"", 1, 1.0, 1.0, b"a", 2, "c", "k"),
             "put absent": (b"", 1, 1.0, 1.0, b"a", "c", "k"),

@@ -503,10 +503,12 @@ def _make_older(path: Path) -> None:
                 entry.get("end", {}).pop("retry_after", None)
             written = json.dumps(entries).encode()
             connection.execute("UPDATE log SET body = ? WHERE run_id = ? AND seq = ?", (written, run, seq))
-        for run, step, facts in connection.execute("SELECT run, step, facts FROM responses").fetchall():
+        for key, value in connection.execute("SELECT key, value FROM records WHERE kind = 'response'").fetchall():
+            facts, _, body = value.partition(b"\n")
             kept = {name: one for name, one in json.loads(facts).items() if name != "broken"}
-            values = (json.dumps(kept).encode(), run, step)
-            connection.execute("UPDATE responses SET facts = ? WHERE run = ? AND step = ?", values)
+            connection.execute(
+                "UPDATE records SET value = ? WHERE key = ?", (json.dumps(kept).encode() + b"\n" + body, key)
+            )
         connection.commit()
 
 
