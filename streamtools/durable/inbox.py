@@ -20,8 +20,9 @@ from ..ground import type_name
 from ..observers import Observer
 from ..pipelines.runner import Runner
 from ..seams import Decision
-from .journal import JournalLease, Waiter, read_put
+from .lease import JournalLease, Waiter
 from .place import JournalPlace, fail
+from .run_records import read_put
 from .suspended_steps import suspended_in
 
 if TYPE_CHECKING:

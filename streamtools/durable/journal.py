@@ -15,20 +15,18 @@ still for too long, changes and begins nothing any more.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import sqlite3
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, Literal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import anyio
-from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from ..errors import AnswerError, JournalError, RunStillRunning, RunTakenOver
+from ..errors import AnswerError, JournalError, RunStillRunning
 from ..limits import checked_bound
 from ..parts import RUN_OUTCOMES
 from ..seams import Decision
@@ -36,44 +34,32 @@ from ..tools.context import run_prefix
 from ..waiting.answers import already_answered, written_answer
 from . import journal_waiting
 from .addresses import store_of
-from .fields import Range, read_object
-from .journal_waiting import UNREAD
+from .lease import JournalLease, dropped
 from .operations import operation_prefix
-from .record_store import (
-    RecordStore,
-    call_key,
-    called,
-    decided_key,
-    each,
-    hashed,
-    is_operation,
-    lease_key,
-    read_call,
+from .record_store import RecordStore, called, decided_key, each, read_call
+from .records import Check, DeletePrefix, Done, Op, Put, Record, Rev
+from .run_records import (
+    MOST_ENTRIES,
+    UNREAD,
+    JournaledResponse,
+    RunHead,
+    inbox_is_full,
+    inbox_key,
+    read_head,
+    read_number,
+    read_put,
+    read_texts,
     step_key,
+    written_entry,
 )
-from .records import Check, Conflict, DeletePrefix, Done, Expire, Key, Op, Put, Record, Rev, new_rev
-from .store import Claim, Claimed, IdempotencyStore, StillRunning
+from .store import Claimed, StillRunning
 from .suspended import Suspended
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.25
 _PATIENCE_S = 10.0  # for a commit of what others change at the same time
 _MOST_RUN_ID_CHARS = 900  # the key of the lease, and those of calls, have room for more
 _OF_A_RUN = ("run", "response", "ends", "inbox", "waiting", "handed")
-_MOST_ENTRIES, _MOST_ENTRY_BYTES = 1_000, 1 << 20
-_MOST_HEAD_BYTES = 1 << 16
 _MOST_DELETED = 500  # records in one commit
-_EACH_STEP = -1  # in place of a step, for operations
-Waiter = Callable[[], Coroutine[Any, Any, None]]  # waits until something is stored, and raises what kept it from that
-_Moment = Annotated[float, Range(0.0, 2.5e11)]  # to the year 9892
-
-
-@dataclass(frozen=True, slots=True)
-class JournaledResponse:
-    step: int
-    facts: bytes  # what is needed to read it again, as JSON
-    body: bytes = field(repr=False)
-    ends: bytes | None = field(default=None, repr=False)
-    """The observations of its calls, as JSON; None while they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,29 +71,6 @@ class StoredRun:
     ended_at: float | None  # when it was left last; None while it runs, or if its process has died
     outcome: str | None  # a `RunOutcome`; None with `ended_at` None
     is_running: bool  # True while somebody holds its lease
-
-
-@dataclass(frozen=True, slots=True)
-class RunHead:
-    """What is on record of a run beside its responses."""
-
-    first: str  # a digest of what it began with
-    name: str | None
-    began_at: _Moment
-    ended_at: _Moment | None = None
-    outcome: str | None = None
-    steps: Annotated[int, Range(0, 1 << 53)] = 0
-
-    def written(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
-
-    @property
-    def is_over(self) -> bool:
-        facts = RUN_OUTCOMES.get(self.outcome)  # type: ignore[call-overload]  # None, too
-        return facts is not None and not facts.goes_on
-
-    def over_key(self, run_id: str) -> Key:
-        return "over", f"{(self.ended_at or 0.0) * 1000:015.0f}", run_id
 
 
 class Journal:
@@ -148,7 +111,7 @@ class Journal:
         """Returns the runs on record, in the order in which they began."""
         found = list[StoredRun]()
         async for record in each(self.store.records, ("run",)):
-            head, run_id = _read_head(record), record.key[-1]
+            head, run_id = read_head(record), record.key[-1]
             known = head.name, head.steps, head.began_at, head.ended_at, head.outcome
             found.append(StoredRun(run_id, *known, await self.store.is_held(run_id)))
         return sorted(found, key=lambda run: run.began_at)
@@ -168,7 +131,7 @@ class Journal:
         lease = await self._leased(run_id, 0.0)
         head = await self._head(run_id)
         calls = [one.key async for one in each(self.store.records, ("call", _run_part(run_id)))]
-        await self._commit_all(lease, [op for one in calls for op in _dropped(one, self.store.keep)])
+        await self._commit_all(lease, [op for one in calls for op in dropped(one, self.store.keep)])
         await self._remove(lease, head and head[1])
         return head is not None
 
@@ -284,13 +247,13 @@ class Journal:
     async def news(self, run_id: str, *, kind: Literal["decision", "answer", "stop"] | None = None) -> frozenset[str]:
         """Returns the ids of the decisions and answers, and of the wish to stop, that a run has not read, or those of a
         kind: it is to be gone on with. Messages are none of these, since they wait with the calls."""
-        found = await self.store.records.scan(("inbox", run_id), limit=_MOST_ENTRIES)
+        found = await self.store.records.scan(("inbox", run_id), limit=MOST_ENTRIES)
         kinds = {one.key[-1]: read_put(one.key[-1], one.value)["kind"] for one in found}
         return frozenset(one for one, known in kinds.items() if known != "say" and kind in (None, known))
 
     async def _put(self, run_id: str, entry: Mapping[str, Any]) -> str:
         _check_id(run_id)
-        entry_id, written = uuid.uuid4().hex, _written_entry(entry)
+        entry_id, written = uuid.uuid4().hex, written_entry(entry)
 
         async def change() -> list[Op]:
             record, head = await self._known(run_id)
@@ -320,7 +283,8 @@ class Journal:
                 lease.let_go()
                 raise
         except (sqlite3.Error, OSError) as error:
-            raise JournalError(f"the run {run_id!r} cannot use its journal: {error}") from error
+            where = getattr(self.store, "path", type(self.store).__name__)
+            raise JournalError(f"the run {run_id!r} cannot use its journal {where}: {error}") from error
 
     async def _begun(self, lease: JournalLease, first: str, name: str | None) -> list[JournaledResponse]:
         run_id, known = lease.run_id, await self._head(lease.run_id)
@@ -358,7 +322,7 @@ class Journal:
             facts, newline, body = one.value.partition(b"\n")
             if not newline:
                 raise JournalError(UNREAD)
-            found.append(JournaledResponse(_number(one.key[2]), facts, body, ends.get(("ends", *one.key[1:]))))
+            found.append(JournaledResponse(read_number(one.key[2]), facts, body, ends.get(("ends", *one.key[1:]))))
         return found
 
     async def _leased(self, run_id: str, patience: float) -> JournalLease:
@@ -380,7 +344,7 @@ class Journal:
 
     async def _head(self, run_id: str) -> tuple[Record, RunHead] | None:
         (found,) = await self.store.records.get(("run", run_id))
-        return None if found is None else (found, _read_head(found))
+        return None if found is None else (found, read_head(found))
 
     async def _known(self, run_id: str) -> tuple[Record, RunHead]:
         if (found := await self._head(run_id)) is None:
@@ -399,8 +363,8 @@ class Journal:
         """Returns the calls that are done outside, each with its step and where its answer is on record."""
         found = dict[str, tuple[int, str]]()
         async for one in each(self.store.records, ("handed", run_id)):  # later steps come later
-            call_id, key = _read_texts(one)
-            found[call_id] = _number(one.key[2]), key
+            call_id, key = read_texts(one)
+            found[call_id] = read_number(one.key[2]), key
         return found
 
     # -- what is changed, by anybody --
@@ -421,15 +385,15 @@ class Journal:
             raise JournalError(f"the run {run_id!r} has an outcome that is not known here")
         if head.is_over:
             raise JournalError(f"the run {run_id!r} is over ({head.outcome}); begin another one with its messages")
-        found = await self.store.records.scan(("inbox", run_id), limit=_MOST_ENTRIES)
+        found = await self.store.records.scan(("inbox", run_id), limit=MOST_ENTRIES)
         keys = {one.key[-1]: one.key for one in found}
-        last = _number(found[-1].key[2]) if found else 0
+        last = read_number(found[-1].key[2]) if found else 0
         for entry_id in entries:
             if entry_id not in keys:
                 last += 1
                 keys[entry_id] = inbox_key(run_id, last, entry_id)
-        if len(keys) > _MOST_ENTRIES:
-            raise _is_full(run_id)
+        if len(keys) > MOST_ENTRIES:
+            raise inbox_is_full(run_id)
         return [Check(record.key, record.rev), *(Put(keys[one], entry, "any") for one, entry in entries.items())]
 
     async def _deciding(self, run: str | Suspended, decisions: Sequence[Decision]) -> list[Op]:
@@ -442,7 +406,7 @@ class Journal:
             await deciding.add(one)
         if not deciding.entries:
             return []
-        entered = await self._entered(record, head, {k: _written_entry(e) for k, e in deciding.entries.items()})
+        entered = await self._entered(record, head, {k: written_entry(e) for k, e in deciding.entries.items()})
         return [*entered, *deciding.ops]
 
     async def _answering(self, run_id: str, call_id: str, answer: bytes) -> list[Op]:
@@ -455,7 +419,7 @@ class Journal:
             return []
         if first is not None:
             raise already_answered(call_id)
-        entered = await self._entered(record, head, {key: _written_entry({"kind": "answer", "call_id": call_id})})
+        entered = await self._entered(record, head, {key: written_entry({"kind": "answer", "call_id": call_id})})
         later = await self.store.records.scan(("response", run_id), step_key("response", run_id, step), 1)
         gone_on = bool(later)
         for one in await journal_waiting.all_waiting(self.store.records, run_id):
@@ -492,210 +456,14 @@ class Journal:
         lease.check(await records.commit(lease.fence, *map(DeletePrefix, (*kinds, *over))))
 
 
-@dataclass(slots=True)
-class JournalLease:
-    store: RecordStore
-    run_id: str
-    epoch: int = field(default_factory=new_rev)
-    marker: str = ""  # names the run in this journal, for tickets
-    head: RunHead | None = None
-    steps: int = 0  # how many responses are on record
-    _calls: dict[int, set[Key]] = field(default_factory=dict)  # of steps whose ends are not on record
-    _entries: dict[str, list[Key]] = field(default_factory=dict)  # of the inbox
-    _latest: int = 0  # of them
-
-    @property
-    def fence(self) -> Check:
-        """Expects, in a commit, that nobody else goes on with the run."""
-        return Check(lease_key(self.run_id), self.epoch)
-
-    def check(self, end: Done | Conflict) -> None:
-        """Raises `RunTakenOver` if a commit has shown that somebody else goes on with the run, and a `JournalError` if
-        it has met something else that was not expected."""
-        if isinstance(end, Conflict) and end.key == lease_key(self.run_id):
-            raise RunTakenOver(self.run_id)
-        if isinstance(end, Conflict):
-            raise JournalError(f"the journal of the run {self.run_id!r} has changed beside its lease ({end.key[0]})")
-
-    def check_in(self, connection: sqlite3.Connection) -> None:
-        from .store_sqlite import get_in
-
-        if (held := get_in(lease_key(self.run_id), connection)) is None or held.rev != self.epoch:
-            raise RunTakenOver(self.run_id)
-
-    async def claim(self, store: IdempotencyStore, step: int, key: str, fingerprint: str) -> Claim:
-        """Claims a call of a step: in the commit that looks at the lease, if the store is on the journal's records, and
-        right after a look at it otherwise. Raises `RunTakenOver`, and claims nothing, if somebody else goes on with the
-        run."""
-        if not isinstance(store, RecordStore) or store.records is not self.store.records:
-            await self.check_held()
-            return await store.claim(key, fingerprint)
-        kept = call_key(key)
-        # The step claims nothing again; an operation may be asked for in a later one.
-        self._calls.setdefault(_EACH_STEP if is_operation(key) else step, set()).add(kept)
-        claim = await store.claim_within(self.fence, key, fingerprint)
-        if claim is None:
-            raise RunTakenOver(self.run_id)
-        return claim
-
-    async def check_held(self) -> None:
-        """Raises `RunTakenOver` if somebody else goes on with the run."""
-        (found,) = await self.store.records.get(lease_key(self.run_id))
-        if found is None or found.rev != self.epoch:
-            raise RunTakenOver(self.run_id)
-
-    def keep(self, response: JournaledResponse, ends: Sequence[tuple[int, bytes]], read: Sequence[str] = ()) -> Waiter:
-        value, step = response.facts + b"\n" + response.body, response.step
-        puts = [Put(step_key("response", self.run_id, step), value)]
-        if response.ends is not None:
-            puts.append(Put(step_key("ends", self.run_id, step), response.ends, "any"))
-        self.steps += 1
-        return self._commit(*self._noted(ends, read), *puts)
-
-    def put(self, entry_id: str, entry: Mapping[str, Any]) -> Waiter:
-        written = _written_entry(entry)
-        if len(self._entries) >= _MOST_ENTRIES:
-            raise _is_full(self.run_id)
-        self._latest += 1
-        key = inbox_key(self.run_id, self._latest, entry_id)
-        self._entries.setdefault(entry_id, []).append(key)
-        return self._commit(Put(key, written, "any"))
-
-    def note_waiting(self, suspended: Suspended) -> Waiter:
-        return self._commit(*journal_waiting.noted(self.run_id, suspended))
-
-    def note_over(self, suspended: Suspended) -> Waiter:
-        return self._commit(*journal_waiting.noted(self.run_id, suspended, is_over=True))
-
-    def note_handed_out(self, step: int, call_id: str, key: str) -> Waiter:
-        return self._commit(
-            Put((*step_key("handed", self.run_id, step), hashed([key])), json.dumps([call_id, key]).encode(), "any")
-        )
-
-    async def inbox(self) -> list[tuple[str, bytes]]:
-        found = await self.store.records.scan(("inbox", self.run_id), limit=_MOST_ENTRIES)
-        for one in found:
-            keys = self._entries.setdefault(one.key[-1], [])
-            if one.key not in keys:
-                keys.append(one.key)
-            self._latest = max(self._latest, _number(one.key[2]))
-        return [(one.key[-1], one.value) for one in found]
-
-    async def changed(self, since: int, seconds: float) -> int:
-        """Waits for a change of the inbox; see `Records.changed`."""
-        return await self.store.records.changed(("inbox", self.run_id), since, seconds)
-
-    def end(self, outcome: str | None, ends: Sequence[tuple[int, bytes]], read: Sequence[str] = ()) -> Waiter:
-        assert self.head is not None, "the run has begun"
-        ops = self._noted(ends, read)
-        head = replace(self.head, ended_at=time.time(), outcome=outcome, steps=self.steps)
-        ops.append(Put(("run", self.run_id), head.written(), "any"))
-        if head.is_over:
-            ops.append(Put(head.over_key(self.run_id), b"", "any"))
-            ops += [op for keys in self._calls.values() for key in keys for op in _dropped(key, self.store.keep)]
-        return self._commit(*ops, DeletePrefix(lease_key(self.run_id)))
-
-    def let_go(self) -> None:
-        """Gives the lease back, unless somebody else has it."""
-        self._commit(DeletePrefix(lease_key(self.run_id)))
-
-    def _noted(self, ends: Sequence[tuple[int, bytes]], read: Sequence[str]) -> list[Op]:
-        ops: list[Op] = [DeletePrefix(key) for one in read for key in self._entries.pop(one, ())]
-        for step, written in ends:
-            ops.append(Put(step_key("ends", self.run_id, step), written, "any"))
-            ops += [op for key in self._calls.pop(step, ()) for op in _dropped(key, self.store.keep)]
-        return ops
-
-    def _commit(self, *ops: Op) -> Waiter:
-        made = self.store.records.hand_over(self.fence, *ops)
-
-        async def stored() -> None:
-            self.check(await made())
-
-        return stored
-
-
 def journal_of(given: Any) -> Journal:
     return given if isinstance(given, Journal) else Journal(given)
-
-
-def inbox_key(run_id: str, number: int, entry_id: str) -> Key:
-    return *step_key("inbox", run_id, number), entry_id
 
 
 def _run_part(run_id: str) -> str:
     return run_prefix(run_id)[:-1]
 
 
-def _dropped(call: Key, keep: float | None) -> tuple[Op, ...]:
-    return () if keep is None else (Expire(call, keep),)
-
-
-def _number(written: str) -> int:
-    try:
-        return int(written, 16)
-    except ValueError:
-        raise JournalError(UNREAD) from None
-
-
-def _read_head(record: Record) -> RunHead:
-    try:
-        written = from_json(record.value) if len(record.value) <= _MOST_HEAD_BYTES else None
-        head: RunHead = read_object(RunHead, written if isinstance(written, dict) else {})
-    except ValueError as error:
-        raise JournalError(f"{UNREAD}: {error}") from error
-    return head
-
-
-def _read_texts(record: Record) -> list[str]:
-    try:
-        texts = from_json(record.value) if len(record.value) <= _MOST_HEAD_BYTES else None
-    except ValueError:
-        texts = None
-    if not isinstance(texts, list) or list(map(type, texts)) != [str, str]:
-        raise JournalError(UNREAD)
-    return texts
-
-
-def _is_full(run_id: str) -> JournalError:
-    return JournalError(f"the inbox of the run {run_id!r} is full: {_MOST_ENTRIES} entries wait in it")
-
-
 def _check_id(run_id: Any) -> None:
     if not isinstance(run_id, str):
         raise TypeError(f"run_id is a text, not {type(run_id).__name__}")
-
-
-def marked(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an entry of an inbox with the ways to the texts in it that are marked `Untrusted`, as JSON loses that."""
-    from ..provenance.history import marked_in  # most runs are told nothing
-
-    return {**entry, "marked": list(marked_in(entry))}
-
-
-def read_entry(written: dict[str, Any]) -> dict[str, Any]:
-    from ..provenance.history import mark_again  # as above
-
-    mark_again(written, written.pop("marked"))
-    return written
-
-
-def read_put(entry_id: Any, written: Any) -> dict[str, Any]:
-    """Returns an entry of an inbox, with its id, as it was put in; raises a `ValueError`, `TypeError` or `LookupError`
-    if no journal has written it."""
-    if type(entry_id) is not str or type(written) is not bytes or len(written) > _MOST_ENTRY_BYTES:
-        raise ValueError("an id, and so many bytes, were expected")
-    entry = from_json(written)
-    if not isinstance(entry, dict):
-        raise ValueError("an object was expected")
-    return {**read_entry(entry), "id": entry_id}
-
-
-def _written_entry(entry: Mapping[str, Any]) -> bytes:
-    try:
-        written = to_json(marked(entry))
-    except (PydanticSerializationError, RecursionError) as error:
-        raise TypeError("what is put into a run is text, or JSON") from error
-    if len(written) > _MOST_ENTRY_BYTES:
-        raise ValueError(f"what is put into a run has at most {_MOST_ENTRY_BYTES} bytes of JSON, not {len(written)}")
-    return written

@@ -29,10 +29,11 @@ from ..turn import Turn
 from ..wires import Wire, find
 from .desk import StoreDesk, answer_key
 from .inbox import StoredInbox
-from .journal import Journal, JournaledResponse
+from .journal import Journal
 from .journal_gate import JournalGate
 from .lines import Line, read_line
 from .place import JournalPlace
+from .run_records import JournaledResponse
 from .writer import ResponseWriter
 
 if TYPE_CHECKING:

@@ -18,11 +18,10 @@ from ..errors import AlreadyDecided, DecisionError, JournalError
 from ..ground import one_line
 from ..seams import Decision
 from .desk import decision_key, look_up, put_on_record
-from .record_store import RecordStore, each, hashed, step_key
+from .record_store import RecordStore, each
 from .records import Check, Key, Op, Put, Record, Records
+from .run_records import UNREAD, hashed, step_key
 from .suspended import Suspended, SuspendedCall, read_suspended, written_suspended
-
-UNREAD = "the journal has a record that no journal has written"
 
 
 @dataclass(frozen=True, slots=True)

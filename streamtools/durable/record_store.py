@@ -6,13 +6,11 @@ has a number of its own, so that an end is put in the place of the claim that it
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from hashlib import sha256
 from typing import Annotated, Literal, Self, TypeAlias, TypeVar
 
 from pydantic_core import from_json, to_json
@@ -117,15 +115,6 @@ def read_call(record: Record) -> tuple[ClaimedCall, bytes | None]:
 
 def is_operation(key: str) -> bool:
     return key.startswith(_OPERATIONS)
-
-
-def step_key(kind: str, run_id: str, step: int) -> Key:
-    return kind, run_id, f"{step:08x}"
-
-
-def hashed(named: Sequence[str]) -> str:
-    """Returns a part of a key for texts of any length."""
-    return sha256(json.dumps(named).encode()).hexdigest()[:32]
 
 
 async def each(records: Records, prefix: Key) -> AsyncIterator[Record]:

@@ -8,9 +8,9 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from .journal import RunHead, inbox_key
-from .record_store import ClaimedCall, call_key, decided_key, hashed, lease_key, step_key
+from .record_store import ClaimedCall, call_key, decided_key, lease_key
 from .records import Key, new_rev, read_key, written_key
+from .run_records import RunHead, hashed, inbox_key, step_key
 
 Insert: TypeAlias = Callable[..., None]
 """Puts a record: its key and value, perhaps its time (`stale_at`, `boot`, `drop_at`)."""

@@ -48,7 +48,7 @@ class RunAgentInput(Posted):
     thread_id: Id
     run_id: Id
     messages: Annotated[list[PostedAGUIMessage], Field(max_length=client.MAX_MESSAGES, fail_fast=True)]
-    tools: Annotated[list[client.DeclaredTool], Field(max_length=client.MAX_TOOLS, fail_fast=True)] | None = None
+    tools: Annotated[list[client.ClientTool], Field(max_length=client.MAX_TOOLS, fail_fast=True)] | None = None
     resume: Annotated[list[ResumeEntry], Field(max_length=MAX_ENTRIES, fail_fast=True)] | None = None
 
 
@@ -97,7 +97,7 @@ def read_ag_ui_request(body: bytes, *, max_bytes: int = MAX_BYTES) -> client.Cli
         earlier=client.earlier_of((role, root.messages[at].id) for at, role in kept[:-1]) if is_new else None,
         approvals=unique(_approvals(entries), lambda one: one.id, "resume"),
         results=unique(results, lambda one: one.call_id, "messages"),
-        client_tools=client.read_tools(root.tools or (), "tools"),
+        client_tools=client.checked_tools(root.tools or (), "tools"),
     )
 
 

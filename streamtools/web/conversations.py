@@ -27,7 +27,7 @@ from pydantic_core import from_json, to_json
 
 from ..durable.codec import MARK, read_value, written_value
 from ..durable.fields import Range, read_object
-from ..durable.journal import JournalLease, Waiter
+from ..durable.lease import JournalLease, Waiter
 from ..durable.record_store import RecordStore
 from ..durable.records import Check, Conflict, DeletePrefix, Key, Op, Put, Record, Rev
 from ..errors import ChatConflict, JournalError, LocalProtocolError
@@ -428,14 +428,16 @@ def _found_by(chat: ChatHead) -> Iterator[Key]:
 def _put_turn(turn: ChatTurn, expect: Rev | Literal["absent", "any"]) -> Put:
     facts = {name: getattr(turn, name) for name in _FACTS}
     written = {**facts, "id": turn.message.id, "parts": [*map(asdict, turn.message.parts)]}
-    return Put(_turn_key(turn), to_json({**written, "tools": written_tools(turn.tools)}), expect)
+    tools = written_tools(turn.tools)
+    return Put(_turn_key(turn), to_json({**written, "tools": tools}), expect)
 
 
 def _read_turn(record: Record) -> ChatTurn:
     try:
         facts: dict[str, Any] = from_json(record.value)
         message = UserMessage(facts.pop("id"), tuple(_read_part(**one) for one in facts.pop("parts")))
-        tools, number = read_tools(facts.pop("tools")), int(record.key[-1], 16)
+        tools = None if (tools := facts.pop("tools")) is None else tools.encode()
+        tools, number = read_tools(tools), int(record.key[-1], 16)
         given = {"chat_id": record.key[1], "number": number, "message": message, "tools": tools}
         if type(message.id) is not str:
             raise ValueError("a text was expected")

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from .. import events as of
-from ..durable.journal import JournalLease, Waiter
 from ..durable.journal_steps import place_of
+from ..durable.lease import JournalLease, Waiter
 from ..errors import RunStillRunning, RunTakenOver
 from ..front import AgentLoop
 from ..ground import type_name

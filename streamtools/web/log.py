@@ -18,7 +18,7 @@ import orjson
 from pydantic_core import to_json
 
 from ..durable.codec import read_event, written_event
-from ..durable.journal import JournalLease, Waiter
+from ..durable.lease import JournalLease, Waiter
 from ..durable.records import Key, Op, Put, Records
 from ..errors import JournalError
 from ..events import Event, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta

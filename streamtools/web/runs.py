@@ -26,8 +26,9 @@ from anyio import CancelScope, create_task_group
 
 from ..dispatch import Decision, Journal, Suspended, SuspendedCall
 from ..dispatch.event_loop import spawn
-from ..durable.journal import JournalLease, Waiter, journal_of
+from ..durable.journal import journal_of
 from ..durable.journal_steps import place_of
+from ..durable.lease import JournalLease, Waiter
 from ..durable.record_store import RecordStore
 from ..durable.records import checked_seconds
 from ..errors import (

@@ -353,7 +353,8 @@ def test_ends_of_other_calls_than_those_of_their_response_are_refused(tmp_path: 
         bank = Bank(*TWO_STEPS, ANSWER)
         await read(bank.run(folder / "runs.db"))
         with closing(sqlite3.connect(folder / "runs.db")) as file, file:
-            file.execute("UPDATE ends = (SELECT ends FROM responses WHERE step = 1)")
+            second = file.execute("SELECT value FROM records WHERE kind = 'ends' ORDER BY key").fetchall()[1]
+            file.execute("UPDATE records SET value = ? WHERE kind = 'ends'", second)
         run = bank.run(folder / "runs.db")
         with pytest.raises(JournalError, match=r"step 0 of the run 'order-7'.* other calls"):
             await read(run)

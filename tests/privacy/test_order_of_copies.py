@@ -20,7 +20,9 @@ from web.asgi_client import Client
 from web.chat_client import Answer, Page
 
 from streamtools import Event, Trajectory, agent_loop, pipeline, tool
-from streamtools.durable.journal import JournalLease, Waiter
+from streamtools.dispatch import SqliteStore
+from streamtools.durable.records import Op, Put
+from streamtools.durable.store_sqlite import SqliteRecords
 from streamtools.events import Observation, TextDelta, ToolCallEnd
 from streamtools.integrations import EventStreamResponse
 from streamtools.observers import Observer
