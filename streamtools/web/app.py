@@ -284,7 +284,8 @@ class _Request:
         await self._empty(204)
 
     def _asked(self, name: str) -> str | None:
-        return parse_qs(self._scope.get("query_string", b"").decode("latin-1")).get(name, [None])[0]
+        given = parse_qs(self._scope.get("query_string", b"").decode("latin-1")).get(name)
+        return None if given is None else given[0]
 
     async def _list(self) -> None:
         await self._check("", "list")

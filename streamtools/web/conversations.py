@@ -94,12 +94,12 @@ class ChatTurn:
 class Past:
     """What an earlier run has left in the history."""
 
-    wire: str | None  # None: the user's message alone, which no run has answered
+    wire: str | None  # None if no run has answered the message
     messages: list[Any] = field(repr=False)
-    message: UserMessage | None = None
+    message: UserMessage | None = None  # if it is not among the messages
 
     def over(self, wire: str) -> list[Any]:
-        return self.messages if self.message is None else to_wire(self.message, wire, new=False)
+        return self.messages if self.message is None else [*to_wire(self.message, wire, new=False), *self.messages]
 
 
 FILE_ERRORS = (JournalError, sqlite3.Error, OSError, LocalProtocolError)  # what is raised where records cannot be used
@@ -177,13 +177,13 @@ class Conversations:
             after = page[-1].key
             if len(page) < 1_000:
                 break
-        number, last = turn.before, turn.number
+        number: int | None = turn.before
         while number is not None:
-            if number >= last:
-                raise await self._lost(turn)
             before, one = _read_added(added[number]) if number in added else await self._unanswered(turn, number)
+            if before is not None and before >= number:
+                raise await self._lost(turn)
             chain.append(one)
-            number, last = before, number
+            number = before
         return chain[::-1]
 
     async def _unanswered(self, turn: ChatTurn, number: int) -> tuple[int | None, Past]:
@@ -280,7 +280,9 @@ class Conversations:
             put, is_open = _put_turn(turn, "absent"), Put(("open", chat_id), b"", "any")
             said = Put(_said_key(chat_id, turn.message.id), str(number).encode(), "any")
             free = [] if latest is None else [Check(_turn_key(latest), latest.rev)]
-            end = await self._records.commit(*_moved(old, chat, found and found.rev), *free, put, said, is_open)
+            end = await self._records.commit(
+                *_moved(old, chat, None if found is None else found.rev), *free, put, said, is_open
+            )
             if not isinstance(end, Conflict):
                 return replace(turn, rev=put.rev)
             if latest is not None and end.key == _turn_key(latest):
@@ -435,16 +437,20 @@ def _put_turn(turn: ChatTurn, expect: Rev | Literal["absent", "any"]) -> Put:
 def _read_turn(record: Record) -> ChatTurn:
     try:
         facts: dict[str, Any] = from_json(record.value)
-        message = UserMessage(facts.pop("id"), tuple(_read_part(**one) for one in facts.pop("parts")))
+        message = _read_message(facts.pop("id"), facts.pop("parts"))
         tools = None if (tools := facts.pop("tools")) is None else tools.encode()
         tools, number = read_tools(tools), int(record.key[-1], 16)
         given = {"chat_id": record.key[1], "number": number, "message": message, "tools": tools}
-        if type(message.id) is not str:
-            raise ValueError("a text was expected")
         turn: ChatTurn = read_object(ChatTurn, facts | given)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise _unread() from error
     return replace(turn, rev=record.rev)
+
+
+def _read_message(message_id: Any, parts: Any) -> UserMessage:
+    if type(message_id) is not str:
+        raise ValueError("a text was expected")
+    return UserMessage(message_id, tuple(_read_part(**one) for one in parts))
 
 
 def _read_part(
@@ -472,9 +478,10 @@ def _read_added(record: Record) -> tuple[int | None, Past]:
         messages = read_value(messages) if _MARK in record.value else messages
         if type(messages) is not list:
             raise ValueError("messages were expected")
+        message = _read_message(written["id"], written["parts"]) if "parts" in written else None
     except (ValueError, TypeError, LookupError) as error:
         raise _unread() from error
-    return before, Past(wire, messages)
+    return before, Past(wire, messages, message)
 
 
 def _unread() -> JournalError:

@@ -21,7 +21,7 @@ import tempfile
 import traceback
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,6 @@ from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.results import encode_result
 from streamtools.framing import SSEDecoder
 from streamtools.web import Chats
-from streamtools.web.client_input import ClientInput, UserMessage, UserText
 from streamtools.web.finished_messages import ui_message
 
 __all__ = ["main", "problems", "run"]
@@ -276,19 +275,11 @@ def problems(folder: Path) -> list[str]:
     shown = folded(known)
 
     async def kept() -> tuple[list[Any], list[Any]]:
-        told: list[Any] = []
-
-        def tell(chat: Any) -> Any:
-            told.extend(chat.messages(WIRE))
-            return visit.run(chat)
-
-        async with Chats(records=folder / "chats.db", run=tell) as chats:
-            (answer,) = await chats.answers((await chats.history("k") or [])[-1:])
-            more = UserMessage("m2", (UserText("and then?"),))
-            await chats.take(ClientInput(chat_id="k", trigger="submit", message=more))
-            while not told:
-                await anyio.lowlevel.checkpoint()
-        return told[1:-1], ui_message(answer or (), "answer")["parts"]
+        chats = Chats(records=folder / "chats.db", run=visit.run)
+        (turn,) = await chats.history("k") or []
+        # What the next run would be made of: there, ids that recur would be others.
+        (past,) = await chats._conversations.past(replace(turn, number=2, before=1))
+        return past.messages[1:], ui_message((await chats.answers([turn]))[0] or (), "answer")["parts"]
 
     added, parts = anyio.run(kept)
     loaded: list[list[Any]] = []  # by a page, afterwards

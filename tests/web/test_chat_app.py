@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import sqlite3
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from streamtools.web.log import log_key
 
 pytestmark = pytest.mark.anyio
 WIRE = "openai.chat_completions"
+DATA = Path(__file__).parents[1] / "data"
 
 
 class Program:
@@ -467,6 +471,29 @@ async def test_an_answer_whose_log_has_dropped_while_a_call_waited_is_whole_in_t
     assert [part.get("output") for part in loaded["parts"]][2:4] == ["paid 5", "seen x"]
     again = await program.page().ask("POST", "/", said("pay"))
     assert texts(again.chunks).startswith("I pay.Done"), "all of it is streamed to who comes late"
+
+
+async def test_a_file_from_before_conversations_were_records_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(gzip.decompress((DATA / "chats-4.sql.gz").read_bytes()).decode())
+    program = Program(path)
+    page = program.page()
+    shown = [one.get("text") or one.get("output") for message in (await page.ask("GET", "/a")).json["messages"]
+             for one in message["parts"] if one["type"] != "step-start"]  # fmt: skip
+    assert shown == ["twice", "One.", "seen x", "Done: 3", "again", "Hello, again"]
+    assert (await page.ask("GET", "/a/events", last_event_id="4.2")).frames[-1][2]["outcome"] == "answered"
+    assert texts((await page.ask("POST", "/", said("more", chat="a", id="m3"))).chunks) == "Hello, more"
+    told = [one["content"] for one in program.asked[-1]]
+    assert told == ["twice", "One.", "seen x", "Done: 3", "again", "Hello, again", "more"]
+    waiting = (await page.ask("GET", "/k")).json["messages"][1]
+    (call,) = [one for one in waiting["parts"] if one.get("state") == "approval-requested"]
+    asked = [{"type": "tool-approval-request", "toolCallId": "c1", "approvalId": call["approval"]["id"]}]
+    assert texts((await page.ask("POST", "/", decided(asked, "k/5"))).chunks).startswith("Done")
+    assert program.paid == [5]
+    listed = {one["id"]: (one["owner"], one["is_open"]) for one in (await page.ask("GET", "/")).json["chats"]}
+    assert listed == {"a": ("ann", False), "g": ("ann", True), "k": ("ann", False)}
+    assert (await page.ask("DELETE", "/g")).status == 204
 
 
 async def test_what_leaves_obeys_one_policy_in_the_stream_and_later(
