@@ -289,7 +289,7 @@ def changed(**facts: Any) -> tuple[str, bytes]:
 def rewrite(file: sqlite3.Connection, kind: str, *change: Any) -> None:
     *part, new = change
     for key, value in file.execute("SELECT key, value FROM records WHERE kind = ?", (kind,)).fetchall():
-        facts, _, body = value.partition(b"\n")
+        _facts, _, body = value.partition(b"\n")
         if part == ["step"]:
             file.execute("UPDATE records SET key = ? WHERE key = ?", (written_key((kind, "order-7", new)), key))
             return
