@@ -16,6 +16,7 @@ from streams import chat
 from streamtools import agent_loop, tool
 from streamtools.cli import main
 from streamtools.dispatch import Journal
+from streamtools.durable.records import written_key
 from streamtools.events import ToolStarted
 
 FILE = "runs.db"
@@ -66,7 +67,8 @@ def test_runs_are_listed_reported_and_forgotten(
     ]
     assert prints("report", FILE) == "no run has died, and none waits for a person\n"
     with closing(sqlite3.connect(FILE)) as connection, connection:  # its process was killed
-        connection.execute("UPDATE runs SET ended_at = NULL, outcome = NULL WHERE run_id = 'order-8'")
+        change = """UPDATE records SET value = json_set(CAST(value AS TEXT), '$.ended_at', NULL, '$.outcome', NULL)"""
+        connection.execute(f"{change} WHERE kind = 'run' AND key = ?", (written_key(("run", "order-8")),))
     found = prints("report", FILE)
     assert re.fullmatch(
         r"order-8: dead, 1 response on record, began NOW\n  order-8:0:\w+:c: unknown, begun NOW\n"

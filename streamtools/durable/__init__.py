@@ -14,8 +14,8 @@ memory, store_sqlite, store_postgres, store_redis  such places: a process, a fil
 threaded.ThreadedRecords what those with a driver that waits share: a thread, deadlines, forks, renewals
 record_store.RecordStore keeps claims, ends of calls and decisions as records
 holders.Holder           the process that has made a claim
-retry.Retry              says when the model is asked again; `resumed` reads the rest of a response
-carried.Carried          keeps calls of discarded attempts for those of the next one
+retry.Retry              says when the model is asked again
+tries.PolicyTries        makes the attempts, reads the rest of a response, carries calls over to the next attempt
 """
 
 from __future__ import annotations

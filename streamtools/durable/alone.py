@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import inspect
 import logging
-import threading
-from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
-from functools import cache, partial, wraps
+from collections.abc import Callable
+from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar, get_type_hints
 
-import anyio
+from anyio.from_thread import start_blocking_portal
 from pydantic import TypeAdapter
 
 from ..errors import ToolError, ToolNotStarted
@@ -105,14 +103,15 @@ def once(
         def run(*args: P.args, **kwargs: P.kwargs) -> Any:
             answer()
             claim = CallClaim(kept, key(*args, **kwargs), label)
-            if (found := _waited(partial(claim.make, label, wait))) is not None:
-                return read(found)
-            try:
-                value = function(*args, **kwargs)
-            except BaseException as error:
-                _waited(partial(ended, claim, error))
-                raise
-            _waited(partial(kept_value, claim, value))
+            with start_blocking_portal() as portal:  # an event loop may run in this thread
+                if (found := portal.call(claim.make, label, wait)) is not None:
+                    return read(found)
+                try:
+                    value = function(*args, **kwargs)
+                except BaseException as error:
+                    portal.call(ended, claim, error)
+                    raise
+                portal.call(kept_value, claim, value)
             return value
 
         return run_async if is_async else run  # type: ignore[return-value]
@@ -123,17 +122,3 @@ def once(
 def _warn(label: str, failure: Exception | None) -> None:
     if failure is not None:
         _logger.warning("%s has ended, and its end could not be kept (%s)", label, type_name(failure))
-
-
-def _waited(work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Waits for the store from code that is not async, also if an event loop runs in its thread."""
-    ended: Future[R] = Future()
-
-    def other() -> None:
-        try:
-            ended.set_result(anyio.run(work))
-        except BaseException as error:
-            ended.set_exception(error)
-
-    threading.Thread(target=other, daemon=True).start()
-    return ended.result()

@@ -119,7 +119,8 @@ class CallClaim:
 
     async def _claimed(self) -> Claim:
         try:
-            self._lease_s = lease_of(self._store)  # now: behind the claim, it could not be refused any more
+            # Now: behind the claim, it could not be refused any more.
+            self._lease_s = float(getattr(self._store, "lease", _LEASE_S))
             return await self._ends.claim(self._store, self._key, self._fingerprint, self.claim)
         except ToolNotStarted:
             raise
@@ -154,8 +155,11 @@ class CallClaim:
             except Exception:  # there is time for another try
                 return
 
-    async def _give(self, work: Awaitable[None]) -> Exception | None:
-        """Gives the store the claim's end; returns its error, unless a later claim shows that it has taken the end."""
+    async def _give(
+        self, work: Awaitable[None], result: bytes | None = None, *, repeats: bool = True
+    ) -> Exception | None:
+        """Gives the store the claim's end; returns its error, unless a later claim shows that it has taken the end.
+        One that it has not taken is repeated: `result`, or that the key is free."""
         for timer in list(self._timers):
             timer.stop()
         failure: Exception | None = None
@@ -165,15 +169,18 @@ class CallClaim:
             failure = error
         finally:
             is_latest = self._ends.let_go(self._key, self)
-        return failure if is_latest else None
+        if failure is None or not is_latest:
+            return None
+        if repeats:
+            self._ends.add(self._key, UnsavedEnd(self._fingerprint, result, time.monotonic() + self._lease_s))
+            spawn(self._ends.repeat, self._store)
+        return failure
 
     async def release(self) -> Exception | None:
-        if (error := await self._give(self._store.release(self._key))) is not None:
-            self._unsaved(None)
-        return error
+        return await self._give(self._store.release(self._key))
 
     async def abandon(self) -> Exception | None:
-        return await self._give(self._store.abandon(self._key))
+        return await self._give(self._store.abandon(self._key), repeats=False)
 
     async def fail(self, error: ToolError) -> Exception | None:
         return await self._keep(to_json({"error": encode_error(self._tool, error)}))
@@ -192,14 +199,7 @@ class CallClaim:
 
     async def _keep(self, data: bytes) -> Exception | None:
         data = data if self._noted is None else self._noted(data)
-        if (error := await self._give(self._store.complete(self._key, data))) is not None:
-            self._unsaved(data)
-        return error
-
-    def _unsaved(self, result: bytes | None) -> None:
-        until = time.monotonic() + self._lease_s
-        self._ends.add(self._key, UnsavedEnd(self._fingerprint, result, until))
-        spawn(self._ends.repeat, self._store)
+        return await self._give(self._store.complete(self._key, data), data)
 
 
 # -- known ends that a store would not take --
@@ -224,8 +224,7 @@ class UnsavedEnds:
         self._ends: OrderedDict[str, UnsavedEnd] = OrderedDict()
         self._bytes = 0
         self._repeats = False
-        self._given: set[str] = set()  # the keys of ends that the store is given at this moment
-        self._claimed: dict[object, str] = {}  # the keys that the store is asked for at this moment
+        self._asked: dict[object, str] = {}  # the keys that the store claims, or is given ends of, at this moment
         self._lock = threading.Lock()  # calls in several threads, each with its loop, may share the store
         self._holders: dict[str, CallClaim] = {}  # the latest claim of a key, until the store was given its end
 
@@ -249,7 +248,7 @@ class UnsavedEnds:
     ) -> Claim:
         """Claims a key, after giving back what waits for that; answers from here if only this process has the end."""
         while True:
-            with self._claiming(key) as is_free:
+            with self._asking(key) as is_free:
                 if is_free:
                     return await (make or store.claim)(key, fingerprint)
             end = self._ends.get(key)
@@ -258,7 +257,7 @@ class UnsavedEnds:
             checked_fingerprint(key, fingerprint, end.fingerprint)
             if end.result is not None:
                 return Recorded(end.result)
-            with self._giving(key, end) as is_ours:
+            with self._asking(key, end) as is_ours:
                 if is_ours:
                     await store.release(key)
                     self.forget(key)
@@ -278,31 +277,18 @@ class UnsavedEnds:
         return True
 
     @contextmanager
-    def _claiming(self, key: str) -> Iterator[bool]:
-        """Keeps the key's end from being repeated meanwhile; yields False if there is one."""
+    def _asking(self, key: str, end: UnsavedEnd | None = None) -> Iterator[bool]:
+        """Yields whether the store may be asked about a key now: for a claim, if no end of it is left; to take this
+        end, if that is still the key's, and nobody else asks."""
         this = object()
         with self._lock:
-            is_free = key not in self._ends
-            if is_free:
-                self._claimed[this] = key
+            may = self._ends.get(key) is end and (end is None or key not in self._asked.values())
+            if may:
+                self._asked[this] = key
         try:
-            yield is_free
+            yield may
         finally:
-            self._claimed.pop(this, None)
-
-    @contextmanager
-    def _giving(self, key: str, end: UnsavedEnd) -> Iterator[bool]:
-        """Yields whether the store may be given this end now: by one at a time, and not while the key is claimed."""
-        with self._lock:
-            busy = key in self._given or key in self._claimed.values()
-            is_ours = self._ends.get(key) is end and not busy
-            if is_ours:
-                self._given.add(key)
-        try:
-            yield is_ours
-        finally:
-            if is_ours:
-                self._given.discard(key)
+            self._asked.pop(this, None)
 
     async def repeat(self, store: IdempotencyStore) -> None:
         if self._repeats:
@@ -313,7 +299,7 @@ class UnsavedEnds:
                 await anyio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_REPEAT_S)
                 for key, end in list(self._ends.items()):
-                    with self._giving(key, end) as is_ours:
+                    with self._asking(key, end) as is_ours:
                         if is_ours and (time.monotonic() >= end.until or await _is_taken(store, key, end)):
                             self.forget(key)
         finally:
@@ -335,10 +321,6 @@ def unsaved_ends(store: IdempotencyStore) -> UnsavedEnds:
         return _unsaved.setdefault(store, UnsavedEnds())
     except TypeError:  # it cannot be referred to weakly, or is no key
         return UnsavedEnds()
-
-
-def lease_of(store: IdempotencyStore) -> float:
-    return float(getattr(store, "lease", _LEASE_S))
 
 
 _unsaved: weakref.WeakKeyDictionary[IdempotencyStore, UnsavedEnds] = weakref.WeakKeyDictionary()

@@ -80,12 +80,8 @@ def _written_fields(value: Any, depth: int = 0) -> dict[str, Any]:
         # tool's own may raise in its `==`, or be equal to everything.
         if found is default or (type(found) is type(default) and type(found) in _COMPARED and found == default):
             continue
-        fields_by_name[name] = _written(list(found) if is_tuple else found, depth)
+        fields_by_name[name] = written_value(list(found) if is_tuple else found, depth)
     return fields_by_name
-
-
-def written_value(value: Any) -> Any:
-    return _written(value, 0)
 
 
 _COMPARED = (str, int, float, bool, tuple)
@@ -107,7 +103,7 @@ def _default(one: Field[Any]) -> Any:
     return MISSING if one.default_factory is MISSING else one.default_factory()
 
 
-def _written(value: Any, depth: int) -> Any:
+def written_value(value: Any, depth: int = 0) -> Any:
     # By the exact type: an instance of a user's subclass of `str` or `dict` is not what comes back. JSON has neither
     # tuples, sets, bytes nor keys that are not text: these are an object with a `$`, which names the kind.
     kind = type(value)
@@ -133,19 +129,19 @@ def _written(value: Any, depth: int) -> Any:
 def _written_mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
     # A tool's own dict with a `$` would be read as a mark, so that it is written as pairs.
     if all(type(key) is str for key in value) and MARK not in value:
-        return {key: _written(one, depth) for key, one in value.items()}
-    return {MARK: "dict", "is": [[_written(key, depth), _written(one, depth)] for key, one in value.items()]}
+        return {key: written_value(one, depth) for key, one in value.items()}
+    return {MARK: "dict", "is": [[written_value(key, depth), written_value(one, depth)] for key, one in value.items()]}
 
 
 def _written_group(name: str) -> Callable[[Any, int], dict[str, Any]]:
     def write(value: Any, depth: int) -> dict[str, Any]:
-        return {MARK: name, "is": [_written(one, depth) for one in value]}
+        return {MARK: name, "is": [written_value(one, depth) for one in value]}
 
     return write
 
 
 def _written_error(error: BaseException, depth: int) -> dict[str, Any]:
-    own = _written({key: value for key, value in vars(error).items() if not key.startswith("_")}, depth)
+    own = written_value({key: value for key, value in vars(error).items() if not key.startswith("_")}, depth)
     # A subclass of the program's comes back as the nearest error of ours whose fields it has, since the outcome of a
     # call depends on that.
     kinds = (kind for kind in type(error).__mro__ if ERRORS.get(kind.__name__) is kind)
@@ -153,7 +149,7 @@ def _written_error(error: BaseException, depth: int) -> dict[str, Any]:
     if name is None:
         kind = error.type if type(error) is RecordedError else class_name(error)
         return {MARK: "error", "type": kind, "message": _text_of(error)}
-    written: dict[str, Any] = {MARK: "error", "is": name, "args": _written(list(error.args), depth)}
+    written: dict[str, Any] = {MARK: "error", "is": name, "args": written_value(list(error.args), depth)}
     if own:
         written["has"] = own
     if error.__cause__ is not None:
@@ -163,7 +159,7 @@ def _written_error(error: BaseException, depth: int) -> dict[str, Any]:
 
 def _has_fields(kind: type, written: Any) -> bool:
     try:
-        check_fields(kind, _read(written, 0))
+        check_fields(kind, read_value(written, 0))
     except ValueError:
         return False
     return True
@@ -176,7 +172,7 @@ def _written_object(value: Any) -> Any:
 
     written: dict[str, Any] = {MARK: "object", "type": class_name(value)}
     try:
-        written["is"] = _written(to_jsonable_python(value), 1)
+        written["is"] = written_value(to_jsonable_python(value), 1)
     except Exception:  # a user's class may raise anything, and a value may contain itself
         written.pop("is", None)
     return written
@@ -191,7 +187,7 @@ def _text_of(error: BaseException) -> str:
 
 _WRITES: Mapping[type, Callable[[Any, int], Any]] = {
     dict: _written_mapping,
-    list: lambda value, depth: [_written(one, depth) for one in value],
+    list: lambda value, depth: [written_value(one, depth) for one in value],
     tuple: _written_group("tuple"),
     set: _written_group("set"),
     frozenset: _written_group("frozenset"),
@@ -212,24 +208,20 @@ def read_event(written: Mapping[str, Any]) -> Event:
     return read
 
 
-def read_value(written: Any) -> Any:
-    return _read(written, 0)
-
-
 def _read_fields(kind: type, written: Mapping[str, Any], depth: int) -> Any:
-    return read_object(kind, written, read=lambda value: _read(value, depth + 1), unwritten=_UNWRITTEN)
+    return read_object(kind, written, read=lambda value: read_value(value, depth + 1), unwritten=_UNWRITTEN)
 
 
-def _read(written: Any, depth: int) -> Any:
+def read_value(written: Any, depth: int = 0) -> Any:
     # Each level that was written may be three in JSON: the mark's object, its list, a pair of a dict.
     if depth > MOST_LEVELS * 3:
         raise ValueError("a value is nested too deeply")
     if type(written) is list:
-        return [_read(one, depth + 1) for one in written]
+        return [read_value(one, depth + 1) for one in written]
     if type(written) is not dict:
         return written
     if MARK not in written:
-        return {key: _read(one, depth + 1) for key, one in written.items()}
+        return {key: read_value(one, depth + 1) for key, one in written.items()}
     name = written[MARK]
     inner = written.get("is")
     if not isinstance(name, str):
@@ -240,13 +232,15 @@ def _read(written: Any, depth: int) -> Any:
         return _read_error(written, depth)
     if name == "object":
         return (
-            _read(inner, depth + 1) if "is" in written else read_object(RecordedObject, {"type": written.get("type")})
+            read_value(inner, depth + 1)
+            if "is" in written
+            else read_object(RecordedObject, {"type": written.get("type")})
         )
     read = _READS.get(name)
     if read is None or inner is None:
         raise ValueError("a value of an unknown kind")
     try:
-        return read(_read(inner, depth + 1))
+        return read(read_value(inner, depth + 1))
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"expected a {name}, got another value") from error
 
@@ -256,7 +250,7 @@ def _read_error(written: Mapping[str, Any], depth: int) -> BaseException:
         foreign = read_object(_Foreign, {name: one for name, one in written.items() if name != MARK}, label="error")
         return RecordedError(foreign.type, foreign.message)
     kind = ERRORS.get(written["is"]) if isinstance(written["is"], str) else None
-    own, args = _read(written.get("has", {}), depth + 1), _read(written.get("args", []), depth + 1)
+    own, args = read_value(written.get("has", {}), depth + 1), read_value(written.get("args", []), depth + 1)
     if kind is None or not isinstance(own, dict) or not isinstance(args, list):
         raise ValueError("an error of an unknown kind")
     check_fields(kind, own)
@@ -269,7 +263,7 @@ def _read_error(written: Mapping[str, Any], depth: int) -> BaseException:
             raise ValueError("an error has a field that no error has")
         error.__dict__[name] = value
     if written.get("cause") is not None:
-        cause = _read(written["cause"], depth + 1)
+        cause = read_value(written["cause"], depth + 1)
         if not isinstance(cause, BaseException):
             raise ValueError(f"expected an error as the cause of another, got {type(cause).__name__}")
         error.__cause__ = cause

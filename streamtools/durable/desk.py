@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 from ..errors import AlreadyDecided, ToolNotStarted
 from ..ground import one_line
@@ -21,11 +21,9 @@ from ..seams import Decision, Pending, Response, WrittenAnswer
 if TYPE_CHECKING:
     from .store import DecidingStore, IdempotencyStore
 
-T = TypeVar("T")
-
 
 class Places(Protocol):
-    """A `DecidingStore`, or an open transaction of one."""
+    """A `DecidingStore`, or what is to be put into one."""
 
     async def decide(self, key: str, record: bytes | None, /) -> bytes | None: ...
 
@@ -91,16 +89,6 @@ async def put_on_record(store: Places, pending: Pending, decision: Decision) -> 
             return found
         if pending.is_settled(found) or (decision.verdict and one.by == decision.by):
             raise AlreadyDecided(decision.call_id, one)
-
-
-def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """Returns the result of `look_up` or `put_on_record`, where the places have nothing to wait for."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        value: T = end.value
-        return value
-    raise AssertionError("nothing was to be awaited")
 
 
 def _key(pending: Pending, place: int) -> str:

@@ -7,7 +7,7 @@ moment of the calendar has its zone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
 from functools import cache
@@ -71,8 +71,9 @@ def check_fields(kind: type, values: Mapping[str, Any]) -> None:
 
 
 def _check(place: str, value: Any, hint: Any) -> None:
-    if not _derived(hint)(value):
-        raise ValueError(f"{place}: expected {_words(hint)}, got {_got(value)}")
+    check = _check_of(hint)
+    if not check.is_one(value):
+        raise ValueError(f"{place}: expected {check.words}, got {_got(value)}")
 
 
 # -- the fields of a class --
@@ -120,80 +121,55 @@ def _moment(value: Any) -> Any:
 # -- checks --
 
 
-_Check = Callable[[Any], bool]
+class _Check(NamedTuple):
+    words: str  # what is expected
+    is_one: Callable[[Any], bool]
 
 
 @cache
-def _derived(hint: Any) -> _Check:
+def _check_of(hint: Any) -> _Check:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
-        return lambda value: True
-    if origin is Annotated:
-        return _bounded(arguments[0], arguments[1])
+        return _Check("Any", lambda value: True)
     if origin is Literal:
-        return lambda value: type(value) is str and value in arguments
+        return _Check(f"one of {', '.join(arguments)}", lambda value: type(value) is str and value in arguments)
+    if origin is None:
+        return _of_class(hint)
+    if origin is Annotated:
+        of, bound = _check_of(arguments[0]), arguments[1]
+        words = f"{of.words} from {bound.least:g} to {bound.most:g}"
+        return _Check(words, lambda value: of.is_one(value) and bound.least <= value <= bound.most)
+    all_words, checks = zip(*(_check_of(one) for one in arguments if one is not Ellipsis), strict=True)
     if origin in (Union, UnionType):
-        checks = tuple(map(_derived, arguments))
-        return lambda value: any(check(value) for check in checks)
+        return _Check(" or ".join(all_words), lambda value: any(is_one(value) for is_one in checks))
+    if origin is tuple and arguments[-1] is Ellipsis:
+        (each,) = checks
+        return _Check(f"tuple[{all_words[0]}, ...]", lambda value: type(value) is tuple and all(map(each, value)))
     if origin is tuple:
-        return _tuple(arguments)
-    if origin is not None:
-        assert issubclass(dict, origin), f"a field of type {hint} cannot be read"
-        return _mapping(*map(_derived, arguments))
-    return _of_class(hint)
-
-
-def _bounded(kind: Any, bound: Range) -> _Check:
-    check = _derived(kind)
-    return lambda value: check(value) and bound.least <= value <= bound.most
-
-
-def _tuple(arguments: tuple[Any, ...]) -> _Check:
-    if arguments[-1] is Ellipsis:
-        each = _derived(arguments[0])
-        return lambda value: type(value) is tuple and all(map(each, value))
-    checks = tuple(map(_derived, arguments))
-    return lambda value: (
-        type(value) is tuple
-        and len(value) == len(checks)
-        and all(check(one) for check, one in zip(checks, value, strict=True))
+        return _Check(f"tuple[{', '.join(all_words)}]", lambda value: type(value) is tuple and _fit(checks, value))
+    assert issubclass(dict, origin), f"a field of type {hint} cannot be read"
+    is_key, is_value = checks
+    return _Check(
+        "an object",
+        lambda value: type(value) is dict and all(map(is_key, value)) and all(map(is_value, value.values())),
     )
 
 
-def _mapping(is_key: _Check, is_value: _Check) -> _Check:
-    return lambda value: type(value) is dict and all(map(is_key, value)) and all(map(is_value, value.values()))
+def _fit(checks: Sequence[Callable[[Any], bool]], value: Sequence[Any]) -> bool:
+    return len(value) == len(checks) and all(is_one(part) for is_one, part in zip(checks, value, strict=True))
 
 
 def _of_class(kind: Any) -> _Check:
     # By the exact type, for which a truth value is not a number; of errors, which are caught by their bases, any kind.
     if kind is datetime:
-        return lambda value: type(value) is datetime and value.tzinfo is not None
+        return _Check("datetime with a zone", lambda value: type(value) is datetime and value.tzinfo is not None)
+    words = "None" if kind is NoneType else kind.__name__
     if kind in _DEFAULT_RANGES:
         bound, kinds = _DEFAULT_RANGES[kind], (int, float) if kind is float else (int,)
-        return lambda value: type(value) in kinds and bound.least <= value <= bound.most
+        return _Check(words, lambda value: type(value) in kinds and bound.least <= value <= bound.most)
     if issubclass(kind, BaseException):
-        return lambda value: isinstance(value, kind)
-    return lambda value: type(value) is kind
-
-
-# -- words --
-
-
-def _words(hint: Any) -> str:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        return f"{_words(arguments[0])} from {arguments[1].least:g} to {arguments[1].most:g}"
-    if origin is Literal:
-        return f"one of {', '.join(arguments)}"
-    if origin in (Union, UnionType):
-        return " or ".join(map(_words, arguments))
-    if origin is tuple:
-        return f"tuple[{', '.join('...' if one is Ellipsis else _words(one) for one in arguments)}]"
-    if origin is not None:
-        return "an object"
-    return (
-        "None" if hint is NoneType else "datetime with a zone" if hint is datetime else getattr(hint, "__name__", "Any")
-    )
+        return _Check(words, lambda value: isinstance(value, kind))
+    return _Check(words, lambda value: type(value) is kind)
 
 
 def _got(value: Any) -> str:

@@ -14,20 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..errors import AnswerPending, ApprovalPending, LocalProtocolError, RunTakenOver
+from ..errors import AnswerPending, ApprovalPending, JournalError, LocalProtocolError
 from ..events import AnswerRequested, ApprovalRequested, ApprovalResolved, Event, Observation, StepStart
 from ..ground import type_name
 from ..observers import Observer
 from ..pipelines.runner import Runner
 from ..seams import Decision
-from .journal import JournalLease, Waiter, read_put
+from .lease import JournalLease, Waiter
 from .place import JournalPlace, fail
+from .run_records import read_put
 from .suspended_steps import suspended_in
 
 if TYPE_CHECKING:
     from ..seams import RunView
+    from .suspended import Suspended
 
-_LOOKS_EVERY_S = 0.2
+_LOOKS_EVERY_S = 60.0  # although nobody has told of a change
+_PAUSE_S = 0.2
 _logger = logging.getLogger("streamtools")
 
 
@@ -48,7 +51,7 @@ class StoredInbox(Observer):
         self._noting: list[Waiter] = []  # which calls wait
         self._read: list[str] = []  # entries that no response shows as read
         self._step = -1
-        self._asked: dict[str, str] = {}  # the keys of the step's calls that were asked about, by call id
+        self._asked: dict[str, Suspended] = {}  # the step's calls that were asked about, by their ids
         self._resolved: set[str] = set()  # the keys of calls that were decided: by what is on record, so as it says
         self._decided: list[tuple[str, int, str, Decision]] = []  # not taken yet: entry id, step, key
 
@@ -59,14 +62,15 @@ class StoredInbox(Observer):
         run.watch(self._watch)
 
     async def _watch(self) -> None:
-        while self._place.held is not None:
-            await anyio.sleep(_LOOKS_EVERY_S)
+        since = 0
+        while (lease := self._place.held) is not None:
             try:
+                since = await lease.changed(since, _LOOKS_EVERY_S if since else 0.0)
                 await self._look()
-            except (RunTakenOver, LocalProtocolError):  # or the file is gone: the next response shows it
+            except (JournalError, LocalProtocolError):  # the journal is gone: the next response shows it
                 return
             except (OSError, sqlite3.Error):  # there is time for another try
-                continue
+                await anyio.sleep(_PAUSE_S)
 
     async def _look(self) -> None:
         if self._place.held is None:
@@ -141,14 +145,14 @@ class StoredInbox(Observer):
             asked = [] if runner is None else runner.attempt.calls.waiting.asked_about(event.call_id)
             waiting = None if runner is None else suspended_in(runner, asked)
             if waiting is not None:
-                self._asked[event.call_id] = waiting.calls[0].idempotency_key
+                self._asked[event.call_id] = waiting
                 self._note(lambda lease: lease.note_waiting(waiting))
         elif isinstance(event, ApprovalResolved) and event.call_id in self._asked:
-            self._resolved.add(self._asked[event.call_id])
+            self._resolved.add(self._asked[event.call_id].calls[0].idempotency_key)
         elif isinstance(event, Observation) and event.call_id in self._asked:
-            key = self._asked.pop(event.call_id)
+            waited = self._asked.pop(event.call_id)
             if not isinstance(event.error, (ApprovalPending, AnswerPending)):
-                self._note(lambda lease: lease.note_over(key))
+                self._note(lambda lease: lease.note_over(waited))
 
     def _note(self, write: Callable[[JournalLease], Waiter]) -> None:
         if self._place.held is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..errors import RunTakenOver, ToolNotStarted
 from ..seams import CallEnd, Entered, Gate, GateView
 from .gate import StoreGate
-from .journal import JournalLease
+from .lease import JournalLease
 from .place import JournalPlace, words
 from .store import Claim, IdempotencyStore
 from .writer import ResponseWriter

@@ -29,10 +29,11 @@ from ..turn import Turn
 from ..wires import Wire, find
 from .desk import StoreDesk, answer_key
 from .inbox import StoredInbox
-from .journal import Journal, JournaledResponse
+from .journal import Journal
 from .journal_gate import JournalGate
 from .lines import Line, read_line
 from .place import JournalPlace
+from .run_records import JournaledResponse
 from .writer import ResponseWriter
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ class JournalSteps:
         self._inbox = StoredInbox(self.place)
         self._writer = ResponseWriter(self.place, run, self._inbox)
         self.gate = JournalGate(self.place, self._writer, gate, starts_by_hand=starts_by_hand)
-        # Decisions and answers are on record in the journal's file, whatever the store: others put theirs there.
-        self.desk = StoreDesk(journal.store, self._note_handed_out)
+        # Decisions and answers are on record in the journal, whatever the store: others put theirs there.
+        self.desk = StoreDesk(journal.decided, self._note_handed_out)
         self._trajectory = run
         self._ticket = ticket
         self._skips = skip_replayed

@@ -1,35 +1,44 @@
 """Keeps which calls of a journaled run wait for people, so that anybody may decide about them from anywhere.
 
-A decision is one transaction over the tables ``waiting`` (one row a call), the records of the `SqliteStore` in the
-same file, and ``inbox``: it is about a call that waits, with the arguments that were shown; it is the first; and it
-reaches the run. All functions here run in the store's thread.
+A decision is one commit: it is about a call that waits, with the arguments that were shown; it is the first; and it
+reaches the run, which is not over.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..errors import AlreadyDecided, DecisionError, JournalError
 from ..ground import one_line
 from ..seams import Decision
-from .desk import at_once, decision_key, look_up, put_on_record
-from .record_store import decided_key
-from .records import written_key
-from .store_sqlite import HOLD, SqliteStore, get_in
+from .desk import decision_key, look_up, put_on_record
+from .record_store import RecordStore, each
+from .records import Check, Key, Op, Put, Record, Records
+from .run_records import UNREAD, hashed, step_key
 from .suspended import Suspended, SuspendedCall, read_suspended, written_suspended
 
-TABLE = (
-    "CREATE TABLE IF NOT EXISTS waiting (number INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL,"
-    " step INTEGER NOT NULL, call_id TEXT NOT NULL, fingerprint TEXT NOT NULL, key TEXT NOT NULL, entry BLOB NOT NULL,"
-    " is_over INTEGER NOT NULL DEFAULT 0, UNIQUE (run, key, fingerprint))"
-)
-PutIn: TypeAlias = Callable[[str, Mapping[str, Any]], None]  # puts an entry into the inbox of the run, by its id
+
+@dataclass(frozen=True, slots=True)
+class WaitingCall:
+    """A call that waits, or has waited."""
+
+    record: Record
+    suspended: Suspended  # with this call alone
+    is_over: bool
+    asked_at: float
+
+    @property
+    def call(self) -> SuspendedCall:
+        return self.suspended.calls[0]
+
+    def over(self) -> Put:
+        return _put(self.record.key, self.suspended, is_over=True, asked_at=self.asked_at)
 
 
 def marker_of(run_id: str, first: str, began_at: float) -> str:
@@ -37,49 +46,30 @@ def marker_of(run_id: str, first: str, began_at: float) -> str:
     return hashlib.sha256(json.dumps([run_id, first, began_at]).encode()).hexdigest()[:16]
 
 
-def note_waiting(number: int, suspended: Suspended, connection: sqlite3.Connection) -> None:
+def noted(run_id: str, suspended: Suspended, *, is_over: bool = False) -> Iterable[Put]:
+    """Notes that calls wait, or wait no longer."""
     for call in suspended.calls:
-        entry = written_suspended(replace(suspended, calls=(call,)))
-        change = (
-            "INSERT INTO waiting (run, step, call_id, fingerprint, key, entry) VALUES (?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (run, key, fingerprint) DO UPDATE SET entry = excluded.entry, is_over = 0"
-        )
-        key, shown, step = call.idempotency_key, call.fingerprint, suspended.step
-        connection.execute(change, (number, step, call.call_id, shown, key, entry))
-        held = [written_key(decided_key(decision_key(key, shown, n))) for n in range(call.approvals)]
-        connection.executemany(HOLD, [(one, number, step) for one in held])
+        key = *step_key("waiting", run_id, suspended.step), hashed([call.idempotency_key, call.fingerprint])
+        yield _put(key, replace(suspended, calls=(call,)), is_over=is_over, asked_at=time.time())
 
 
-def note_over(number: int, key: str, connection: sqlite3.Connection) -> None:
-    connection.execute("UPDATE waiting SET is_over = 1 WHERE run = ? AND key = ?", (number, key))
+def _put(key: Key, suspended: Suspended, *, is_over: bool, asked_at: float) -> Put:
+    head = json.dumps([is_over, asked_at]).encode()
+    return Put(key, head + b"\n" + written_suspended(suspended), "any")
 
 
-def decision_keys(number: int, connection: sqlite3.Connection) -> Iterator[str]:
-    waiting = connection.execute("SELECT key, fingerprint FROM waiting WHERE run = ?", (number,)).fetchall()
-    for key, fingerprint in waiting:
-        for place in count():
-            found = decision_key(key, fingerprint, place)
-            if get_in(decided_key(found), connection) is None:
-                break
-            yield found
+async def all_waiting(records: Records, run_id: str) -> list[WaitingCall]:
+    """Returns the calls of a run that wait or have waited, in the order of their steps and requests."""
+    found = [_read(one) async for one in each(records, ("waiting", run_id))]
+    return sorted(found, key=lambda one: (one.suspended.step, one.asked_at))
 
 
-def note_lost(number: int, connection: sqlite3.Connection) -> None:
-    """Notes that the calls of responses which are not on record wait no longer: the model is asked again."""
-    stored = "SELECT step FROM responses WHERE run = ?"
-    connection.execute(f"UPDATE waiting SET is_over = 1 WHERE run = ? AND step NOT IN ({stored})", (number, number))
-
-
-def read_waiting(
-    number: int, marker: str, ticket: Suspended | None, connection: sqlite3.Connection
-) -> Suspended | None:
+def latest(known: Sequence[WaitingCall], marker: str, ticket: Suspended | None) -> Suspended | None:
     """Returns the calls of a run's latest step that wait, or those of a ticket; raises a `JournalError` if that is of a
     run that this journal does not know, or of a step that is over."""
-    rows = connection.execute(
-        "SELECT step, key, entry FROM waiting WHERE run = ? AND NOT is_over ORDER BY step, number", (number,)
-    ).fetchall()
-    step = rows[-1][0] if rows else None
-    found = {key: _read(entry) for at, key, entry in rows if at == step}
+    waiting = [one for one in known if not one.is_over]
+    step = waiting[-1].suspended.step if waiting else None
+    found = {one.call.idempotency_key: one.suspended for one in waiting if one.suspended.step == step}
     asked = () if ticket is None else ticket.calls
     if ticket is not None and (ticket.step != step or not all(call.idempotency_key in found for call in asked)):
         now = "nothing waits in it now" if step is None else f"calls of step {step} wait in it now"
@@ -90,17 +80,6 @@ def read_waiting(
     return replace(next(iter(found.values())), calls=calls, journal=marker)
 
 
-def unanswered_of(number: int, found: Suspended, connection: sqlite3.Connection) -> Suspended | None:
-    query = "SELECT key FROM handed_out WHERE run = ? AND step = ? AND call_id = ? ORDER BY number DESC LIMIT 1"
-
-    def is_answered(call: SuspendedCall) -> bool:
-        row = connection.execute(query, (number, found.step, call.call_id)).fetchone()
-        return row is not None and get_in(decided_key(row[0]), connection) is not None
-
-    calls = tuple(call for call in found.calls if call.waits_for != "answer" or not is_answered(call))
-    return replace(found, calls=calls) if calls else None
-
-
 def check_ticket(ticket: Suspended, marker: str) -> None:
     if ticket.journal is None:
         raise JournalError(f"the calls are those of a run {ticket.run_id!r} without a journal; go on with `resume`")
@@ -108,84 +87,108 @@ def check_ticket(ticket: Suspended, marker: str) -> None:
         raise JournalError(f"the ticket is of another run {ticket.run_id!r}, which is not in this journal")
 
 
-def decide(
-    number: int,
-    decisions: Sequence[Decision],
-    ticket: Suspended | None,
-    *,
-    store: SqliteStore,
-    is_held: bool,
-    put_in: PutIn,
-    connection: sqlite3.Connection,
-) -> None:
-    """Raises `AlreadyDecided`; a `DecisionError` for a decision about no call that waits, about another one than was
-    shown, or without a name where one is needed."""
-    keys = None if ticket is None else {call.call_id: call.idempotency_key for call in ticket.calls}
-    places = _Transaction(store, connection)
-    for one in decisions:
-        call, step, is_over = _known(number, one, None if keys is None else keys.get(one.call_id, ""), connection)
+async def decision_keys(store: RecordStore, known: Iterable[WaitingCall]) -> list[str]:
+    keys = list[str]()
+    for one in known:
+        for place in count():
+            key = decision_key(one.call.idempotency_key, one.call.fingerprint, place)
+            if await store.decide(key, None) is None:
+                break
+            keys.append(key)
+    return keys
+
+
+class Deciding:
+    """Decisions that are to be made in one commit, about calls as they are on record.
+
+    Args:
+        store: has decisions.
+        known: the calls of the run that wait or have waited.
+        ticket: names the calls that are meant.
+        is_held: somebody goes on with the run.
+    """
+
+    def __init__(
+        self, store: RecordStore, known: Sequence[WaitingCall], ticket: Suspended | None, *, is_held: bool
+    ) -> None:
+        self._store = store
+        self._known = known
+        self._keys = None if ticket is None else {call.call_id: call.idempotency_key for call in ticket.calls}
+        self._is_held = is_held
+        self._puts: dict[str, Put] = {}
+        self._checks: dict[Key, Check] = {}
+        self.entries: dict[str, Mapping[str, Any]] = {}
+        """What the run is to be told, by the id of each."""
+
+    @property
+    def ops(self) -> list[Op]:
+        return [*self._checks.values(), *self._puts.values()]
+
+    async def add(self, one: Decision) -> None:
+        """Raises `AlreadyDecided`; a `DecisionError` for a decision about no call that waits, about another one than
+        was shown, or without a name where one is needed."""
+        found = self._found(one)
+        call, step, record = found.call, found.suspended.step, found.record
         call.pending.check(one)
-        known = at_once(look_up(places, call.pending))
+        known = await look_up(self, call.pending)
         if one not in known and call.pending.is_settled(known):
             raise AlreadyDecided(one.call_id, known[-1])
         if call.waits_for != "approval" and not known:
             raise DecisionError(
                 one.call_id, "unknown_call", f"the call {_shown(one)} waits for an answer, not a decision"
             )
-        if is_over or not (is_held or _is_stored(number, step, connection)):
+        if found.is_over or not (self._is_held or await self._is_stored(record.key[1], step)):
             if one in known:
-                continue
+                return
             raise DecisionError(one.call_id, "unknown_call", f"the call {_shown(one)} waits no longer")
-        at_once(put_on_record(places, call.pending, one))
+        await put_on_record(self, call.pending, one)
+        self._checks[record.key] = Check(record.key, record.rev)
         entry = {"kind": "decision", "step": step, "key": call.idempotency_key, "decision": asdict(one)}
-        put_in(f"decision-{hashlib.sha256(json.dumps(entry).encode()).hexdigest()[:32]}", entry)
-
-
-@dataclass(frozen=True, slots=True)
-class _Transaction:
-    store: SqliteStore
-    connection: sqlite3.Connection
+        self.entries[f"decision-{hashlib.sha256(json.dumps(entry).encode()).hexdigest()[:32]}"] = entry
 
     async def decide(self, key: str, record: bytes | None, /) -> bytes | None:
-        return self.store.decide_in(key, record, self.connection)
+        """See `Places`: what is not on record is to be put there by the commit."""
+        if key not in self._puts:
+            found = await self._store.decide(key, None)
+            if found is not None or record is None:
+                return found
+            self._puts[key] = self._store.deciding(key, record)
+        return self._puts[key].value
 
+    async def _is_stored(self, run_id: str, step: int) -> bool:
+        (found,) = await self._store.records.get(step_key("response", run_id, step))
+        return found is not None
 
-def _known(
-    number: int, decision: Decision, key: str | None, connection: sqlite3.Connection
-) -> tuple[SuspendedCall, int, bool]:
-    if not isinstance(decision, Decision):
-        kind = type(decision).__name__
-        raise TypeError(f"decide takes Decisions, not {kind}: an id alone does not say which arguments were shown")
-    rows = connection.execute(
-        "SELECT fingerprint, step, key, is_over, entry FROM waiting WHERE run = ? AND call_id = ? ORDER BY number DESC",
-        (number, decision.call_id),
-    ).fetchall()
-    rows = [row for row in rows if key is None or row[2] == key]
-    if not rows:
-        text = f"no call {_shown(decision)} waits in this run"
-        raise DecisionError(decision.call_id, "unknown_call", text)
-    fits = [row for row in rows if row[0] == decision.fingerprint]
-    if not fits:
-        text = f"the call {_shown(decision)} that waits is not the one that was shown: its tool or arguments differ"
-        raise DecisionError(decision.call_id, "changed_call", text)
-    if len(steps := sorted({row[1] for row in fits})) > 1:
-        text = f"the run has asked about such a call {_shown(decision)} in the steps {steps}; decide by the ticket"
-        raise DecisionError(decision.call_id, "changed_call", text)
-    _, step, _, is_over, entry = fits[0]
-    return _read(entry).calls[0], step, bool(is_over)
-
-
-def _is_stored(number: int, step: int, connection: sqlite3.Connection) -> bool:
-    query = "SELECT 1 FROM responses WHERE run = ? AND step = ?"
-    return connection.execute(query, (number, step)).fetchone() is not None
+    def _found(self, decision: Decision) -> WaitingCall:
+        if not isinstance(decision, Decision):
+            kind = type(decision).__name__
+            raise TypeError(f"decide takes Decisions, not {kind}: an id alone does not say which arguments were shown")
+        key = None if self._keys is None else self._keys.get(decision.call_id, "")
+        of_id = [one for one in self._known if one.call.call_id == decision.call_id]
+        found = [one for one in of_id if key is None or one.call.idempotency_key == key]
+        if not found:
+            text = f"no call {_shown(decision)} waits in this run"
+            raise DecisionError(decision.call_id, "unknown_call", text)
+        fits = [one for one in found if one.call.fingerprint == decision.fingerprint]
+        if not fits:
+            text = f"the call {_shown(decision)} that waits is not the one that was shown: its tool or arguments differ"
+            raise DecisionError(decision.call_id, "changed_call", text)
+        if len(steps := sorted({one.suspended.step for one in fits})) > 1:
+            text = f"the run has asked about such a call {_shown(decision)} in the steps {steps}; decide by the ticket"
+            raise DecisionError(decision.call_id, "changed_call", text)
+        return fits[-1]
 
 
 def _shown(decision: Decision) -> str:
     return repr(one_line(decision.call_id, 100))
 
 
-def _read(entry: Any) -> Suspended:
+def _read(record: Record) -> WaitingCall:
     try:
-        return read_suspended(entry)
-    except (ValueError, TypeError, LookupError, RecursionError):  # the error's text quotes the row
-        raise JournalError("the journal has a row of a waiting call that no journal has written") from None
+        head, _, entry = record.value.partition(b"\n")
+        is_over, asked_at = json.loads(head[:100])
+        if type(is_over) is not bool or type(asked_at) is not float:
+            raise ValueError("whether it is over, and a time, were expected")
+        return WaitingCall(record, read_suspended(entry), is_over, asked_at)
+    except (ValueError, TypeError, LookupError, RecursionError):  # the error's text quotes the record
+        raise JournalError(UNREAD) from None

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from ..events import Event, Observation
+from ..events import Observation
 from .codec import read_event, read_value, written_event, written_value
 from .fields import Range, read_object
-from .journal import JournaledResponse, read_entry
+from .run_records import JournaledResponse, read_entry
 
 _PLACE = ("seq", "step", "time", "causes")  # in the run: replayed events get these anew
 
@@ -32,13 +32,6 @@ class Facts:
 @dataclass(frozen=True, slots=True)
 class Ends:
     observations: tuple[Observation, ...]
-    calls: int
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class _WrittenEnds:
-    observations: tuple[dict[str, Any], ...]
     calls: Annotated[int, Range(0, 1 << 53)]
     tokens: Annotated[int, Range(0, 1 << 53)]
 
@@ -57,16 +50,13 @@ class Line:
 def read_line(response: JournaledResponse) -> Line:
     """Raises a `ValueError`, `LookupError`, `TypeError` or `RecursionError` if no journal has written it."""
     facts: Facts = read_object(Facts, json.loads(response.facts), label="facts")
-    ends = None if response.ends is None else _read_ends(response.ends)
+    ends: Ends | None = None
+    if response.ends is not None:
+        ends = read_object(Ends, json.loads(response.ends), label="ends", read=_read_end)
     if facts.broken and ends is None:
         raise ValueError("the ends of its calls were expected")
     said, items = tuple(_said(facts.said)), tuple(_read_items(facts.kind, response.body))
     return Line(response.step, facts, said, items, ends)
-
-
-def _read_ends(written: bytes) -> Ends:
-    read: _WrittenEnds = read_object(_WrittenEnds, json.loads(written), label="ends")
-    return Ends(tuple(map(_read_observation, read.observations)), read.calls, read.tokens)
 
 
 def _said(said: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -88,11 +78,10 @@ def _read_items(kind: str, body: bytes) -> Iterator[Any]:
         yield item
 
 
-def _read_observation(written: Mapping[str, Any]) -> Observation:
-    event: Event = read_event(written)
-    if not isinstance(event, Observation):
-        raise ValueError("an observation was expected")
-    return event
+def _read_end(written: Any) -> Any:
+    if not isinstance(written, list):
+        return written
+    return [read_event(one) if isinstance(one, dict) else one for one in written]
 
 
 def written_item(item: Any) -> bytes | dict[str, Any]:

@@ -6,7 +6,9 @@ import sqlite3
 
 from ..errors import JournalError, RunTakenOver
 from ..ground import type_name
-from .journal import Journal, JournaledResponse, JournalLease, Waiter
+from .journal import Journal
+from .lease import JournalLease, Waiter
+from .run_records import JournaledResponse
 
 
 class JournalPlace:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Literal, Self, TypeAlias, TypeVar
 
@@ -42,6 +42,7 @@ T = TypeVar("T")
 CallState: TypeAlias = Literal["running", "unknown", "completed"]
 _MOST_OWN = 100_000  # claims of a store that are known by their numbers; of any other, the record is read
 _MAX_HEAD_BYTES = 1 << 16
+_OPERATIONS = ("operation:run:", "operation:conversation:", "operation:forever:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,13 @@ class ClaimedCall:
 
 
 @dataclass(frozen=True, slots=True)
+class _Own:
+    rev: int
+    call: ClaimedCall
+    keep: float | None  # for how many seconds its end is kept
+
+
+@dataclass(frozen=True, slots=True)
 class StoredCall:
     key: str
     fingerprint: str
@@ -78,7 +86,13 @@ class StoredCall:
 
 
 def call_key(key: str) -> Key:
-    return "call", key
+    """Returns where a call is kept: those of a run stand under one prefix, and so do the operations of a scope."""
+    before, colon, rest = key.rpartition(":") if is_operation(key) else key.partition(":")
+    return ("call", before, rest) if colon else ("call", key)
+
+
+def called(key: Key) -> str:
+    return ":".join(key[1:])
 
 
 def decided_key(key: str) -> Key:
@@ -99,6 +113,23 @@ def read_call(record: Record) -> tuple[ClaimedCall, bytes | None]:
     return call, result if call.end == "kept" else None
 
 
+def is_operation(key: str) -> bool:
+    return key.startswith(_OPERATIONS)
+
+
+async def each(records: Records, prefix: Key) -> AsyncIterator[Record]:
+    """Yields all records under a prefix, in order."""
+    after: Key | None = None
+    while page := await records.scan(prefix, after):
+        for one in page:
+            yield one
+        after = page[-1].key
+
+
+def state_of(record: Record | None) -> CallState | None:
+    return None if record is None else read_call(record)[0].state(record)
+
+
 class RecordStore:
     """A `DecidingStore` over `Records`.
 
@@ -115,33 +146,40 @@ class RecordStore:
     ) -> None:
         self.records = records
         self.lease = checked_seconds("lease", lease)
-        self._keep = keep
+        self.keep = keep
         self._max_result_bytes = checked_bound("max_result_bytes", max_result_bytes)
-        self._own: dict[str, tuple[int, ClaimedCall]] = {}  # the claims that were made here
+        self._own: dict[str, _Own] = {}  # the claims that were made here
         self._taken: dict[str, int] = {}  # the epochs of leases
-        self._holder = this_process()
+        self._holder: Holder | None = None
+        self.is_closed = False
 
     async def claim(self, key: str, fingerprint: str, /) -> Claim:
         """See `IdempotencyStore`."""
-        return await self._claimed(key, fingerprint, self.records.commit)
+        claim = await self._claimed(key, fingerprint, (), self.keep)
+        assert claim is not None, "nothing else was expected"
+        return claim
+
+    async def claim_within(self, lease: Check, key: str, fingerprint: str) -> Claim | None:
+        """Claims a key as `claim` does while a lease is held, in the commit that looks at it; None if it is lost. The
+        end is kept until an `Expire` of it."""
+        return await self._claimed(key, fingerprint, (lease,), None)
 
     async def complete(self, key: str, result: bytes, /) -> None:
         """See `IdempotencyStore`."""
-        number, call = self._own.get(key) or await self._open(key) or (None, None)
-        if number is None or call is None:
+        if (own := self._own.get(key) or await self._open(key)) is None:
             raise not_claimed(key)
-        await self._end(key, number, call, result)
+        await self._end(key, own, result)
 
     async def release(self, key: str, /) -> None:
         """See `IdempotencyStore`."""
         if (found := self._own.get(key) or await self._open(key)) is not None:
-            await self.records.commit(Check(call_key(key), found[0]), DeletePrefix(call_key(key)))
+            await self.records.commit(Check(call_key(key), found.rev), DeletePrefix(call_key(key)))
             self._own.pop(key, None)
 
     async def abandon(self, key: str, /) -> None:
         """See `IdempotencyStore`."""
         if (found := self._own.get(key) or await self._open(key)) is not None:
-            await self.records.commit(Touch(call_key(key), found[0], 0.0))
+            await self.records.commit(Touch(call_key(key), found.rev, 0.0))
 
     async def decide(self, key: str, record: bytes | None, /) -> bytes | None:
         """See `DecidingStore`."""
@@ -160,7 +198,7 @@ class RecordStore:
         """See `LeasingStore`."""
         since = await self.records.changed(call_key(key), 0, 0.0)
         (found,) = await self.records.get(call_key(key))
-        if found is not None and read_call(found)[0].state(found) == "running":
+        if state_of(found) == "running":
             await self.records.changed(call_key(key), since, seconds)
 
     async def calls(self, *, completed: bool = False) -> list[StoredCall]:
@@ -175,7 +213,7 @@ class RecordStore:
                 call, state = (known := read_call(record)[0]), known.state(record)
                 if completed or state != "completed":
                     given = (call.fingerprint, state, call.claimed_at, call.host, call.pid)
-                    calls.append(StoredCall(record.key[-1], *given))
+                    calls.append(StoredCall(called(record.key), *given))
             after = page[-1].key
         return sorted(calls, key=lambda call: call.claimed_at)
 
@@ -202,7 +240,7 @@ class RecordStore:
             where = f"process {call.pid} on {call.host}"
             raise LocalProtocolError(f"the call {key!r} still runs ({where}); only force settles it")
         if result is not None:
-            await self._end(key, found.rev, call, result)
+            await self._end(key, _Own(found.rev, call, None), result)  # the run may go on late
         else:
             await self.records.commit(Check(call_key(key), found.rev), DeletePrefix(call_key(key)))
 
@@ -224,12 +262,23 @@ class RecordStore:
         if (number := self._taken.pop(run_id, None)) is not None:
             await self.records.commit(Check(lease_key(run_id), number), DeletePrefix(lease_key(run_id)))
 
+    async def is_held(self, run_id: str) -> bool:
+        """Returns whether somebody holds the lease of a run."""
+        (found,) = await self.records.get(lease_key(run_id))
+        return state_of(found) == "running"
+
+    async def state(self, key: str) -> CallState | None:
+        """Returns the state of a call; None if nobody has claimed it."""
+        (found,) = await self.records.get(call_key(key))
+        return state_of(found)
+
     def deciding(self, key: str, record: bytes) -> Put:
-        return Put(decided_key(key), record, drop_in=self._keep, rev=new_rev(key, record))
+        return Put(decided_key(key), record, drop_in=self.keep, rev=new_rev(key, record))
 
     def close(self) -> None:
         """Finishes the operations that were handed over, and abandons the claims that are left. Waits as long as an
         operation may; may be called twice."""
+        self.is_closed = True
         self.records.close()
 
     def __enter__(self) -> Self:
@@ -239,46 +288,46 @@ class RecordStore:
         self.close()
 
     def _call(self, fingerprint: str) -> ClaimedCall:
-        if self._holder.pid != os.getpid():  # it was forked
+        if self._holder is None or self._holder.pid != os.getpid():  # it was forked
             self._holder = this_process()
         return ClaimedCall(fingerprint, time.time(), **asdict(self._holder))
 
-    async def _claimed(self, key: str, fingerprint: str, commit: Callable[..., Awaitable[Done | Conflict]]) -> Claim:
+    async def _claimed(self, key: str, fingerprint: str, within: Sequence[Check], keep: float | None) -> Claim | None:
         checked_key(key)
         call = self._call(fingerprint)
         put = Put(call_key(key), call.written(), stale_in=self.lease, renewed=True)
         while True:
             try:
-                end = await self._made(put, (Check(put.key, put.rev), DeletePrefix(put.key)), commit)
+                end = await self._made(put, (Check(put.key, put.rev), DeletePrefix(put.key)), within)
             except TimeoutError as error:
                 raise ToolNotStarted(f"not run: {error}") from error
             if isinstance(end, Done):
-                _add(self._own, key, (put.rev, call))
+                _add(self._own, key, _Own(put.rev, call, keep))
                 return Claimed()
+            if end.key != put.key:
+                return None
             if end.found is not None:  # else it was released meanwhile
                 return _known(key, fingerprint, end.found)
 
-    async def _made(
-        self, put: Put, undo: Sequence[Op] = (), commit: Callable[..., Awaitable[Done | Conflict]] | None = None
-    ) -> Done | Conflict:
+    async def _made(self, put: Put, undo: Sequence[Op] = (), within: Sequence[Check] = ()) -> Done | Conflict:
         try:
-            return await (commit or self.records.commit)(put, undo=undo)
+            return await self.records.commit(*within, put, undo=undo)
         except RecordsFull as error:
             raise no_room(error.most) from error
 
-    async def _end(self, key: str, number: int, call: ClaimedCall, result: bytes) -> None:
+    async def _end(self, key: str, own: _Own, result: bytes) -> None:
         is_kept = len(result) <= self._max_result_bytes
-        value = replace(call, end="kept" if is_kept else "too large").written(result if is_kept else None)
-        put = Put(call_key(key), value, Rev(number), drop_in=self._keep, rev=new_rev(number, result))
+        value = replace(own.call, end="kept" if is_kept else "too large").written(result if is_kept else None)
+        put = Put(call_key(key), value, Rev(own.rev), drop_in=own.keep, rev=new_rev(own.rev, result))
         end = await self.records.commit(put)
         self._own.pop(key, None)
         if isinstance(end, Conflict):
             raise not_claimed(key)
 
-    async def _open(self, key: str) -> tuple[int, ClaimedCall] | None:
+    async def _open(self, key: str) -> _Own | None:
         (found,) = await self.records.get(call_key(key))
         call = None if found is None else read_call(found)[0]
-        return None if found is None or call is None or call.end is not None else (found.rev, call)
+        return None if found is None or call is None or call.end is not None else _Own(found.rev, call, self.keep)
 
 
 def _add(known: dict[str, T], key: str, value: T) -> None:

@@ -23,14 +23,13 @@ from ..errors import LocalProtocolError
 from ..limits import checked_bound
 from .files import make_private, narrow
 from .holders import boot_id, machine_clock
-from .record_store import CallState, RecordStore, call_key, decided_key, lease_key, read_call
+from .record_store import CallState, RecordStore, call_key, lease_key, read_call
 from .records import (
     Conflict,
     DeletePrefix,
     Done,
     Expire,
     Key,
-    Op,
     Put,
     Record,
     RecordsFull,
@@ -40,15 +39,13 @@ from .records import (
     dropping,
     judged,
     read_key,
-    steps_of,
     written_key,
 )
-from .store import Claim
 from .threaded import StoreJob, ThreadedRecords
 
 T = TypeVar("T")
 
-APPLICATION, VERSION = 0x73747374, 4
+APPLICATION, VERSION = 0x73747374, 5
 PAUSE_S = 0.005  # between two tries while the file is locked
 _RECORDS = (
     "CREATE TABLE records (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, key BLOB NOT NULL UNIQUE,"
@@ -60,27 +57,19 @@ _RECORDS = (
     " ON CONFLICT (kind) DO UPDATE SET records = records + 1; END",
     "CREATE TRIGGER record_deleted AFTER DELETE ON records BEGIN"
     " UPDATE counted SET records = records - 1 WHERE kind = OLD.kind; END",
-    f"PRAGMA application_id={APPLICATION}",
-    f"PRAGMA user_version={VERSION}",
 )
-_HELD = (  # what does not drop while a step of a journal's run may ask for it again
-    "CREATE TABLE IF NOT EXISTS held (key BLOB NOT NULL, run INTEGER NOT NULL, step INTEGER NOT NULL,"
-    " PRIMARY KEY (key, run, step)) WITHOUT ROWID",
-    "CREATE INDEX IF NOT EXISTS held_by ON held (run, step)",
-)
-HOLD = "INSERT OR IGNORE INTO held (key, run, step) VALUES (?, ?, ?)"
 _COLUMNS = {
     1: ["number", "key", "fingerprint", "claimed_at", "completed", "result"],
-    4: ["number", "kind", "key", "value", "rev", "stale_at", "boot", "drop_at"],
+    VERSION: ["number", "kind", "key", "value", "rev", "stale_at", "boot", "drop_at"],
 }
+_COLUMNS[4] = _COLUMNS[VERSION]
 _COLUMNS[2] = _COLUMNS[3] = [*_COLUMNS[1], "claim_id", "host", "pid", "boot", "start", "lease_until"]
-_OURS = ((0, 1), *((APPLICATION, version) for version in (2, 3, 4)))
-_IS_HELD = "EXISTS (SELECT 1 FROM held WHERE held.key = records.key)"
+_OURS = ((0, 1), *((APPLICATION, version) for version in (2, 3, 4, VERSION)))
 _FOUND = (
     "SELECT key, CAST(value AS BLOB), CAST(rev AS INTEGER), stale_at IS NOT NULL AND (stale_at <= ? OR boot IS NOT ?)"
     " FROM records"
 )
-_THERE = f"(drop_at IS NULL OR drop_at > ? OR {_IS_HELD})"
+_THERE = "(drop_at IS NULL OR drop_at > ?)"
 STATEMENTS = {
     "get": f"{_FOUND} WHERE key = ? AND {_THERE}",
     "scan": f"{_FOUND} WHERE key >= ? AND key > ? AND key < ? AND {_THERE} ORDER BY key LIMIT ?",
@@ -91,10 +80,10 @@ STATEMENTS = {
     "expire": "UPDATE records SET drop_at = ? WHERE key = ? AND stale_at IS NULL",
     "delete": "DELETE FROM records WHERE key >= ? AND key < ?",
     "sweep": "DELETE FROM records WHERE number IN (SELECT number FROM records WHERE kind = ? AND drop_at <= ?"
-    f" AND NOT {_IS_HELD} LIMIT 100)",
+    " LIMIT 100)",
     "count": "SELECT records FROM counted WHERE kind = ?",
-    "drop": f"DELETE FROM records WHERE number = (SELECT number FROM records WHERE kind = ? AND drop_at IS NOT NULL"
-    f" AND NOT {_IS_HELD} ORDER BY drop_at, number LIMIT 1)",
+    "drop": "DELETE FROM records WHERE number = (SELECT number FROM records WHERE kind = ? AND drop_at IS NOT NULL"
+    " ORDER BY drop_at, number LIMIT 1)",
 }
 """All that is done with records."""
 
@@ -150,24 +139,6 @@ class SqliteRecords(ThreadedRecords):
             return self.transact(and_end, job)
 
         return self.handed(worked)
-
-    async def commit_if(
-        self, allowed: Callable[[sqlite3.Connection], object], *ops: Op, undo: Sequence[Op] = ()
-    ) -> Done | Conflict:
-        """Commits, unless `allowed`, which reads and writes in the same transaction, raises."""
-        steps, back = steps_of(ops), steps_of(undo)
-
-        def allowed_and_made(connection: sqlite3.Connection) -> Done | Conflict:
-            allowed(connection)
-            return self.make_in(steps, connection)
-
-        def work(job: StoreJob) -> Done | Conflict:
-            job.check()
-            end = self.transact(allowed_and_made, job)
-            self.note(steps, end)
-            return end
-
-        return await self._ask(work, partial(self._commit, back, []))
 
     # -- in the thread --
 
@@ -293,15 +264,16 @@ class SqliteRecords(ThreadedRecords):
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("BEGIN IMMEDIATE")
-        if (version := self._version_of(connection)) < VERSION:
+        if (version := self._version_of(connection)) < 4:
             for statement in ("DROP TABLE IF EXISTS counted", *_RECORDS):
                 connection.execute(statement)
         if 0 < version < VERSION:
             from .taken_over import take_over  # a file is taken over once
 
             take_over(version, connection)
-        for statement in _HELD:
-            connection.execute(statement)
+        if version < VERSION:
+            connection.execute(f"PRAGMA application_id={APPLICATION}")
+            connection.execute(f"PRAGMA user_version={VERSION}")
         connection.execute("COMMIT")
         status = self.path.stat()
         self._file = self._file or (status.st_dev, status.st_ino)
@@ -321,7 +293,7 @@ class SqliteRecords(ThreadedRecords):
             text = f"is of version {version}, and this library reads up to {VERSION}; use another file"
             raise LocalProtocolError(f"the file {str(self.path)!r} {text}")
         (tables,) = _row(connection, "SELECT count(*) FROM sqlite_master")
-        table = "records" if version == VERSION else "calls"
+        table = "records" if version > 3 else "calls"
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
         is_new = (application, version) == (0, 0) and not tables and self._may_make and self._file is None
         if not is_new and ((application, version) not in _OURS or columns != _COLUMNS[version]):
@@ -381,15 +353,11 @@ class SqliteStore(RecordStore):
 
     # -- for a journal, whose tables stand beside the records --
 
-    async def claim_if(self, key: str, fingerprint: str, allowed: Callable[[sqlite3.Connection], object], /) -> Claim:
-        """Claims a key as `claim` does, unless `allowed`, which reads in the same transaction, raises."""
-        return await self._claimed(key, fingerprint, partial(self.records.commit_if, allowed))
-
     def hand_over(self, work: Callable[[sqlite3.Connection], T], *ends: Step) -> Callable[[], Coroutine[Any, Any, T]]:
         """See `SqliteRecords.hand_over_work`."""
         return self.records.hand_over_work(work, *ends)
 
-    def is_held(self, run_id: str, connection: sqlite3.Connection) -> bool:
+    def is_held_in(self, run_id: str, connection: sqlite3.Connection) -> bool:
         """Returns whether somebody holds the lease of a run; in the store's thread."""
         found = get_in(lease_key(run_id), connection)
         return found is not None and read_call(found)[0].state(found) == "running"
@@ -398,33 +366,6 @@ class SqliteStore(RecordStore):
         """Returns the state of a call; None if nobody has claimed it. In the store's thread."""
         found = get_in(call_key(key), connection)
         return None if found is None else read_call(found)[0].state(found)
-
-    def decide_in(self, key: str, record: bytes | None, connection: sqlite3.Connection) -> bytes | None:
-        """Does as `decide`, in a transaction that is open; in the store's thread."""
-        found = get_in(decided_key(key), connection)
-        if found is None and record is not None:
-            self.records.make_in([self.deciding(key, record)], connection)
-        return record if found is None else found.value
-
-    def forget_in(self, prefix: str, connection: sqlite3.Connection, *, chars: int | None = None) -> list[str]:
-        """Removes the records of the calls whose keys begin so, in a transaction that is open, in the store's thread.
-        Claims stay: returns the keys of those, whose end is not on record.
-
-        Args:
-            prefix: the beginning of the keys, not empty.
-            connection: that of the transaction.
-            chars: how many characters follow it; by default any number.
-        """
-        least, most, left = written_key(call_key(prefix))[:-1], b"\xff", list[str]()
-        for record in [*found_in(least, b"", least + most, -1, connection)]:
-            key = record.key[-1]
-            if chars is not None and len(key) != len(prefix) + chars:
-                continue
-            if read_call(record)[0].end is None:
-                left.append(key)
-            else:
-                self.records.make_in([DeletePrefix(record.key)], connection)
-        return left
 
 
 # -- in a transaction --

@@ -12,24 +12,28 @@ and nothing is discarded.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import CancelScope
 
 from ..decode import StreamDecoder
+from ..decode.body import Body, read_json
+from ..dispatch.states import Call, Ending, Mention, begin_wait, end_wait
 from ..errors import TruncatedStream
 from ..events import AttemptBegan, AttemptCommitted, AttemptDiscarded, Observation, StreamEnd
+from ..framing import Frame
 from ..ground import type_name
-from ..parts import Failure, ResumePoint, Usage
+from ..limits import Limits
+from ..parts import OUTCOMES, Failure, ResumePoint, Usage
 from ..seams import Again, Attempts, Cut, Rest, Sight
 from ..sources import ModelRequest, Source
-from .carried import Carried
-from .resumed import RestSource
+from ..wires import malformed
 
 if TYPE_CHECKING:
-    from ..dispatch.states import Mention
     from ..pipelines.attempt import Reading
     from ..pipelines.pump import Pump
     from ..pipelines.runner import Runner
@@ -58,7 +62,7 @@ class PolicyTries:
         self.is_cut = False  # the attempt has ended in its middle, and is committed all the same
         self.is_followed = False  # a step that is cut is followed by another one, which is asked with its results
         self._runner = runner
-        self._carried = Carried()
+        self._carried = _Carried()
         self.serves, self.drop_carried = self._carried.serves, self._carried.drop
         self._policy = policy
         self._functions = functions
@@ -140,7 +144,7 @@ class PolicyTries:
             chosen = self._chosen(pump.failure(latest), latest, None, point)
             if isinstance(chosen, Rest) and self._leaves(chosen.pause_s, None):
                 self._rests += 1
-                return RestSource(ModelRequest(chosen.request, self._wire, chosen.pause_s), pump.limits)
+                return _RestSource(ModelRequest(chosen.request, self._wire, chosen.pause_s), pump.limits)
         pump.raised, pump.blamed = error, source
         return None
 
@@ -224,3 +228,124 @@ class PolicyTries:
         self._is_committed = True
         self._runner.step.emit(AttemptCommitted(self.number, self.is_cut))
         self._carried.cancel_all_but(self._runner.attempt.calls.all)
+
+
+# -- the rest of a response --
+
+
+class _RestSource(Source):
+    """The rest of a response that broke off, from another source, for the decoder that has read its beginning.
+
+    The decoder's framing may hold the beginning of an event that comes again as a whole. So the rest is cut into its
+    payloads here, and observers of the body see these in the place of bytes.
+    """
+
+    async def items(self) -> AsyncIterator[Any]:
+        payloads = _payloads(await super().items(), self.as_item, self._limits)
+        self._opened.push_async_callback(payloads.aclose)
+        return payloads
+
+
+async def _payloads(
+    items: AsyncIterator[Any], as_item: Callable[[Any], Any], limits: Limits
+) -> AsyncGenerator[Mapping[str, Any], None]:
+    body = Body(limits)
+    async for one in items:
+        item = as_item(one)
+        if isinstance(item, Mapping):
+            yield item
+        elif item is not None:
+            data = item.encode("utf-8", "surrogatepass") if isinstance(item, str) else item
+            for payload in _read(body.feed_payloads(data)):
+                yield payload
+    for payload in _read(body.finish()):
+        yield payload
+
+
+def _read(found: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    for one in found:
+        data = (one.data if isinstance(one, Frame) else one).strip()
+        if not data or data == b"[DONE]" or data.startswith(b":"):
+            continue
+        payload = read_json(data)
+        if not isinstance(payload, dict):
+            raise malformed("the data of an event of the rest is no JSON object")
+        yield payload
+
+
+# -- calls of discarded attempts --
+
+
+@dataclass(slots=True, eq=False)
+class _Carried:
+    """Keeps pure and idempotent calls of a discarded attempt for the next one, so that no tool runs twice for one
+    purpose: each gives its ending to one call that is the same word for word; the others are cancelled."""
+
+    _kept: dict[str, list[tuple[Call, Callable[[Call], Awaitable[None]]]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def keep(self, call: Call, wait: Callable[[Call], Awaitable[None]]) -> None:
+        """Keeps a call of an attempt that is about to be discarded, if it has begun and was not told to stop; `wait`
+        waits until no task works for it."""
+        has_run = call.attempts or (call.ending is not None and call.ending.recorded)
+        if not has_run or call.state not in ("running", "observed") or call.bound is None:
+            return
+        if call.tool is None or call.tool.effect == "once" or call.needs:
+            return
+        try:
+            self._kept[call.fingerprint].append((call, wait))
+        except ValueError:  # its arguments are no plain JSON
+            return
+
+    async def serves(self, call: Call) -> bool:
+        """Gives a call that has its place the ending of one that is the same, once that has ended; returns False if
+        there is none, or it ended in a way that another run may mend."""
+        try:
+            kept = self._kept.get(call.fingerprint)
+        except ValueError:
+            return False
+        if not kept:
+            return False
+        earlier, wait = kept.pop(0)
+        begin_wait(call, "elsewhere")
+        try:
+            with CancelScope() as call.scope:
+                await wait(earlier)
+        finally:
+            end_wait(call, time.monotonic())
+            if call.seen is not None and call.seen.outcome == "discarded":  # the next attempt may want it
+                kept.append((earlier, wait))
+            elif earlier.tasks:  # nobody else wants it
+                _cancel(earlier)
+        ending = _ending(earlier)
+        if call.state == "starting" and ending is not None:
+            call.ending = replace(ending, recorded=True, again=False)
+        return call.ending is not None or call.state != "starting"
+
+    def cancel_all_but(self, calls: Iterable[Call]) -> None:
+        wanted = {call.fingerprint for call in calls if call.bound is not None} if self._kept else set()
+        for fingerprint, kept in self._kept.items():
+            for call, _ in () if fingerprint in wanted else kept:
+                _cancel(call)
+
+    async def drop(self) -> None:
+        left = [one for kept in self._kept.values() for one in kept]
+        self._kept.clear()
+        for call, _ in left:
+            _cancel(call)
+        for call, wait in left:
+            await wait(call)
+
+
+def _cancel(call: Call) -> None:
+    if call.tasks and call.scope is not None:
+        call.scope.cancel()
+
+
+def _ending(call: Call) -> Ending | None:
+    ending = call.ending
+    if ending is None or OUTCOMES[ending.outcome].may_have_had_effect or OUTCOMES[ending.outcome].may_run_later:
+        return None
+    # Its own attempts end with its answer.
+    return None if ending.again and call.tool is not None and call.tool.retries else ending

@@ -16,9 +16,10 @@ from ..events import AttemptBegan, Event, StepEnd, StepStart, StreamEnd
 from ..observers import Observer, StreamFacts
 from ..parts import FINISHES
 from ..turn import Turn
-from .journal import JournaledResponse, Waiter, marked
+from .lease import Waiter
 from .lines import written_ends, written_item, written_items, written_json
 from .place import JournalPlace, fail
+from .run_records import JournaledResponse, marked
 
 if TYPE_CHECKING:
     from ..pipelines import Trajectory

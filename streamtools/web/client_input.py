@@ -1,7 +1,7 @@
 """Defines `ClientInput`, what a client of a chat has sent in no protocol's form; makes the user's message for any wire.
 
-The server's history is the truth: of a client's messages nothing is here but what the user says now, and answers to
-calls that wait.
+The server's history is the truth: of a client's messages nothing is here but what the user says now, the id of what was
+said before, and answers to calls that wait.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, TypeAdapter
 from pydantic_core import to_json
 
 from ..content import Media, Text, read_data_url
@@ -37,6 +37,12 @@ _OFTEN = (  # types that users are told of where another one is not taken
     "image/png", "image/jpeg", "image/gif", "image/webp", "audio/wav", "audio/mpeg", "video/mp4", "application/pdf",
     "text/plain",
 )  # fmt: skip
+_BOUNDS = Limits()
+_ANY: dict[str, JsonValue] = {"type": "object"}
+_Optional: Any = dict[str, JsonValue] | None
+_Parameters: TypeAlias = Annotated[
+    dict[str, JsonValue], BeforeValidator(lambda given: _ANY if given in (None, {}) else given, _Optional)
+]
 _KINDS: Mapping[str, _Kind] = {"image": "image", "audio": "audio", "video": "video", "file": "file"}
 
 
@@ -88,13 +94,12 @@ class ClientResult:
     is_error: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientTool:
+class ClientTool(Posted):
     """A tool that the client runs. It is a declaration from outside: trust neither its name nor its words."""
 
-    name: str
-    description: str = field(repr=False)
-    parameters: Mapping[str, Any] = field(repr=False)  # JSON Schema of its arguments
+    name: Annotated[str, Field(min_length=1, max_length=_BOUNDS.max_name_bytes), AfterValidator(printable)]
+    description: Annotated[str, Field(max_length=_BOUNDS.max_description_chars, repr=False)] = ""
+    parameters: Annotated[_Parameters, Field(repr=False)] = _ANY  # JSON Schema of its arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +114,8 @@ class ClientInput:
     message_id: str | None = None
     """The message that the client wants to have replaced; of ``resume``, the one that is to go on. None if it names
     none."""
+    earlier: str | None = None
+    """The user's message before it, as the client knows the conversation; None if it has sent none."""
     approvals: tuple[ClientApproval, ...] = ()
     results: tuple[ClientResult, ...] = ()
     client_tools: tuple[ClientTool, ...] = ()
@@ -117,7 +124,6 @@ class ClientInput:
 
 # -- reading, for every protocol --
 
-_BOUNDS = Limits()
 MAX_MESSAGES = 10_000  # messages of a conversation, in one request
 
 
@@ -132,23 +138,17 @@ PARTS: Any = Field(max_length=MAX_PARTS, fail_fast=True)
 TEXTS = TypeAdapter(Annotated[list[PostedText], PARTS])
 
 
-class DeclaredTool(Posted):
-    """A tool as a client declares it."""
-
-    name: Annotated[str, Field(min_length=1, max_length=_BOUNDS.max_name_bytes), AfterValidator(printable)]
-    description: Annotated[str, Field(max_length=_BOUNDS.max_description_chars)] = ""
-    parameters: dict[str, JsonValue] | None = None
-
-
-def read_tools(declared: Iterable[DeclaredTool], path: str) -> tuple[ClientTool, ...]:
-    tools = [
-        ClientTool(name=one.name, description=one.description, parameters=one.parameters or {"type": "object"})
-        for one in declared
-    ]
-    most = _BOUNDS.max_schema_bytes
+def checked_tools(declared: Iterable[ClientTool], path: str) -> tuple[ClientTool, ...]:
+    tools, most = unique(declared, lambda one: one.name, path), _BOUNDS.max_schema_bytes
     if any(len(to_json(one.parameters)) > most for one in tools):
         raise BadRequest("a schema is too large", path=path, limit=f"max_schema_bytes={most}")
-    return unique(tools, lambda one: one.name, path)
+    return tools
+
+
+def earlier_of(messages: Iterable[tuple[str, Any]]) -> str | None:
+    """Returns the id of the user's last message among those before the new one, by their roles; "" if it has none."""
+    ids = [id_ for role, id_ in messages if role == "user"]
+    return None if not ids else ids[-1] if isinstance(ids[-1], str) else ""
 
 
 def read_file(path: str, url: str, media_type: str | None, filename: str | None = None) -> UserFile:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from pydantic_core import from_json, to_json
+from pydantic import TypeAdapter
 
 from ..errors import BadRequest, SchemaError, ToolDefinitionError
 from ..tools import Tool
 from .client_input import ClientTool
 
 MAX_TOOLS_BYTES = 1 << 20  # bytes of all tools of one run, as JSON: each run keeps its own
+_TOOLS = TypeAdapter(tuple[ClientTool, ...])
 
 
 def tools_of(declared: Sequence[ClientTool]) -> tuple[Tool[..., Any], ...]:
@@ -47,8 +48,7 @@ def written_tools(declared: Sequence[ClientTool]) -> bytes | None:
     """Returns tools to be kept; None if there are none. Raises a `BadRequest` if they are too large."""
     if not declared:
         return None
-    rows = [[tool.name, tool.description, tool.parameters] for tool in declared]
-    written = to_json(rows)
+    written = _TOOLS.dump_json((*declared,))
     if len(written) > MAX_TOOLS_BYTES:
         raise BadRequest(
             "the tools are too large", path="tools", limit=f"max_tools_bytes={MAX_TOOLS_BYTES}", status=413
@@ -58,11 +58,4 @@ def written_tools(declared: Sequence[ClientTool]) -> bytes | None:
 
 def read_tools(written: bytes | None) -> tuple[ClientTool, ...]:
     """Returns tools that were kept; raises a `ValueError` if nobody here has written this."""
-    if written is None:
-        return ()
-    found = []
-    for name, description, parameters in from_json(written[: MAX_TOOLS_BYTES + 1]):
-        if type(name) is not str or type(description) is not str or type(parameters) is not dict:
-            raise ValueError("tools were expected")
-        found.append(ClientTool(name=name, description=description, parameters=parameters))
-    return tuple(found)
+    return () if written is None else _TOOLS.validate_json(written[: MAX_TOOLS_BYTES + 1])

@@ -183,7 +183,7 @@ async def test_with_a_journal_a_call_enters_a_strangers_gate_once_its_response_i
     class Looking(Remembered):
         async def enter(self, call: GateView) -> Inside | CallEnd:
             with closing(sqlite3.connect(tmp_path / "runs.db")) as file:
-                found.append(file.execute("SELECT count(*) FROM responses").fetchone()[0])
+                found.append(file.execute("SELECT count(*) FROM records WHERE kind = 'response'").fetchone()[0])
             return await super().enter(call)
 
     found, gate, effects = list[int](), Looking(), Effects()

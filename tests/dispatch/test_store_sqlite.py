@@ -92,7 +92,7 @@ def test_a_file_of_a_newer_version_is_refused_by_name(path: Path) -> None:
     SqliteStore(path).close()
     with connected(path) as connection:
         connection.execute("PRAGMA user_version=99")
-    with pytest.raises(LocalProtocolError, match=r"calls.sqlite3' is of version 99, and this library reads up to 4"):
+    with pytest.raises(LocalProtocolError, match=r"calls.sqlite3' is of version 99, and this library reads up to 5"):
         SqliteStore(path)
 
 

@@ -483,7 +483,7 @@ def test_mistakes_are_refused_in_words(tmp_path: Path, monkeypatch: pytest.Monke
         bank.run(tmp_path / "runs.db")
     with pytest.raises(TypeError, match=r'journal= needs a run_id .* say run_id="order-7"'):
         bank.run(tmp_path / "runs.db", run_id=None)
-    with pytest.raises(TypeError, match="journal is the path of a file, a SqliteStore or a Journal, not int"):
+    with pytest.raises(TypeError, match=r"expected the path of a file, .*, or a store, got int"):
         bank.run(7)
     with pytest.raises(TypeError, match="by its messages, one of which is no JSON"):
         bank.run(tmp_path / "runs.db", messages=[{"role": "user", "content": object()}])
@@ -507,12 +507,12 @@ def test_mistakes_are_refused_in_words(tmp_path: Path, monkeypatch: pytest.Monke
             anyio.run(act, 7)
     journal.store.close()
     with closing(sqlite3.connect(tmp_path / "runs.db")) as connection, connection:
-        connection.execute("CREATE TABLE runs (x)")
-    with pytest.raises(JournalError, match=r"'order-7' cannot use its journal .*runs.db: no such column"):
+        connection.execute("CREATE TRIGGER t BEFORE INSERT ON records BEGIN SELECT RAISE(ABORT, 'broken'); END")
+    with pytest.raises(JournalError, match=r"'order-7' cannot use its journal .*runs.db: broken"):
         anyio.run(read, bank.run(tmp_path / "runs.db"))
 
 
-def test_only_runs_that_are_over_are_forgotten_and_the_others_are_bounded_aloud(tmp_path: Path) -> None:
+def test_only_runs_that_are_over_are_forgotten(tmp_path: Path) -> None:
     async def waits(path: Path) -> Bank:
         bank = Bank(TWO_STEPS[0], ANSWER)
         await leave_in_a_call(bank, bank.run(path))
@@ -564,24 +564,52 @@ def test_only_runs_that_are_over_are_forgotten_and_the_others_are_bounded_aloud(
                 assert refused.paid == []
                 assert "max_entries=1 calls whose end is not known, or whose runs are not over" in str(refused.asked[1])
                 assert await full.forget("full")
-            journal = Journal(SqliteStore(path, max_entries=3), max_runs=2, max_unfinished=2)
+            journal = Journal(SqliteStore(path, max_entries=3), max_runs=2)
             for at in range(5):
                 other = Bank(TWO_STEPS[0], ANSWER)
                 await read(other.run(journal, run_id=f"other-{at}"))
                 assert other.paid == ["x"]
             assert [known.run_id for known in await journal.runs()] == ["order-7", "other-3", "other-4"]
 
-            async with Bank(ANSWER).run(journal, run_id="goes on"):
-                with pytest.raises(JournalError, match="holds max_unfinished=2 runs that are not over"):
-                    await read(Bank(ANSWER).run(journal, run_id="refused"))
             assert await journal.knows("order-7")
-            assert not await journal.knows("refused")
             run = bank.run(journal)  # and it goes on
             await read(run)
             assert bank.paid == ["x"]
             assert run.outcome == ("suspended" if unfinished in (waits, is_suspended) else "answered")
-        for limit in ("max_runs", "max_unfinished"):
-            with pytest.raises(ValueError, match=limit):
-                Journal(folder / "waits.db", **{limit: 0})  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="max_runs"):
+            Journal(folder / "waits.db", max_runs=0)
+
+    on_both(case, tmp_path)
+
+
+def test_a_file_of_an_older_version_is_taken_over_with_the_runs_in_it(tmp_path: Path) -> None:
+    written = Path(__file__).with_name("file_of_version_4.sql").read_text()
+
+    async def case(folder: Path) -> None:
+        with closing(sqlite3.connect(folder / "runs.db")) as file:
+            file.executescript(written)
+        bank, refunds, messages = Bank(ANSWER), list[str](), [{"role": "user", "content": "Pay."}]
+
+        @tool(effect="once", needs_approval=True)
+        async def refund(to: str) -> str:
+            """Pay back."""
+            refunds.append(to)
+            return "paid back"
+
+        bank.tools.append(refund)
+        journal = Journal(folder / "runs.db")
+        known = [(run.run_id, run.outcome, run.steps) for run in await journal.runs()]
+        assert known == [("done", "answered", 1), ("waits", "suspended", 1)]
+        waiting = await journal.suspended("waits")
+        assert waiting is not None
+        await journal.decide(waiting, Decision.on(waiting.calls[0], True))
+        run = bank.run(journal, run_id="waits", messages=messages)
+        await read(run)
+        assert (run.outcome, bank.paid, refunds) == ("answered", [], ["x"])
+        assert [seen.model_content for seen in run.turns[0].observations] == ["paid", "paid back"]
+        assert bank.asked[0][-1] == {"role": "user", "content": "And?"}
+        done = bank.run(journal, run_id="done", messages=messages)
+        await read(done)
+        assert (done.turn.text, len(bank.asked)) == ("Hi.", 1)
 
     on_both(case, tmp_path)

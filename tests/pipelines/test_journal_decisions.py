@@ -345,7 +345,7 @@ def test_a_ticket_also_takes_answers_to_calls_that_are_done_outside(tmp_path: Pa
         assert (run.outcome, refunds, len(bank.asked)) == ("answered", ["x"], 2)
         assert [seen.model_content for seen in run.turns[0].observations] == ["paid back", "Rome"]
         with closing(sqlite3.connect(folder / "runs.db")) as file, file:
-            file.execute("UPDATE waiting SET entry = '{\"secret\": 1}', is_over = 0")
+            file.execute("UPDATE records SET value = CAST('{\"secret\": 1}' AS BLOB) WHERE kind = 'waiting'")
         with pytest.raises(JournalError, match="that no journal has written") as raised:
             await journal.suspended(ORDER)
         assert "secret" not in str(raised.value)

@@ -39,16 +39,16 @@ FAULTS = {
     "renew": "UPDATE ON records WHEN NEW.rev = OLD.rev",
     "release": "DELETE ON records WHEN OLD.kind = 'call'",
     "decide": "INSERT ON records WHEN NEW.kind = 'decided'",
-    "begin": "UPDATE OF outcome ON runs WHEN NEW.outcome IS NULL",
-    "end": "UPDATE OF outcome ON runs WHEN NEW.outcome IS NOT NULL",
-    "response": "INSERT ON responses",
-    "ends": "UPDATE ON responses",
-    "say": "INSERT ON inbox",
-    "read": "DELETE ON inbox",
-    "waits": "INSERT ON waiting",
-    "is over": "UPDATE ON waiting",
+    "begin": "UPDATE OF value ON records WHEN NEW.kind = 'run' AND instr(NEW.value, CAST('outcome\": null' AS BLOB))",
+    "end": "UPDATE OF value ON records WHEN NEW.kind = 'run' AND NOT instr(NEW.value, CAST('outcome\": null' AS BLOB))",
+    "response": "INSERT ON records WHEN NEW.kind = 'response'",
+    "ends": "INSERT ON records WHEN NEW.kind = 'ends'",
+    "say": "INSERT ON records WHEN NEW.kind = 'inbox'",
+    "read": "DELETE ON records WHEN OLD.kind = 'inbox'",
+    "waits": "INSERT ON records WHEN NEW.kind = 'waiting'",
+    "is over": "UPDATE ON records WHEN NEW.kind = 'waiting'",
 }
-"""The verbs of the file, by what each does to its tables."""
+"""The verbs of the file, by what each does to its records."""
 FATES = ("say", "now", "elsewhere", "leave", "hang", "crash", "stop")
 DEADLINE_S = 900 if FULL else 60
 MOST_VISITS, MOST_STEPS = 5, 4
@@ -250,8 +250,8 @@ class World:
 
     def forget_unstored(self, file: sqlite3.Connection) -> None:
         """Of what was said, only what the file has outlives its process."""
-        rows = (str(row) for table in ("inbox", "responses") for row in file.execute(f"SELECT * FROM {table}"))
-        written = " ".join(rows)
+        rows = file.execute("SELECT value FROM records WHERE kind IN ('inbox', 'response')")
+        written = " ".join(map(str, rows))
         self.said = [one for one in self.said if one in written]
 
     def crash(self) -> None:

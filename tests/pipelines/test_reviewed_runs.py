@@ -19,22 +19,30 @@ from streamtools import Limits, tool
 from streamtools.content import AnsweredLater
 from streamtools.dispatch import SqliteStore
 from streamtools.durable.journal import Journal
-from streamtools.errors import JournalError
+from streamtools.durable.records import written_key
+from streamtools.durable.store_sqlite import SqliteRecords
+from streamtools.errors import JournalError, LocalProtocolError
 from streamtools.events import AnswerRequested, ApprovalRequested, Observation, StepStart, StreamEnd, ToolStarted
 from streamtools.provenance import Untrusted, untrusted
 
 
 class Failing(SqliteStore):
-    """A store that does something at one of its journal's transactions."""
+    """A store that does something at a look into an inbox."""
 
-    at = 0
     then: Any = None
 
-    def hand_over(self, work: Any, *ops: Any) -> Any:
-        self.at -= 1
-        if self.at == 0:
-            self.then()
-        return super().hand_over(work, *ops)
+    class _records(SqliteRecords):
+        store: Failing
+
+        async def scan(self, prefix: Any, after: Any = None, limit: int = 1_000) -> Any:
+            if prefix[0] == "inbox" and (then := self.store.then) is not None:
+                self.store.then = None
+                then()
+            return await super().scan(prefix, after, limit)
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.records.store = self  # type: ignore[attr-defined]
 
 
 def broken() -> None:
@@ -52,13 +60,13 @@ def test_a_run_that_is_left_or_fails_where_it_begins_leaves_nothing_behind(tmp_p
                     raise KeyError("the body's own")
 
             store = Failing(folder / "failing.db")
-            store.at, store.then = 2, broken  # the look into the inbox
+            store.then = broken
             run = Bank().run(store)
             with pytest.raises(JournalError, match="its inbox could not be read"):
                 await read(run)
             assert run.outcome == "error"
             with anyio.CancelScope() as scope:
-                store.at, store.then = 2, scope.cancel
+                store.then = scope.cancel
                 await read(Bank().run(store))
             assert scope.cancelled_caught
             run = Bank(ANSWER).run(Journal(store, wait=0))  # the lease was given back
@@ -79,16 +87,15 @@ def test_a_journal_that_is_gone_masks_no_error_and_interrupts_nothing(tmp_path: 
         assert "its end could not be stored" in raised.value.__notes__[0]
 
         goes_on = anyio.Event()
-        bank, store = Bank(*TWO_STEPS, [goes_on, *ANSWER]), Failing(folder / "removed.db")
+        bank, store = Bank(*TWO_STEPS, [goes_on, *ANSWER]), SqliteStore(folder / "removed.db")
         with anyio.fail_after(10), pytest.raises(JournalError, match="the response of step 2"):
             async with bank.run(store) as run:
                 async for event in run:
                     if isinstance(event, StepStart) and event.step == 2:
                         for name in os.listdir(folder):
                             os.unlink(folder / name)
-                        looked = anyio.Event()
-                        store.at, store.then = 1, looked.set
-                        await looked.wait()  # into the inbox
+                        with pytest.raises(LocalProtocolError, match="removed or replaced"):
+                            await Journal(store).say("order-7", "Hm?")
                         goes_on.set()
         assert (run.outcome, run.turn.text, bank.paid) == ("error", "All paid.", ["x", "y"])
 
@@ -276,32 +283,45 @@ SAYS = b'{"kind": "say", "message": "hi", "when": "next", "marked": %s}'
 
 def changed(**facts: Any) -> tuple[str, bytes]:
     known = {"kind": "bytes", "salt": 1, "attempt": 1, "traceparent": None, "proposed_by": None, "said": []}
-    return "responses SET facts", json.dumps({**known, **facts}).encode()
+    return "response.facts", json.dumps({**known, **facts}).encode()
+
+
+def rewrite(file: sqlite3.Connection, kind: str, *change: Any) -> None:
+    *part, new = change
+    for key, value in file.execute("SELECT key, value FROM records WHERE kind = ?", (kind,)).fetchall():
+        _facts, _, body = value.partition(b"\n")
+        if part == ["step"]:
+            file.execute("UPDATE records SET key = ? WHERE key = ?", (written_key((kind, "order-7", new)), key))
+            return
+        if kind == "response":
+            made = new + b"\n" + body if part == ["facts"] else new
+        else:
+            made = {**json.loads(value), part[0]: new} if part else new
+        row = (made if isinstance(made, bytes) else json.dumps(made).encode(), key)
+        file.execute("UPDATE records SET value = ? WHERE key = ?", row)
 
 
 def test_bytes_that_no_journal_has_written_are_refused_in_words(tmp_path: Path) -> None:
     """The three acts that read a journal either succeed, or raise a `JournalError`, which repeats none of the bytes."""
     refused: list[tuple[str, Any]] = [
-        *(("responses SET facts", facts) for facts in (DEEP, b"null", b"[]", "secret", 5)),
+        *(("response.facts", facts) for facts in (DEEP, b"null", b"[]", b"secret", b"5")),
         *(changed(**{name: bad}) for name in ("kind", "salt", "attempt", "said") for bad in (-5, "secret", {}, None)),
         *(changed(said=[one]) for one in (5, {"id": "a"}, {"id": "a", "when": "next", "messages": [5], "marked": []})),
         *(changed(**{name: 5}) for name in ("traceparent", "proposed_by")),
-        *(("responses SET ends", ends) for ends in (DEEP, b"[]", 7, END % (b"[3]", b"1"), END % (b"{}", b"1"))),
-        *(("responses SET ends", END % (b"[]", calls)) for calls in (b"Infinity", b"-5", b'"secret"', b"9" * 5000)),
-        ("responses SET ends", END % (b'[{"event": "Observation", "value": ' + DEEP + b"}]", b"1")),
-        ("responses SET ends", END % (b'[{"event": "TextDelta", "text": "secret"}]', b"1")),
-        ("responses SET body", 7),
-        ("responses SET body", "secret"),
-        ("responses SET step", "secret"),
-        ("runs SET name", b"secret"),
-        ("runs SET outcome", "secret"),
-        ("runs SET began_at", "secret"),
-        ("runs SET began_at", 1e300),
-        ("runs SET ended_at", "secret"),
-        *(("inbox SET entry", entry) for entry in (DEEP, b"secret", 5, b"[]", b"{}", SAYS % b"7")),
-        ("inbox SET entry", SAYS % (b"[" + DEEP + b"]")),
-        ("inbox SET entry", b'{"kind": "say", "message": "%s", "marked": []}' % (b"x" * 2_000_000)),
-        ("inbox SET id", b"secret"),
+        *(("ends", ends) for ends in (DEEP, b"[]", b"7", END % (b"[3]", b"1"), END % (b"{}", b"1"))),
+        *(("ends", END % (b"[]", calls)) for calls in (b"Infinity", b"-5", b'"secret"', b"9" * 5000)),
+        ("ends", END % (b'[{"event": "Observation", "value": ' + DEEP + b"}]", b"1")),
+        ("ends", END % (b'[{"event": "TextDelta", "text": "secret"}]', b"1")),
+        ("response.whole", b"secret"),
+        ("response.step", "secret"),
+        ("run.name", 5),
+        ("run.outcome", "secret"),
+        ("run.began_at", "secret"),
+        ("run.began_at", 1e300),
+        ("run.ended_at", "secret"),
+        *(("inbox", entry) for entry in (DEEP, b"secret", b"5", b"[]", b"{}", SAYS % b"7")),
+        ("inbox", SAYS % (b"[" + DEEP + b"]")),
+        ("inbox", b'{"kind": "say", "message": "%s", "marked": []}' % (b"x" * 2_000_000)),
     ]  # fmt: skip
 
     async def case(folder: Path) -> None:
@@ -312,7 +332,7 @@ def test_bytes_that_no_journal_has_written_are_refused_in_words(tmp_path: Path) 
             journal = Journal(path)
             await journal.say("order-7", "What else?")
             with closing(sqlite3.connect(path)) as file, file:
-                file.execute(f"UPDATE {change} = ?", (value,))
+                rewrite(file, *change.split("."), value)
             raised = []
             for act in (lambda: journal.say("order-7", "And?"), journal.runs, lambda: read(bank.run(journal))):
                 try:
@@ -332,7 +352,8 @@ def test_ends_of_other_calls_than_those_of_their_response_are_refused(tmp_path: 
         bank = Bank(*TWO_STEPS, ANSWER)
         await read(bank.run(folder / "runs.db"))
         with closing(sqlite3.connect(folder / "runs.db")) as file, file:
-            file.execute("UPDATE responses SET ends = (SELECT ends FROM responses WHERE step = 1)")
+            second = file.execute("SELECT value FROM records WHERE kind = 'ends' ORDER BY key").fetchall()[1]
+            file.execute("UPDATE records SET value = ? WHERE kind = 'ends'", second)
         run = bank.run(folder / "runs.db")
         with pytest.raises(JournalError, match=r"step 0 of the run 'order-7'.* other calls"):
             await read(run)
