@@ -31,6 +31,27 @@ def own(value: Any, levels: int = -1) -> Any:
         return value
 
 
+def own_entries(entries: Any) -> Any:
+    """Returns messages or tools as `own` does. It does so for each step of a run, over all that was said."""
+    try:
+        return _own_plain(entries)
+    except RecursionError:
+        return own(entries, MESSAGES)
+
+
+def _own_plain(value: Any) -> Any:
+    kind = type(value)
+    if kind is dict:
+        value = value.copy()
+        for name, one in value.items():
+            if type(one) is not str and type(one) not in FIXED:
+                value[name] = _own_plain(one)
+        return value
+    if kind is list:
+        return [one if type(one) in FIXED else _own_plain(one) for one in value]
+    return value if kind in FIXED else own(value, MESSAGES)
+
+
 def owned(slot: Any) -> Any:
     """Returns a property for a slot, each reader of which gets a copy of the value."""
     return property(lambda owner: own(slot.__get__(owner)), slot.__set__)
