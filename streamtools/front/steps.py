@@ -12,7 +12,7 @@ from ..dispatch import CallPool, DispatchOptions
 from ..dispatch.endings import is_exhausted
 from ..dispatch.pool import Budgets
 from ..events import Event, Observation, StreamEnd
-from ..ground.own import own_entries
+from ..ground.own import MESSAGES, own
 from ..limits import Limits
 from ..parts import RunOutcome
 from ..pipelines.agent_loop import CallModel
@@ -55,7 +55,7 @@ class PipelineMaker:
         if plan.ends is not None:
             block = step_of(self._replaying(plan.ends), self._run, plan.stream)
         else:
-            request = cache(lambda: {"messages": own_entries(asked[0])})  # for those who read it
+            request = cache(lambda: {"messages": own(asked[0], MESSAGES)})  # for those who read it
             if plan.stream is None or plan.asks_model:
                 return self._asking(plan.stream, asked, request)
             block = step_of(self._once, self._run, plan.stream, request=request)
@@ -101,7 +101,7 @@ def _put_on_record(runner: Runner, record: OnRecord | None, *, replayed: bool) -
 
 def _ask(call_model: CallModel, asked: tuple[list[Any], Any]) -> Any:
     """Makes a request with lists of its own: what it does to them reaches no other attempt, and no history."""
-    return call_model(*map(own_entries, asked))
+    return call_model(*(own(one, MESSAGES) for one in asked))
 
 
 def _then(ends: Sequence[Observation]) -> Callable[[AsyncIterator[Event]], AsyncIterator[Event]]:

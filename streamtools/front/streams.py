@@ -223,8 +223,8 @@ def step_of(
 
         tries = partial(PolicyTries, policy=asking, functions=(stream, *fallback), read=read, wire=checked.wire)
         stream = ModelRequest(stream, checked.wire)
-    fields: Any = request  # which are made when they are read
-    start = StepStart(run.run_id, dispatches=not checked.leaves_calls, requested_at=requested_at, request=fields)
+    facts: Any = {"requested_at": requested_at, "request": request}  # which is made when it is read
+    start = StepStart(run.run_id, dispatches=not checked.leaves_calls, **facts)
     return Pipeline(Runner(run, start, read(stream), checked.step, tries=tries))
 
 

@@ -16,40 +16,18 @@ def own(value: Any, levels: int = -1) -> Any:
     kind = type(value)
     if kind in FIXED or not levels:
         return value
-    if kind is dict and FIXED.issuperset(map(type, value.values())):  # as is nearly always so
-        return value.copy()
-    if isinstance(value, dict) and (kind is dict or levels > 0):
-        made = {} if kind is dict else copy(value)
-        for key, one in value.items():
-            made[key] = one if type(one) in FIXED else own(one, levels - 1)
-        return made
     if kind is list:
         return [one if type(one) in FIXED else own(one, levels - 1) for one in value]
+    if kind is dict or (levels > 0 and isinstance(value, dict)):
+        made = value.copy() if kind is dict else copy(value)
+        for key, one in value.items():
+            if type(one) not in FIXED:
+                made[key] = own(one, levels - 1)
+        return made
     try:
         return value if levels > 0 else deepcopy(value)
     except Exception:  # code of the user's
         return value
-
-
-def own_entries(entries: Any) -> Any:
-    """Returns messages or tools as `own` does. It does so for each step of a run, over all that was said."""
-    try:
-        return _own_plain(entries)
-    except RecursionError:
-        return own(entries, MESSAGES)
-
-
-def _own_plain(value: Any) -> Any:
-    kind = type(value)
-    if kind is dict:
-        value = value.copy()
-        for name, one in value.items():
-            if type(one) is not str and type(one) not in FIXED:
-                value[name] = _own_plain(one)
-        return value
-    if kind is list:
-        return [one if type(one) in FIXED else _own_plain(one) for one in value]
-    return value if kind in FIXED else own(value, MESSAGES)
 
 
 def owned(slot: Any) -> Any:

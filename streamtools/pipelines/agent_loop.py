@@ -20,7 +20,7 @@ from ..dispatch.event_loop import is_cancellation, is_in_generator, spawn
 from ..dispatch.states import Mention
 from ..errors import LocalProtocolError
 from ..events import Event, Observation, ToolCallValidated
-from ..ground.own import own, own_entries
+from ..ground.own import MESSAGES, own
 from ..ground.text import type_name
 from ..parts import FINISHES, RUN_OUTCOMES, RunOutcome, ToolCall
 from ..turn import Turn
@@ -243,7 +243,7 @@ class Loop:
 
     def _request(self, said: Sequence[Mapping[str, Any]]) -> tuple[list[Any], Any]:
         messages, tools = self.history.request(said)
-        return own_entries(messages), own_entries(tools)
+        return own(messages, MESSAGES), own(tools, MESSAGES)
 
     def _opened(self, plan: StepPlan, request: StepRequest) -> _OpenStep:
         if plan.waited:
