@@ -283,7 +283,8 @@ class Journal:
                 lease.let_go()
                 raise
         except (sqlite3.Error, OSError) as error:
-            raise JournalError(f"the run {run_id!r} cannot use its journal: {error}") from error
+            where = getattr(self.store, "path", type(self.store).__name__)
+            raise JournalError(f"the run {run_id!r} cannot use its journal {where}: {error}") from error
 
     async def _begun(self, lease: JournalLease, first: str, name: str | None) -> list[JournaledResponse]:
         run_id, known = lease.run_id, await self._head(lease.run_id)

@@ -26,8 +26,9 @@ from .run_face import AgentLoop
 from .steps import ModelSteps, PipelineMaker
 
 if TYPE_CHECKING:
-    from ..dispatch import Decision, SqliteStore, Suspended
+    from ..dispatch import Decision, Suspended
     from ..durable.journal import Journal
+    from ..durable.record_store import RecordStore
     from ..durable.suspended import CallAnswer
     from ..exports import Exports
     from ..policy.offloads import Offloading
@@ -60,7 +61,7 @@ def agent_loop(
     name: str | None = None,
     conversation_id: str | None = None,
     run_id: str | None = None,
-    journal: str | os.PathLike[str] | SqliteStore | Journal | None = None,
+    journal: str | os.PathLike[str] | RecordStore | Journal | None = None,
     skip_replayed: bool = False,
     suspended: Suspended | None = None,
     decisions: Iterable[Decision] = (),

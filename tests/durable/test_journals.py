@@ -1,0 +1,148 @@
+"""A journal on each kind of records: the same run, the same words, whoever goes on with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from profiles import every
+from servers import postgres_server, redis_server
+from streams import chat
+
+from streamtools import Decision, agent_loop, tool
+from streamtools.dispatch import Journal, MemoryStore, PostgresStore, RedisStore, SqliteStore
+from streamtools.durable.record_store import RecordStore
+from streamtools.durable.records import Done, Put, Rev
+from streamtools.errors import AlreadyDecided, JournalError, RunStillRunning, RunTakenOver
+from streamtools.events import ApprovalRequested, ToolStarted
+
+pytestmark = [pytest.mark.anyio, pytest.mark.costly]
+CHAT = "openai.chat_completions"
+ASKED = [{"role": "user", "content": "Pay them."}]
+Make = Callable[[], RecordStore]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    with postgres_server() as running:
+        yield f"postgresql://tester@127.0.0.1:{running.port}/postgres"
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[str]:
+    with redis_server() as running:
+        yield running.url
+
+
+@pytest.fixture
+def stores(postgres: str, redis: str, tmp_path: Path) -> Iterator[dict[str, Make]]:
+    """Makes stores of one place, each as another process has it."""
+    memory, made = MemoryStore(), list[RecordStore]()
+
+    def kept(store: RecordStore) -> RecordStore:
+        made.append(store)
+        return store
+
+    yield {
+        "memory": lambda: memory,
+        "sqlite": lambda: kept(SqliteStore(tmp_path / "runs.db")),
+        "postgres": lambda: kept(PostgresStore(postgres, schema=tmp_path.name[-60:])),
+        "redis": lambda: kept(RedisStore(redis, prefix=f"{tmp_path}:")),
+    }
+    for store in made:
+        store.close()
+
+
+class Program:
+    """Pays at once, and pays back when it may."""
+
+    def __init__(self, *bodies: Any) -> None:
+        self.bodies, self.asked, self.effects, self.hangs = list(bodies), list[list[Any]](), list[str](), False
+
+        @tool(effect="once")
+        async def pay(to: str) -> str:
+            """Pay."""
+            self.effects.append(f"pay {to}")
+            if self.hangs:
+                await anyio.sleep_forever()
+            return f"paid {to}"
+
+        @tool(effect="once", needs_approval=True)
+        async def refund(to: str) -> str:
+            """Pay back."""
+            self.effects.append(f"refund {to}")
+            return f"paid back {to}"
+
+        self.tools = [pay, refund]
+
+    async def ask(self, messages: list[Any], tools: Any) -> AsyncIterator[Any]:
+        self.asked.append(messages)
+        for item in self.bodies.pop(0):
+            await anyio.lowlevel.checkpoint()
+            yield item
+
+    def run(self, journal: Any, run_id: str = "order-7") -> Any:
+        return agent_loop(self.ask, ASKED, tools=self.tools, wire=CHAT, journal=journal, run_id=run_id)
+
+
+CALLS = chat(calls=[("a", "pay", '{"to": "x"}'), ("r", "refund", '{"to": "x"}')])
+ANSWER = chat(text=["All paid."], finish="stop")
+
+
+@every("kind", ["memory", "sqlite", "postgres", "redis"])
+async def test_a_run_goes_on_from_its_records_whatever_keeps_them(stores: dict[str, Make], kind: str) -> None:
+    with anyio.fail_after(60):
+        make = stores[kind]
+        program, first = Program(CALLS, ANSWER), Journal(make())
+        async with program.run(first) as run:
+            async for event in run:
+                if isinstance(event, ApprovalRequested):
+                    with pytest.raises(RunStillRunning):
+                        await program.run(Journal(make(), wait=0)).finish()
+        assert (run.outcome, program.effects) == ("suspended", ["pay x"])
+        other = Journal(make())  # of another process
+        waiting = await other.suspended("order-7")
+        assert waiting is not None
+        assert [call.tool_name for call in waiting.calls] == ["refund"]
+        yes, no = (Decision.on(waiting.calls[0], verdict, by="ann") for verdict in (True, False))
+        await other.say("order-7", "And?")
+        await other.decide(waiting, yes)
+        await first.decide(waiting, yes)
+        with pytest.raises(AlreadyDecided):
+            await first.decide(waiting, no)
+        assert len(await other.news("order-7")) == 1
+        run = program.run(other)
+        await run.finish()
+        assert (run.outcome, program.effects) == ("answered", ["pay x", "refund x"])
+        assert [seen.model_content for seen in run.turns[0].observations] == ["paid x", "paid back x"]
+        assert program.asked[1][-1] == {"role": "user", "content": "And?"}
+        assert (await program.run(first).finish()).text == "All paid."  # on record
+        assert [(one.run_id, one.outcome, one.steps) for one in await other.runs()] == [("order-7", "answered", 2)]
+        with pytest.raises(JournalError, match="is over"):
+            await first.stop("order-7")
+        assert await first.erase("order-7") == []
+        assert (await first.runs(), await first.store.calls(completed=True)) == ([], [])
+
+
+@every("kind", ["memory", "sqlite", "postgres", "redis"])
+async def test_whoever_has_lost_the_lease_of_a_run_writes_and_begins_nothing(
+    stores: dict[str, Make], kind: str
+) -> None:
+    with anyio.fail_after(60):
+        two = chat(calls=[("b", "pay", '{"to": "y"}')], finish="tool_calls")
+        program, journal = Program(chat(calls=[("a", "pay", '{"to": "x"}')]), two, ANSWER), Journal(stores[kind]())
+        with pytest.raises(RunTakenOver):
+            async with program.run(journal) as run:
+                async for event in run:
+                    if isinstance(event, ToolStarted):
+                        (lease,) = await journal.store.records.scan(("lease",))
+                        other = Put(lease.key, lease.value, Rev(lease.rev), stale_in=0.001)
+                        assert isinstance(await journal.store.records.commit(other), Done)
+        assert program.effects == ["pay x"]
+        assert [(one.outcome, one.steps) for one in await journal.runs()] == [(None, 0)]
+        program.bodies.insert(0, two)
+        assert (await program.run(Journal(stores[kind]())).finish()).text == "All paid."
+        assert program.effects == ["pay x", "pay y"]
