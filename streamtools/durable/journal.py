@@ -34,8 +34,8 @@ from ..tools.context import run_prefix
 from ..waiting.answers import already_answered, written_answer
 from . import journal_waiting
 from .addresses import store_of
+from .gate import operation_prefix
 from .lease import JournalLease, dropped
-from .operations import operation_prefix
 from .record_store import RecordStore, called, decided_key, each, read_call
 from .records import Check, DeletePrefix, Done, Op, Put, Record, Rev
 from .run_records import (
