@@ -34,7 +34,7 @@ from streamtools.events import TextDelta
 from streamtools.integrations.asgi import EventStreamResponse
 from streamtools.web import Chats, OwnEvents
 from streamtools.web.encoding import framed
-from streamtools.web.log import SqliteLog
+from streamtools.web.log import RunLog
 from streamtools.web.ui_requests import read_ui_request
 
 from .bodies import CHAT
@@ -406,15 +406,15 @@ async def _hold(path: Path, deltas: int) -> None:
 
 async def _log(folder: Path) -> list[Figure]:
     journal = Journal(folder / "log.db")
-    lease, _ = await journal.begin("run", "first", None)
-    log = SqliteLog(journal.store)
+    lease, _ = await journal.begin("k/1", "first", None)
+    log = RunLog(journal.store.records)
     words = text(BATCH * BATCHES)
     here, there, whole = [], [], []
     for at in range(BATCHES):
         first = at * BATCH
         batch = [TextDelta(word, seq=first + place, step=0) for place, word in enumerate(words[first : first + BATCH])]
         began, worked, own = time.perf_counter(), time.process_time(), time.thread_time()
-        waiter = log.append("run", batch, lease)
+        waiter = log.append("k/1", batch, lease)
         here.append(time.perf_counter() - began)
         await waiter()
         there.append((time.process_time() - worked) - (time.thread_time() - own))
@@ -422,7 +422,7 @@ async def _log(folder: Path) -> list[Figure]:
     await lease.end(None, [])()
     each = {name: statistics.median(took) / BATCH * 1e6 for name, took in (("here", here), ("there", there))}
     detail = f"{statistics.median(whole) / BATCH * 1e6:.1f} µs until it is on disk"
-    name = f"SqliteLog.append of {BATCH} events, each in the thread of the "
+    name = f"RunLog.append of {BATCH} events, each in the thread of the "
     return [
         Figure(name=f"{name}event loop", value=each["here"], unit="µs", bar=6),
         Figure(name=f"{name}store, CPU", value=each["there"], unit="µs", bar=6, detail=detail),

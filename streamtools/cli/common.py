@@ -14,6 +14,8 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 import anyio
 
 from ..dispatch import SqliteStore
+from ..durable.addresses import store_of
+from ..durable.record_store import RecordStore
 from ..errors import StreamToolsError
 
 T = TypeVar("T")
@@ -50,14 +52,14 @@ def add_command(
 
 
 def file_actions(
-    commands: Any, name: str, help: str, description: str, epilog: str, *, file: str
+    commands: Any, name: str, help: str, description: str, epilog: str, *, file: str, kind: Callable[[str], Any] = Path
 ) -> Callable[[str, Run, str, str], argparse.ArgumentParser]:
     group = add_command(commands, name, None, help=help, description=description, epilog=epilog)
     actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
 
     def action(name: str, run: Run, help: str, description: str) -> argparse.ArgumentParser:
         parser = add_command(actions, name, run, help=help, description=description, epilog=epilog)
-        parser.add_argument("file", metavar="FILE", type=Path, help=file)
+        parser.add_argument("file", metavar="FILE" if kind is Path else "STORE", type=kind, help=file)
         return parser
 
     return action
@@ -69,15 +71,22 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
         print("  ".join(map(pad, row, widths)).rstrip())
 
 
-def with_store(path: Path, work: Callable[[SqliteStore], Coroutine[Any, Any, T]]) -> T:
+def with_store(address: str, work: Callable[[RecordStore], Coroutine[Any, Any, T]]) -> T:
+    where = named_store(address)
     # Looked at before, and with `must_exist`: opening a path that was mistyped would make a store there.
-    if not path.is_file():
-        raise StreamToolsError(f"there is no file {path}")
+    if where == address and not Path(address).is_file():
+        raise StreamToolsError(f"there is no file {address}")
     try:
-        with SqliteStore(path.absolute(), must_exist=True) as store:
+        with store_of(address) if where != address else SqliteStore(address, must_exist=True) as store:
             return anyio.run(partial(work, store))
-    except sqlite3.Error as error:
-        raise StreamToolsError(f"cannot use {path}: {error}") from error
+    except (sqlite3.Error, OSError, ValueError, ImportError) as error:  # the extra may be missing
+        raise StreamToolsError(f"cannot use {where}: {error}") from error
+
+
+def named_store(address: str) -> str:
+    """Returns an address as it may be printed: a URL may have a password."""
+    scheme, colon, _ = address.partition("://")
+    return f"{scheme}://..." if colon else address
 
 
 def listed(title: str, names: Iterable[str]) -> str:

@@ -6,7 +6,6 @@ import argparse
 import shlex
 from collections.abc import Callable, Coroutine
 from datetime import datetime
-from pathlib import Path
 from typing import Any, TypeVar
 
 from ..dispatch import Journal
@@ -14,14 +13,13 @@ from ..durable.journal import StoredRun
 from ..durable.record_store import StoredCall
 from ..errors import StreamToolsError
 from ..ground import printable
-from .common import file_actions, print_table, with_store
+from .common import file_actions, named_store, print_table, with_store
 
 T = TypeVar("T")
 
 DESCRIPTION = """\
-Shows the runs in the file of a journal: which go on, how the others ended, and
-which died, with the calls that they had begun. Nothing that was said is
-printed."""
+Shows the runs in a journal: which go on, how the others ended, and which died,
+with the calls that they had begun. Nothing that was said is printed."""
 
 LIST = """\
 Prints a line for each run. A run is dead if it has no end and nobody runs it:
@@ -45,7 +43,8 @@ examples:
 
 def add(commands: Any) -> None:
     help = "runs with a journal: which go on, ended or died"
-    action = file_actions(commands, "runs", help, DESCRIPTION, EXAMPLES, file="the file of a journal")
+    where = "the file of a journal, or the URL of its server"
+    action = file_actions(commands, "runs", help, DESCRIPTION, EXAMPLES, file=where, kind=str)
     action("list", _list, "all runs, a line each", LIST)
     action("report", _report, "the dead runs, and what they had begun", REPORT)
     forget = action("forget", _forget, "remove a run", FORGET)
@@ -84,8 +83,9 @@ def _report(options: argparse.Namespace) -> None:
             print(printable(f"  {call.key}: {call.state}, begun {_time(call.claimed_at)}"))
     if any(begun for _, begun in found):
         print("a call whose end is not known: look whether it took effect, then either")
-        print(f"  streamtools store complete {shlex.quote(str(options.file))} KEY --result JSON")
-        print(f"  streamtools store release {shlex.quote(str(options.file))} KEY")
+        where = shlex.quote(named_store(options.file))
+        print(f"  streamtools store complete {where} KEY --result JSON")
+        print(f"  streamtools store release {where} KEY")
     if found:
         print("a run goes on by the line of your program that began it, once its calls are settled or approved")
 
@@ -104,5 +104,5 @@ def _time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}"
 
 
-def _with(path: Path, work: Callable[[Journal], Coroutine[Any, Any, T]]) -> T:
-    return with_store(path, lambda store: work(Journal(store, wait=0)))
+def _with(address: str, work: Callable[[Journal], Coroutine[Any, Any, T]]) -> T:
+    return with_store(address, lambda store: work(Journal(store, wait=0)))

@@ -18,9 +18,11 @@ from ..ground import printable
 from .common import file_actions, print_table, with_store
 
 DESCRIPTION = """\
-Shows the calls in a SqliteStore whose end is not known, since their process
-died or they ran out of time, and says what became of them. Look first at what
-the tool acts on: did the payment arrive?"""
+Shows the calls in a store whose end is not known, since their process died or
+they ran out of time, and says what became of them. Look first at what the tool
+acts on: did the payment arrive?"""
+
+STORE = "a file of a SqliteStore, or the URL of a Postgres or Redis server"
 
 LIST = """\
 Prints the calls that run, and those whose end is not known. No result is
@@ -39,12 +41,13 @@ examples:
   streamtools store release calls.sqlite3 KEY
   streamtools store complete calls.sqlite3 KEY --result '"paid 7 to Ada"'
   streamtools store complete calls.sqlite3 KEY --error "the card was declined"
+  streamtools store list postgresql://app@db.example/app
 """
 
 
 def add(commands: Any) -> None:
     help = "calls whose end is not known, and what became of them"
-    action = file_actions(commands, "store", help, DESCRIPTION, EXAMPLES, file="a file of a SqliteStore")
+    action = file_actions(commands, "store", help, DESCRIPTION, EXAMPLES, file=STORE, kind=str)
     show = action("list", _list, "the calls that run, or whose end is not known", LIST)
     show.add_argument("--all", action="store_true", help="show calls on record, too")
     release = action("release", _release, "let a call run again", RELEASE)

@@ -18,9 +18,9 @@ from ..errors import ModelRetry, ToolError, ToolFailed, contained
 from ..ground import type_name
 from ..seams import CallEnd, Entered, GateView
 from .claims import CallClaim, recorded_value
+from .record_store import operation_prefix
 from .store import Claim, IdempotencyStore, Recorded
 
-_MOST_SCOPE_CHARS = 256  # a key is a text of 1,024 at most
 _DIGEST_CHARS = 32  # characters at the end of an operation's key
 
 
@@ -162,12 +162,6 @@ class _Operation:
             return record is not None and bool(from_json(record).get("call") == self.call_key)
         except (ValueError, AttributeError):  # a person has settled it
             return False
-
-
-def operation_prefix(scope: str, scope_id: str) -> str:
-    if len(scope_id) > _MOST_SCOPE_CHARS:
-        scope_id = hashlib.sha256(scope_id.encode("utf-8", "replace")).hexdigest()
-    return f"operation:{scope}:{scope_id}:"
 
 
 def _plain(value: Any) -> Any:

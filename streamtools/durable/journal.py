@@ -34,9 +34,8 @@ from ..tools.context import run_prefix
 from ..waiting.answers import already_answered, written_answer
 from . import journal_waiting
 from .addresses import store_of
-from .gate import operation_prefix
 from .lease import JournalLease, dropped
-from .record_store import RecordStore, called, decided_key, each, read_call
+from .record_store import RecordStore, called, decided_key, each, operation_prefix, read_call, state_of
 from .records import Check, DeletePrefix, Done, Op, Put, Record, Rev
 from .run_records import (
     MOST_ENTRIES,
@@ -109,11 +108,12 @@ class Journal:
 
     async def runs(self) -> list[StoredRun]:
         """Returns the runs on record, in the order in which they began."""
-        found = list[StoredRun]()
-        async for record in each(self.store.records, ("run",)):
+        records, found = self.store.records, list[StoredRun]()
+        held = {one.key[-1] async for one in each(records, ("lease",)) if state_of(one) == "running"}
+        async for record in each(records, ("run",)):
             head, run_id = read_head(record), record.key[-1]
             known = head.name, head.steps, head.began_at, head.ended_at, head.outcome
-            found.append(StoredRun(run_id, *known, await self.store.is_held(run_id)))
+            found.append(StoredRun(run_id, *known, run_id in held))
         return sorted(found, key=lambda run: run.began_at)
 
     async def knows(self, run_id: str) -> bool:
@@ -452,8 +452,10 @@ class Journal:
         keys += await journal_waiting.decision_keys(self.decided, await journal_waiting.all_waiting(records, run_id))
         await self._commit_all(lease, [DeletePrefix(decided_key(key)) for key in keys])
         over = () if head is None or not head.is_over else (head.over_key(run_id),)
-        kinds = ((kind, run_id) for kind in (*_OF_A_RUN, "lease"))
+        kinds = ((kind, run_id) for kind in _OF_A_RUN)
         lease.check(await records.commit(lease.fence, *map(DeletePrefix, (*kinds, *over))))
+        # Apart: where the answer of a commit is lost, it is made again, and has to find the lease.
+        await lease.let_go()()
 
 
 def journal_of(given: Any) -> Journal:

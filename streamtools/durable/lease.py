@@ -135,9 +135,14 @@ class JournalLease:
             ops += [op for keys in self._calls.values() for key in keys for op in dropped(key, self.store.keep)]
         return self._commit(*ops, DeletePrefix(lease_key(self.run_id)))
 
-    def let_go(self) -> None:
+    def let_go(self) -> Waiter:
         """Gives the lease back, unless somebody else has it."""
-        self._commit(DeletePrefix(lease_key(self.run_id)))
+        made = self.store.records.hand_over(self.fence, DeletePrefix(lease_key(self.run_id)))
+
+        async def over() -> None:
+            await made()
+
+        return over
 
     def _noted(self, ends: Sequence[tuple[int, bytes]], read: Sequence[str]) -> list[Op]:
         ops: list[Op] = [DeletePrefix(key) for one in read for key in self._entries.pop(one, ())]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import sqlite3
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeAlias
 
 from .record_store import ClaimedCall, call_key, decided_key, lease_key
@@ -40,7 +42,10 @@ def take_over(version: int, connection: sqlite3.Connection) -> None:
             connection.execute("UPDATE records SET drop_at = NULL WHERE key = ?", (written_key(kept),))
     if "runs" in tables:
         _take_runs(insert, connection)
-    for table in ("decisions", "held", "runs", "responses", "inbox", "waiting", "handed_out"):
+    if "turns" in tables:
+        take_over_chats(tables, insert, connection)
+    of_chats = ("chats", "turns", "answers", "log")
+    for table in ("decisions", "held", "runs", "responses", "inbox", "waiting", "handed_out", *of_chats):
         connection.execute(f"DROP TABLE IF EXISTS {table}")
 
 
@@ -85,3 +90,62 @@ def _take_runs(insert: Insert, connection: sqlite3.Connection) -> None:
         insert((*step_key("waiting", run_id, step), hashed([key, shown])), waits + b"\n" + written)
     for run_id, step, call_id, key in each("step, call_id, key", "handed_out"):
         insert((*step_key("handed", run_id, step), hashed([key])), json.dumps([call_id, key]).encode())
+
+
+def take_over_chats(tables: Collection[str], insert: Insert, connection: sqlite3.Connection) -> None:
+    """Takes over the conversations of `streamtools.web.Chats`, as its ``conversations`` keeps them."""
+
+    def part(run_id: str) -> tuple[str, str]:
+        chat_id, _, number = run_id.rpartition("/")
+        return chat_id, f"{int(number):016x}"
+
+    def digest(text: str) -> str:
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def rows(query: str, table: str) -> list[Any]:
+        return connection.execute(query).fetchall() if table in tables else []
+
+    connection.row_factory = sqlite3.Row
+    known, first, latest = rows("SELECT * FROM turns ORDER BY number", "turns"), dict[str, Any](), dict[str, Any]()
+    connection.row_factory = None
+    for row in map(dict, known):
+        key, before = part(row["run_id"]), None if row["before"] is None else int(row["before"].rpartition("/")[2])
+        latest[row["run_id"]], number = row, int(key[1], 16)
+        first.setdefault(key[0], row)
+        said = {"id": row["message_id"], "parts": json.loads(row["message"])}
+        tools = [
+            dict(zip(("name", "description", "parameters"), one, strict=True))
+            for one in json.loads(row["tools"] or "[]")
+        ]
+        facts = {name: row.get(name) for name in ("user", "visits", "wire", "outcome")}
+        facts |= {"before": before, "unsettled": json.loads(row["unsettled"] or "[]"), "size": len(row["added"] or b"")}
+        turn = {**facts, **said, "tools": json.dumps(tools) if tools else None}
+        insert(("turn", *key), json.dumps(turn).encode())
+        insert(("said", key[0], digest(row["message_id"])), str(number).encode())
+        if row["added"] is not None and row["wire"] is not None:
+            added = json.loads(row["added"])
+            added = added["messages"] if isinstance(added, dict) else added
+            insert(
+                ("added", *key), json.dumps({"before": before, "wire": row["wire"], "messages": added, **said}).encode()
+            )
+        for directory in json.loads(row["files"] or "[]"):
+            insert(("files", *key, digest(directory)), directory.encode("utf-8", "surrogatepass"))
+    for run_id, answer in rows("SELECT run_id, answer FROM answers", "answers"):
+        insert(("answer", *part(run_id)), answer)
+    now = time.time()
+    for run_id, last, body in rows("SELECT run_id, last, body FROM log", "log"):
+        insert(("log", *part(run_id), f"{last:016x}"), body, time=(None, None, now + 7 * 86400))
+    for (written,) in connection.execute("SELECT key FROM records WHERE kind = 'call'").fetchall():
+        chat_id, _, gone = read_key(written)[1].rpartition("/")
+        if gone.isdecimal() and chat_id not in first:  # a removed one may be begun anew
+            insert(("gone", chat_id), gone.encode())
+    for chat_id, began_at, head in rows("SELECT chat_id, began_at, head FROM chats", "chats"):
+        began, due, owner = int(began_at * 1e3), int(now * 1e3), first[chat_id].get("user")
+        times = {"began_ms": began, "changed_ms": began, "due_ms": due}
+        chat = {"id": chat_id, "owner": owner, "words": "", "number": int(part(head)[1], 16), **times, "is_open": False}
+        insert(("chat", chat_id), json.dumps(chat).encode())
+        insert(("due", f"{due:013d}", chat_id), b"")
+        if owner is not None:
+            insert(("owner", digest(owner), f"{10**13 - 1 - began:013d}", chat_id), b"")
+        if latest[head]["outcome"] in (None, "left", "suspended"):
+            insert(("open", chat_id), b"")

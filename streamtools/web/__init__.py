@@ -1,6 +1,6 @@
 """Shows runs to pages: conversations that outlive their requests, in the words of the protocols that clients speak.
 
-chats = Chats(journal="chats.db", run=answer)
+chats = Chats(records="chats.db", run=answer)
 app.mount("/api/chat", chats.app(may=who_may))
 """
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from .app import ChatApp, PageRequest
     from .chats import Chats
     from .encoding import Encoder
-    from .log import Log, MemoryLog, SqliteLog
     from .own import OwnEvents
     from .runs import Chat
     from .ui_messages import UIMessages
@@ -27,7 +26,6 @@ else:
             "app": "ChatApp PageRequest",
             "chats": "Chats",
             "encoding": "Encoder",
-            "log": "Log MemoryLog SqliteLog",
             "own": "OwnEvents",
             "runs": "Chat",
             "ui_messages": "UIMessages",
@@ -35,6 +33,5 @@ else:
     )
 
 __all__ = [
-    "AGUI", "Chat", "ChatApp", "Chats", "Encoder", "Log", "MemoryLog", "OwnEvents", "PageRequest",
-    "SqliteLog", "UIMessages",
+    "AGUI", "Chat", "ChatApp", "Chats", "Encoder", "OwnEvents", "PageRequest", "UIMessages",
 ]  # fmt: skip

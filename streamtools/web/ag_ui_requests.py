@@ -1,10 +1,10 @@
 """Reads what a client of AG-UI posts, a `RunAgentInput`.
 
-A client sends its whole thread each time. Taken from it are the last message, if it is the user's; the tool messages
-behind the last message of the assistant's; and the entries of ``resume``, each of which answers a request for approval
-(``{"approved": true, "editedArgs": {...}?}``, or true or false alone) or another one, whose payload is the answer. Its
-id says which of them, so that it is among the approvals and the results alike. ``state``, ``context`` and
-``forwardedProps`` are not looked at.
+A client sends its whole thread each time. Taken from it are the last message, if it is the user's, with the id of the
+user's message before; the tool messages behind the last message of the assistant's; and the entries of ``resume``, each
+of which answers a request for approval (``{"approved": true, "editedArgs": {...}?}``, or true or false alone) or
+another one, whose payload is the answer. Its id says which of them, so that it is among the approvals and the results
+alike. ``state``, ``context`` and ``forwardedProps`` are not looked at.
 
 `@ag-ui/core` 1.0.0, read 2026-11-28; https://docs.ag-ui.com/concepts/interrupts
 """
@@ -26,6 +26,7 @@ _CANCELLED = "the user cancelled it"
 
 
 class PostedAGUIMessage(Posted):
+    id: Any = None
     role: Literal["developer", "system", "assistant", "user", "tool", "activity", "reasoning"]
 
 
@@ -93,6 +94,7 @@ def read_ag_ui_request(body: bytes, *, max_bytes: int = MAX_BYTES) -> client.Cli
         run_id=root.run_id,
         trigger="submit" if is_new and not entries else "resume",
         message=_message(messages[kept[-1][0]], f"messages[{kept[-1][0]}]") if is_new else None,
+        earlier=client.earlier_of((role, root.messages[at].id) for at, role in kept[:-1]) if is_new else None,
         approvals=unique(_approvals(entries), lambda one: one.id, "resume"),
         results=unique(results, lambda one: one.call_id, "messages"),
         client_tools=client.checked_tools(root.tools or (), "tools"),

@@ -1,6 +1,7 @@
 """Serves conversations to pages: an ASGI application to be mounted in FastAPI, Starlette or any other framework.
 
     POST   /                      useChat: begins a run, or goes on with one, and streams it
+    GET    /                      the conversations of the person whom `may` names; ?before=: those that changed earlier
     GET    /{id}                  the latest finished messages; ?before=: earlier ones. The unfinished one is streamed
     GET    /{id}/stream           useChat's `resume`: the run that goes on, from its beginning; 204 if none does
     POST   /{id}/stop             {"run": id?}: stops it
@@ -47,13 +48,15 @@ from .runs import ChatRuns, Joined
 from .watch import ClientStream, GoneError, Receive, Send
 
 T = TypeVar("T")
-Act: TypeAlias = Literal["run", "read", "stop", "delete"]
+Act: TypeAlias = Literal["run", "read", "stop", "delete", "list"]
 _logger = logging.getLogger("streamtools")
 _NO_HEADERS: Mapping[str, str] = {}
 _STATUS = {"unknown_message": 404, "expired": 410, "bad_id": 400, "nothing_said": 400}
 _MOST_STOP_BYTES = 8192
 _RETRY_AFTER_S = "2"  # a file is locked by others for less
-_EVENT_ID = re.compile(r"([0-9]{1,15})\.([0-9]{1,18})")  # as SQLite has numbers
+_MOST_LISTED = 100  # conversations in one answer
+_EVENT_ID = re.compile(r"([0-9]{1,15})\.([0-9]{1,18})")
+_PLACE = re.compile(r"[0-9]{13}\..{1,256}", re.DOTALL)  # in a list
 
 
 def _name(name: str) -> TypeAdapter[Any]:
@@ -62,6 +65,7 @@ def _name(name: str) -> TypeAdapter[Any]:
     return TypeAdapter(create_model("Named", __base__=Posted, chat_id=field))
 
 
+_LISTED = ("id", "owner", "began_ms", "changed_ms", "is_open", "words")
 _STOP = TypeAdapter(StopRequest)
 _NAMES = {name: _name(name) for name in ("id", "threadId")}
 
@@ -71,7 +75,7 @@ class PageRequest:
     """A request that `may` is asked about."""
 
     chat_id: str
-    """The conversation, which need not exist."""
+    """The conversation, which need not exist; empty for a list."""
     act: Act
     headers: Mapping[str, str] = field(repr=False)
     """By name in lower case."""
@@ -81,7 +85,7 @@ class PageRequest:
 
 May: TypeAlias = Callable[[PageRequest], "bool | str | Awaitable[bool | str]"]
 """Says whether a request may do what it wants with a conversation: False, True, or the name of the person, which
-decisions then have as their `by`."""
+decisions then have as their `by`. A list is of the conversations that the person whom it names has begun."""
 
 
 class ChatApp:
@@ -157,7 +161,7 @@ class ChatApp:
         except FILE_ERRORS as error:
             _logger.exception("a request about a conversation could not be answered")
             if fault_of(error) == "passing":
-                await request.refuse(503, "unavailable", "the conversation's file is in use, or full; try again")
+                await request.refuse(503, "unavailable", "what keeps the conversation is in use, or full; try again")
             else:
                 await request.refuse(500, "internal_error", "the conversation cannot be read")
         except GoneError as gone:
@@ -193,6 +197,8 @@ class _Request:
                 await self._post(self._own_encoder, chat_id)
             case ("POST", chat_id, "stop"):
                 await self._stop(chat_id)
+            case ("GET",):
+                await self._list()
             case ("GET", chat_id, "stream"):
                 await self._join(chat_id, self._ui_encoder)
             case ("GET", chat_id, "events"):
@@ -277,18 +283,35 @@ class _Request:
         await self._chats.stop(chat_id, given.run)
         await self._empty(204)
 
+    def _asked(self, name: str) -> str | None:
+        given = parse_qs(self._scope.get("query_string", b"").decode("latin-1")).get(name)
+        return None if given is None else given[0]
+
+    async def _list(self) -> None:
+        await self._check("", "list")
+        if self._by is None:
+            raise _Refused(403, "forbidden", "a list is of a person's conversations, and this request names nobody")
+        before, limit = self._asked("before"), self._asked("limit") or "50"
+        if before is not None and _PLACE.fullmatch(before) is None:
+            raise BadRequest("expected what an answer had", path="before")
+        if not (limit.isdecimal() and limit.isascii() and 0 < int(limit[:4]) <= _MOST_LISTED):
+            raise BadRequest("expected a number of conversations", path="limit", limit=f"limit={_MOST_LISTED}")
+        chats, more = await self._chats.of(self._by, before=before, limit=int(limit))
+        listed = [{name: getattr(one, name) for name in _LISTED} for one in chats]
+        await self._json(200, {"chats": listed, **({} if more is None else {"before": more})})
+
     async def _history(self, chat_id: str, *, of_ag_ui: bool = False) -> None:
         from . import finished_messages as finished  # those that stream alone do not need them
 
         await self._check(chat_id, "read")
-        asked = parse_qs(self._scope.get("query_string", b"").decode("latin-1")).get("before", [None])[0]
+        asked = self._asked("before")
         turns = await self._chats.history(chat_id, before=asked, limit=self._app._max_turns)
         if turns is None:
             raise _Refused(404, "not_found", "there is no such conversation")
         messages: list[Any] = []
         added = {"before": turns[0].run_id} if turns and turns[0].before is not None else {}
-        for turn in turns:
-            answer, message = await self._chats.answer(turn), self._chats.message(turn)
+        for turn, answer in zip(turns, await self._chats.answers(turns), strict=True):
+            message = self._chats.message(turn)
             if not of_ag_ui:
                 messages.append(finished.ui_user_message(message))
                 if answer is not None:

@@ -13,17 +13,19 @@ class Chats(ChatRuns):
     """The conversations of a web application, and the runs in them, which outlive their requests.
 
     Args:
-        journal: the file that keeps all of it: a path, a `SqliteStore` or a `Journal`. Several processes may share it.
+        records: keeps all of it, for any number of processes: the path of a file, the address of a database
+            (``postgresql://…``, ``redis://…``) or a store, such as a `SqliteStore`.
         run: makes the run of a conversation, with ``**chat.options``; it may be async. For a run that goes on it is
             called again, and has to make the same one. It is also called for a run that is not entered: to learn
             whether the wire takes a file, and whether a run that waits can go on.
-        log: keeps what readers may see; by default the same file.
+        journal: keeps all of it, in place of `records`: a `Journal`, with bounds of its own.
+        keep: for how many seconds a conversation is kept in which nothing has changed; then it is removed as by
+            `delete`, a few at a time as others begin, and by `recover`. None: until somebody removes it.
         privacy: what leaves of each conversation: the policy of its runs, and of what is read of them later.
-        max_logs: how many runs may have begun since before the log of one that is over is removed.
 
     Raises:
-        TypeError: `run` is no function, or `journal` nothing that keeps runs.
-        ValueError: `max_logs` is out of range.
+        TypeError: `run` is no function, or there is nothing that keeps runs, or there are two.
+        ValueError: `keep` is out of range, or an address cannot be read.
     """
 
     def app(

@@ -1,7 +1,7 @@
 """Defines `ClientInput`, what a client of a chat has sent in no protocol's form; makes the user's message for any wire.
 
-The server's history is the truth: of a client's messages nothing is here but what the user says now, and answers to
-calls that wait.
+The server's history is the truth: of a client's messages nothing is here but what the user says now, the id of what was
+said before, and answers to calls that wait.
 """
 
 from __future__ import annotations
@@ -115,6 +115,8 @@ class ClientInput:
     message_id: str | None = None
     """The message that the client wants to have replaced; of ``resume``, the one that is to go on. None if it names
     none."""
+    earlier: str | None = None
+    """The user's message before it, as the client knows the conversation; None if it has sent none."""
     approvals: tuple[ClientApproval, ...] = ()
     results: tuple[ClientResult, ...] = ()
     client_tools: tuple[ClientTool, ...] = ()
@@ -142,6 +144,12 @@ def checked_tools(declared: Iterable[ClientTool], path: str) -> tuple[ClientTool
     if any(len(to_json(one.parameters)) > most for one in tools):
         raise BadRequest("a schema is too large", path=path, limit=f"max_schema_bytes={most}")
     return tools
+
+
+def earlier_of(messages: Iterable[tuple[str, Any]]) -> str | None:
+    """Returns the id of the user's last message among those before the new one, by their roles; "" if it has none."""
+    ids = [id_ for role, id_ in messages if role == "user"]
+    return None if not ids else ids[-1] if isinstance(ids[-1], str) else ""
 
 
 def read_file(path: str, url: str, media_type: str | None, filename: str | None = None) -> UserFile:

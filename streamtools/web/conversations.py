@@ -1,63 +1,88 @@
 """Keeps which runs a conversation is made of, what began each, and what it has added to the history.
 
-    chats   one row a conversation: the run that it ends with at present
-    turns   one row a run: the run before it, the user and the message, the client's tools, the messages that the run
-            added, how it ended, the calls of no known end, and where long results are
-    answers one row a run: what it has shown its readers, folded
+    chat, id                 its latest run, who began it, and when
+    turn, id, number         a run: the run before it, the user and the message, the client's tools, how it ended
+    said, id, message        the number of the latest run that answers the message
+    added, id, number        the run's message and all that it has added, in its wire's shape
+    answer, id, number       what it has shown its readers, folded
+    files, id, number, name  a directory in which it keeps long results
+    gone, id                 the number of the latest run of a conversation that was removed
+    owner, open, due         have no value: by whom, whether it goes on, and since when nothing has changed
 
 A branch begins with a run whose predecessor is not the latest one: the user has edited a message, or wants another
-answer. The tables lie in the file of the journal that has the runs.
+answer. The process that holds a run's lease writes the run's records, and all others leave it alone.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Literal
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any, Literal
 
 from pydantic_core import from_json, to_json
 
-from ..dispatch import SqliteStore
-from ..durable.codec import read_value, written_value
-from ..durable.lease import Waiter
-from ..durable.store_sqlite import get_in
+from ..durable.codec import MARK, read_value, written_value
+from ..durable.fields import Range, read_object
+from ..durable.lease import JournalLease, Waiter
+from ..durable.record_store import RecordStore
+from ..durable.records import Check, Conflict, DeletePrefix, Key, Op, Put, Record, Rev
 from ..errors import ChatConflict, JournalError, LocalProtocolError
 from ..parts import RunOutcome
-from .client_input import ClientTool, UserFile, UserMessage, UserText
+from .client_input import ClientTool, UserFile, UserMessage, UserText, to_wire
 from .client_tools import read_tools, written_tools
 from .folded import folded, written_answer
-from .log import Entry, read_entries
+from .log import Entry, committed, log_key, numbered, read_entries
 
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS chats (chat_id TEXT PRIMARY KEY, began_at REAL NOT NULL, head TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS turns (number INTEGER PRIMARY KEY AUTOINCREMENT, chat_id TEXT NOT NULL,"
-    " run_id TEXT NOT NULL UNIQUE, before TEXT, message_id TEXT NOT NULL, message BLOB NOT NULL, user TEXT,"
-    " tools BLOB, visits INTEGER NOT NULL DEFAULT 0, wire TEXT, added BLOB, outcome TEXT, unsettled TEXT, files TEXT)",
-    "CREATE INDEX IF NOT EXISTS turns_of ON turns (chat_id, message_id)",
-    "CREATE TABLE IF NOT EXISTS answers (run_id TEXT PRIMARY KEY, answer BLOB NOT NULL)",
-)
-_COLUMNS = "chat_id, run_id, before, message_id, message, user, tools, visits, wire, added, outcome"
-_MAX_ADDED_BYTES = 256 << 20
+MAX_ID_CHARS = 256  # of a conversation's id
 _MAX_PAGE_BYTES = 16 << 20
+_FIRST_PAGE = 16  # turns that are read at once; then twice as many
+_MOVES_AFTER_MS = 60_000  # a conversation that was changed so lately counts as changed then
+_END_OF_TIME_MS = 10**13 - 1
+_MARK = f'"{MARK}"'.encode()  # in a value that JSON does not have
+_FACTS = ("before", "user", "visits", "wire", "outcome", "unsettled", "size")
+
+
+@dataclass(frozen=True, slots=True)
+class ChatHead:
+    """A conversation, as a list shows it."""
+
+    id: str
+    owner: str | None
+    """Who began it, as `may` named the person."""
+    began_ms: Annotated[int, Range(0, _END_OF_TIME_MS)]
+    """Milliseconds since 1970."""
+    changed_ms: Annotated[int, Range(0, _END_OF_TIME_MS)]
+    """When a message was said, or a run gone on with."""
+    words: str = field(repr=False)
+    """The first words of its first message, as the policy leaves them."""
+    number: int = field(repr=False)
+    due_ms: int = field(repr=False)
+    is_open: bool = False
+    """True if its latest run goes on, or waits for people. Kept apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
     chat_id: str
-    run_id: str
-    before: str | None  # the run before it; None if it begins the conversation
+    number: int
+    before: int | None  # the number of the run before it; None if it begins the conversation
     message: UserMessage = field(repr=False)
     user: str | None  # who began it, as `may` named the person; None if it named nobody
     tools: tuple[ClientTool, ...] = field(repr=False)  # those that the client declared when the run began
-    visits: int  # how often somebody has gone on with it
-    wire: str | None  # the wire of `added`
-    added: list[Any] | None = field(repr=False)
-    """The messages that the run has added so far, in the wire's shape; None before its first end."""
-    outcome: str | None  # a `RunOutcome`, of the latest visit that came to its end; None if there was none
+    visits: int = 0  # how often somebody has gone on with it
+    wire: str | None = None  # that of the messages that it has added
+    outcome: str | None = None  # a `RunOutcome`, of the latest visit that came to its end; None if there was none
+    unsettled: tuple[str, ...] = ()  # the keys of the calls whose end is not known
+    size: int = 0  # bytes of what it has shown and added
+    rev: int = 0  # of its record
+
+    @property
+    def run_id(self) -> str:
+        return f"{self.chat_id}/{self.number}"
 
     @property
     def is_open(self) -> bool:
@@ -65,12 +90,24 @@ class ChatTurn:
         return self.outcome in (None, "left", "suspended")
 
 
-FILE_ERRORS = (JournalError, sqlite3.Error, OSError, LocalProtocolError)  # what is raised where the file cannot be used
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What an earlier run has left in the history."""
+
+    wire: str | None  # None if no run has answered the message
+    messages: list[Any] = field(repr=False)
+    message: UserMessage | None = None  # if it is not among the messages
+
+    def over(self, wire: str) -> list[Any]:
+        return self.messages if self.message is None else [*to_wire(self.message, wire, new=False), *self.messages]
+
+
+FILE_ERRORS = (JournalError, sqlite3.Error, OSError, LocalProtocolError)  # what is raised where records cannot be used
 
 
 def fault_of(error: BaseException | None) -> Literal["passing", "lasting"] | None:
-    """Returns whether an error says that the file cannot be used, and if it may be usable soon: it is locked, or full,
-    and not removed, closed, or no database."""
+    """Returns whether an error says that the records cannot be used, and if they may be usable soon: a file is locked,
+    or full, or a server does not answer, and not removed, closed, or no database."""
     cause = error.__cause__ if isinstance(error, JournalError) else error
     code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
     if isinstance(cause, TimeoutError) or code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL):
@@ -79,302 +116,341 @@ def fault_of(error: BaseException | None) -> Literal["passing", "lasting"] | Non
 
 
 class Conversations:
-    """The conversations in a journal's file, the store."""
-
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: RecordStore) -> None:
         self._store = store
+        self._records = store.records
+
+    # -- what is there --
 
     async def head(self, chat_id: str) -> ChatTurn | None:
-        query = f"SELECT {_COLUMNS} FROM turns WHERE run_id = (SELECT head FROM chats WHERE chat_id = ?)"
-        return await self._one(query, chat_id)
+        return (await self.look(chat_id))[0]
 
-    async def turn(self, run_id: str) -> ChatTurn | None:
-        return await self._one(f"SELECT {_COLUMNS} FROM turns WHERE run_id = ?", run_id)
+    async def look(self, chat_id: str, message_id: str | None = None) -> tuple[ChatTurn | None, ChatTurn | None]:
+        """Returns the latest run of a conversation, and the latest one that answers a message."""
+        if len(chat_id) > MAX_ID_CHARS:
+            return None, None
+        keys = [_head_key(chat_id)] if message_id is None else [_head_key(chat_id), _said_key(chat_id, message_id)]
+        chat, *said = await self._records.get(*keys)
+        if chat is None:
+            return None, None
+        numbers = [_read_head(chat).number, *(int(one.value) for one in said if one is not None)]
+        turns = await self._turns(chat_id, numbers)
+        if turns[0] is None:  # removed between the two looks
+            return None, None
+        return turns[0], turns[1] if len(turns) > 1 else None
 
-    async def with_message(self, chat_id: str, message_id: str) -> ChatTurn | None:
-        query = f"SELECT {_COLUMNS} FROM turns WHERE chat_id = ? AND message_id = ? ORDER BY number DESC LIMIT 1"
-        return await self._one(query, chat_id, message_id)
+    async def turn(self, chat_id: str, run_id: str) -> ChatTurn | None:
+        """Returns a run of a conversation by its id."""
+        number = run_id.removeprefix(f"{chat_id}/")
+        if number == run_id or len(chat_id) > MAX_ID_CHARS or not (number.isdecimal() and number.isascii()):
+            return None
+        return (await self._turns(chat_id, [int(number[:16])]))[0]
 
-    async def up_to(self, turn: ChatTurn, limit: int | None = None) -> list[ChatTurn]:
-        """Returns the runs of a conversation up to this one, without the branches beside; the latest alone with a
-        `limit`, and fewer than that if they are large."""
-        return await self._store.hand_over(partial(_chain, turn, limit))()
+    async def chat(self, chat_id: str) -> ChatHead | None:
+        (found,) = await self._records.get(_head_key(chat_id))
+        return None if found is None else _read_head(found)
 
-    async def answer(self, run_id: str) -> list[Entry] | None:
-        """Returns what a run had shown at the end of its latest visit, folded; None if nothing is kept of that."""
+    async def up_to(self, turn: ChatTurn, limit: int) -> list[ChatTurn]:
+        """Returns the latest runs of a conversation up to this one, without the branches beside: so many, or fewer if
+        they are large."""
+        turns, size, page = [turn], 0, dict[int, ChatTurn]()
+        while (before := turns[-1].before) is not None and len(turns) < limit:
+            if before not in page:
+                count = min(limit - len(turns), _FIRST_PAGE * 2 ** len(turns).bit_length())
+                found = await self._turns(turn.chat_id, range(before, max(before - count, 0), -1))
+                page = {one.number: one for one in found if one is not None}
+            if (one := page.get(before)) is None or before >= turns[-1].number:
+                raise await self._lost(turn)
+            size += one.size
+            if size > _MAX_PAGE_BYTES:
+                break
+            turns.append(one)
+        return turns[::-1]
 
-        def work(connection: sqlite3.Connection) -> bytes | None:
-            _make_tables(connection)
-            row = connection.execute("SELECT answer FROM answers WHERE run_id = ?", (run_id,)).fetchone()
-            return None if row is None else row[0]
+    async def past(self, turn: ChatTurn) -> list[Past]:
+        """Returns what all runs before one have left in the history, without the branches beside."""
+        added, after, chain = dict[int, Record](), None, list[Past]()
+        if turn.before is None:
+            return chain
+        while page := await self._records.scan(("added", turn.chat_id), after):
+            added |= {int(one.key[-1], 16): one for one in page}
+            after = page[-1].key
+            if len(page) < 1_000:
+                break
+        number: int | None = turn.before
+        while number is not None:
+            before, one = _read_added(added[number]) if number in added else await self._unanswered(turn, number)
+            if before is not None and before >= number:
+                raise await self._lost(turn)
+            chain.append(one)
+            number = before
+        return chain[::-1]
 
-        written = await self._store.hand_over(work)()
-        return None if written is None else [*read_entries(written)]
+    async def _unanswered(self, turn: ChatTurn, number: int) -> tuple[int | None, Past]:
+        (found,) = await self._turns(turn.chat_id, [number])
+        if found is None:
+            raise await self._lost(turn)
+        return found.before, Past(None, [], found.message)
 
-    def keep(
-        self, run_id: str, entries: Sequence[Entry], check: Callable[[sqlite3.Connection], None] | None = None
-    ) -> Waiter:
-        """Hands over what a run has shown, to be folded and kept in place of an earlier answer; `check` is as for
-        `finish`."""
+    async def _lost(self, turn: ChatTurn) -> Exception:
+        if (await self._turns(turn.chat_id, [turn.number])) == [None]:
+            return ChatConflict("expired", "the conversation was removed")
+        return JournalError(f"the conversation {turn.chat_id!r} has lost a run, or is a circle")
 
-        def work(connection: sqlite3.Connection) -> None:
-            if check is not None:
-                check(connection)
-            known = "SELECT 1 FROM turns WHERE run_id = ?"
-            if connection.execute(known, (run_id,)).fetchone() is not None:  # it was not removed meanwhile
-                answer = written_answer(folded(entries))
-                connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (run_id, answer))
+    async def answers(self, turns: Sequence[ChatTurn]) -> list[list[Entry] | None]:
+        """Returns what runs had shown at the end of their latest visits, folded; None if nothing is kept of that."""
+        found = await self._records.get(*(_key("answer", one.chat_id, one.number) for one in turns)) if turns else []
+        return [None if one is None else [*read_entries(one.value)] for one in found]
 
-        return self._store.hand_over(work)
-
-    async def note_files(self, run_id: str, directory: str) -> None:
-        """Notes in which directory a run keeps long results, beside those in which earlier visits have."""
-
-        def work(connection: sqlite3.Connection) -> None:
-            row = connection.execute("SELECT files FROM turns WHERE run_id = ?", (run_id,)).fetchone()
-            known = [] if row is None or row[0] is None else json.loads(row[0])
-            if directory not in known:
-                written = json.dumps([*known, directory])
-                connection.execute("UPDATE turns SET files = ? WHERE run_id = ?", (written, run_id))
-
-        await self._store.hand_over(work)()
+    async def has_settled(self, turn: ChatTurn) -> bool | None:
+        """Returns whether somebody has found out the end of a call that was not known when a run was left; None if all
+        were known. Of a call that is in another store nobody can say so here: True."""
+        if not turn.unsettled:
+            return None
+        states = [await self._store.state(key) for key in turn.unsettled]
+        return any(one in (None, "completed") for one in states)
 
     async def files(self, chat_id: str) -> list[tuple[str, str]]:
         """Returns the runs that have kept long results in files, each with a directory of them."""
+        found = await self._records.scan(("files", chat_id))
+        return [(f"{chat_id}/{int(one.key[2], 16)}", one.value.decode()) for one in found]
 
-        def work(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-            _make_tables(connection)
-            query = "SELECT run_id, files FROM turns WHERE chat_id = ? AND files IS NOT NULL"
-            rows = connection.execute(query, (chat_id,)).fetchall()
-            return [(str(run_id), str(one)) for run_id, files in rows for one in json.loads(files)]
+    async def runs(self, chat_id: str) -> list[str]:
+        found, after = list[str](), None
+        while page := await self._records.scan(("turn", chat_id), after, 100):
+            found += [f"{chat_id}/{int(one.key[-1], 16)}" for one in page]
+            after = page[-1].key
+        return found
 
-        return await self._store.hand_over(work)()
+    # -- lists --
 
-    async def begin(
-        self,
-        chat_id: str,
-        before: str | None,
-        message: UserMessage,
-        user: str | None,
-        tools: tuple[ClientTool, ...],
-        head: str | None,
-    ) -> ChatTurn | None:
-        """Adds a run, and makes it the conversation's end; None if that is not `head` any more. Raises a `BadRequest`
-        if the tools are too large."""
-        turn = ChatTurn(chat_id, "", before, message, user, tools, 0, None, None, None)
-        return await self._store.hand_over(partial(_begin, turn, _written(message), written_tools(tools), head))()
-
-    async def next_turn(
-        self, chat_id: str, before: str | None, message: UserMessage, user: str | None, tools: tuple[ClientTool, ...]
-    ) -> ChatTurn:
-
-        def work(connection: sqlite3.Connection) -> ChatTurn:
-            run_id = f"{chat_id}/{_next_number(connection)}"
-            return ChatTurn(chat_id, run_id, before, message, user, tools, 0, None, None, None)
-
-        return await self._store.hand_over(work)()
-
-    async def visit(self, run_id: str, check: Callable[[sqlite3.Connection], None]) -> ChatTurn | None:
-        """Counts a visit to a run, and returns the run; None if it is gone. `check` is as for `finish`."""
-        return await self._store.hand_over(partial(_visit, run_id, check))()
-
-    def finish(
-        self,
-        run_id: str,
-        wire: str,
-        added: list[Any],
-        outcome: str | None,
-        unsettled: Sequence[str],
-        entries: Sequence[Entry] | None,
-        check: Callable[[sqlite3.Connection], None],
-    ) -> list[Waiter]:
-        """Hands over what a visit has come to, with the keys of the calls whose end is not known, and all that the run
-        has shown, or None if the visit has shown nothing. `check` runs in the same transaction, and may raise."""
-        written = to_json({"messages": written_value(added)})  # Bedrock's have bytes
-        values = (wire, written, outcome, json.dumps(unsettled) if unsettled else None, run_id)
-
-        def work(connection: sqlite3.Connection) -> None:
-            check(connection)
-            connection.execute(
-                "UPDATE turns SET wire = ?, added = ?, outcome = ?, unsettled = ? WHERE run_id = ?", values
-            )
-            if entries is not None:
-                connection.execute("DELETE FROM answers WHERE run_id = ?", (run_id,))
-
-        waiter = self._store.hand_over(work)
-        return [waiter] if entries is None else [waiter, self.keep(run_id, entries, check)]
-
-    async def has_settled(self, run_id: str) -> bool | None:
-        """Returns whether somebody has found out the end of a call that was not known when a run was left; None if all
-        were known. Of a call that is in another store nobody can say so here: True."""
-
-        def work(connection: sqlite3.Connection) -> bool | None:
-            row = connection.execute("SELECT unsettled FROM turns WHERE run_id = ?", (run_id,)).fetchone()
-            if row is None or row[0] is None:
-                return None
-            return any(self._store.state_in(key, connection) in (None, "completed") for key in json.loads(row[0]))
-
-        return await self._store.hand_over(work)()
-
-    async def so_many_before(self, turn: ChatTurn, count: int) -> ChatTurn | None:
-        """Returns the run that began so many runs before this one, in any conversation, if it is over."""
-        number = int(turn.run_id.rpartition("/")[2]) - count
-        found = await self._one(f"SELECT {_COLUMNS} FROM turns WHERE number = ?", number)
-        return None if found is None or found.is_open else found
-
-    async def end(self, run_id: str, outcome: RunOutcome, *, begun: bool = True) -> bool:
-        """Notes that a run is not to go on, so that it does not by itself; returns False if it is over, or has `begun`
-        though it had not to."""
-        left = "(outcome IS NULL OR outcome IN ('left', 'suspended'))" if begun else "outcome IS NULL"
-
-        def work(connection: sqlite3.Connection) -> bool:
-            change = f"UPDATE turns SET outcome = ? WHERE run_id = ? AND {left}"
-            return connection.execute(change, (outcome, run_id)).rowcount > 0
-
-        return await self._store.hand_over(work)()
-
-    async def runs(self, chat_id: str | None = None) -> list[tuple[str, str]]:
-        """Returns the conversation and the id of each run, those of all conversations without a `chat_id`."""
-        return await self._store.hand_over(partial(_runs, chat_id))()
-
-    async def close(self, chat_id: str) -> None:
-        """Notes that no run of a conversation is to be gone on with, unless one goes on now. Its record is to go."""
-
-        def work(connection: sqlite3.Connection) -> None:
-            query = (
-                "SELECT run_id FROM turns WHERE chat_id = ? AND (outcome IS NULL OR outcome IN ('left', 'suspended'))"
-            )
-            for row in connection.execute(query, (chat_id,)).fetchall():
-                if not self._store.is_held_in(row[0], connection):
-                    connection.execute("UPDATE turns SET outcome = 'cancelled' WHERE run_id = ?", row)
-
-        await self._store.hand_over(work)()
-
-    async def delete(self, chat_id: str, erased: Collection[str]) -> list[str]:
-        """Forgets a conversation if these are all its runs, and none has begun since; returns the others."""
-
-        def work(connection: sqlite3.Connection) -> list[str]:
-            known = [run_id for _, run_id in _runs(chat_id, connection)]
-            left = [run_id for run_id in known if run_id not in erased]
-            left += [one for one in known if one in erased and get_in(("run", one), connection) is not None]
-            if left:
-                return left
-            own = "SELECT run_id FROM turns WHERE chat_id = ?"
-            connection.execute(f"DELETE FROM answers WHERE run_id IN ({own})", (chat_id,))
-            connection.execute("DELETE FROM turns WHERE chat_id = ?", (chat_id,))
-            connection.execute("DELETE FROM chats WHERE chat_id = ?", (chat_id,))
-            return []
-
-        return await self._store.hand_over(work)()
-
-    async def _one(self, query: str, *values: str | int) -> ChatTurn | None:
-        def work(connection: sqlite3.Connection) -> ChatTurn | None:
-            _make_tables(connection)
-            row = connection.execute(query, values).fetchone()
-            return None if row is None else _read(row)
-
-        return await self._store.hand_over(work)()
-
-
-# -- in the store's thread --
-
-
-def _make_tables(connection: sqlite3.Connection) -> None:
-    for table in _TABLES:
-        connection.execute(table)
-    if connection.execute("SELECT 1 FROM pragma_table_info('turns') WHERE name = 'user'").fetchone() is None:
-        connection.execute("ALTER TABLE turns ADD COLUMN user TEXT")  # of a file from before there were users
-
-
-def _chain(turn: ChatTurn, limit: int | None, connection: sqlite3.Connection) -> list[ChatTurn]:
-    turns, known, size = [turn], {turn.run_id}, 0
-    answer = "SELECT length(answer) FROM answers WHERE run_id = turns.run_id"
-    size_of = f"length(message) + length(coalesce(added, '')) + coalesce(({answer}), 0)"
-    query = f"SELECT {_COLUMNS}, {size_of} FROM turns WHERE run_id = ?"
-    while (before := turns[-1].before) is not None:
-        row = connection.execute(query, (before,)).fetchone()
-        if (
-            row is None
-            and connection.execute("SELECT 1 FROM turns WHERE run_id = ?", (turn.run_id,)).fetchone() is None
-        ):
-            raise ChatConflict("expired", "the conversation was removed")
-        if row is None or before in known:
-            raise JournalError(f"the conversation {turn.chat_id!r} has lost a run, or is a circle")
-        size += row[-1]
-        if limit is not None and (len(turns) >= limit or size > _MAX_PAGE_BYTES):
-            break
-        known.add(before)
-        turns.append(_read(row[:-1]))
-    return turns[::-1]
-
-
-def _begin(
-    turn: ChatTurn, message: bytes, tools: bytes | None, head: str | None, connection: sqlite3.Connection
-) -> ChatTurn | None:
-    _make_tables(connection)
-    chat_id = turn.chat_id
-    found = connection.execute("SELECT head FROM chats WHERE chat_id = ?", (chat_id,)).fetchone()
-    if (None if found is None else found[0]) != head:
-        return None
-    number = _next_number(connection)
-    run_id = f"{chat_id}/{number}"
-    columns = "number, chat_id, run_id, before, message_id, message, user, tools"
-    values = (number, chat_id, run_id, turn.before, turn.message.id, message, turn.user, tools)
-    connection.execute(f"INSERT INTO turns ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
-    change = "INSERT INTO chats VALUES (?, ?, ?) ON CONFLICT (chat_id) DO UPDATE SET head = excluded.head"
-    connection.execute(change, (chat_id, time.time(), run_id))
-    return replace(turn, run_id=run_id)
-
-
-def _next_number(connection: sqlite3.Connection) -> int:
-    """Returns a number of no run that ever was, also in a deleted conversation: the keys of its calls are known yet."""
-    latest = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'turns'").fetchone()
-    return 1 if latest is None else int(latest[0]) + 1
-
-
-def _visit(run_id: str, check: Callable[[sqlite3.Connection], None], connection: sqlite3.Connection) -> ChatTurn | None:
-    check(connection)
-    # One that was stopped before it has begun stays so.
-    outcome = "CASE outcome WHEN 'cancelled' THEN outcome END"
-    change = f"UPDATE turns SET visits = visits + 1, outcome = {outcome} WHERE run_id = ?"
-    connection.execute(change, (run_id,))
-    row = connection.execute(f"SELECT {_COLUMNS} FROM turns WHERE run_id = ?", (run_id,)).fetchone()
-    return None if row is None else _read(row)
-
-
-def _runs(chat_id: str | None, connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    _make_tables(connection)
-    query = "SELECT chat_id, run_id FROM turns WHERE :chat IS NULL OR chat_id = :chat ORDER BY number"
-    return [(str(chat), str(run)) for chat, run in connection.execute(query, {"chat": chat_id})]
-
-
-def _read(row: tuple[Any, ...]) -> ChatTurn:
-    chat_id, run_id, before, message_id, message, user, tools, visits, wire, added, outcome = row
-    try:
-        texts = (chat_id, run_id, message_id, *(one for one in (before, user, wire, outcome) if one is not None))
-        if not all(type(one) is str for one in texts) or type(visits) is not int:
-            raise ValueError("texts and a number were expected")
-        parts = tuple(_read_part(**one) for one in from_json(message))
-        read = None if added is None else json.loads(added[:_MAX_ADDED_BYTES])
-        if isinstance(read, dict):
-            read = read_value(read["messages"])
-        if not isinstance(read, list | None):
-            raise ValueError("messages were expected")
-        said = UserMessage(message_id, parts)
-        return ChatTurn(chat_id, run_id, before, said, user, read_tools(tools), visits, wire, read, outcome)
-    except (ValueError, TypeError, LookupError) as error:
-        raise JournalError("a conversation has a row that nobody here has written") from error
-
-
-def _written(message: UserMessage) -> bytes:
-    return to_json(
-        [
-            {"text": part.text}
-            if isinstance(part, UserText)
-            else {"media_type": part.media_type, "url": part.url, "filename": part.filename}
-            for part in message.parts
+    async def of(self, owner: str, before: str | None, limit: int) -> tuple[list[ChatHead], str | None]:
+        """Returns conversations that a person began, those that were changed last first, and what names the place
+        behind them, if there are more."""
+        prefix = ("owner", _digest(owner))
+        after = None if before is None else (*prefix, *before.partition(".")[::2])
+        keys = [one.key for one in await self._records.scan(prefix, after, limit + 1)]
+        ids = [key[-1] for key in keys[:limit]]
+        found = await self._records.get(*map(_head_key, ids), *(("open", one) for one in ids)) if ids else []
+        chats = [
+            replace(_read_head(head), is_open=is_open is not None)
+            for head, is_open in zip(found, found[len(ids) :], strict=False)
+            if head is not None
         ]
-    )
+        return chats, ".".join(keys[limit - 1][-2:]) if len(keys) > limit else None
+
+    async def open(self) -> AsyncIterator[str]:
+        """Yields the conversations whose latest run is not over."""
+        after = None
+        while page := await self._records.scan(("open",), after):
+            for one in page:
+                yield one.key[-1]
+            after = page[-1].key
+
+    async def due(self, before: float, limit: int) -> list[str]:
+        """Returns some conversations that have not changed since a time, in seconds since 1970."""
+        found = await self._records.scan(("due",), None, limit)
+        return [one.key[-1] for one in found if int(one.key[1]) < before * 1e3]
+
+    async def put_off(self, chat_id: str) -> None:
+        """Notes that a conversation cannot be removed now."""
+        (found,) = await self._records.get(_head_key(chat_id))
+        if found is not None:
+            chat = _read_head(found)
+            await self._records.commit(*_moved(chat, replace(chat, due_ms=_now_ms()), found.rev))
+
+    # -- changes --
+
+    async def begin(self, turn: ChatTurn, latest: ChatTurn | None, words: str) -> ChatTurn | None:
+        """Adds a run, and makes it the conversation's end; None if that is not `latest` as it was any more. Raises a
+        `BadRequest` if the tools are too large."""
+        chat_id = turn.chat_id
+        while True:
+            found, gone = await self._records.get(_head_key(chat_id), ("gone", chat_id))
+            old = None if found is None else _read_head(found)
+            if (None if old is None else old.number) != (None if latest is None else latest.number):
+                return None
+            number = 1 + (old.number if old is not None else 0 if gone is None else int(gone.value))
+            now = _now_ms()
+            if old is None:
+                chat = ChatHead(chat_id, turn.user, now, now, words, number, now)
+            else:
+                chat = replace(old, number=number, changed_ms=now, due_ms=now)
+            turn = replace(turn, number=number)
+            put, is_open = _put_turn(turn, "absent"), Put(("open", chat_id), b"", "any")
+            said = Put(_said_key(chat_id, turn.message.id), str(number).encode(), "any")
+            free = [] if latest is None else [Check(_turn_key(latest), latest.rev)]
+            end = await self._records.commit(
+                *_moved(old, chat, None if found is None else found.rev), *free, put, said, is_open
+            )
+            if not isinstance(end, Conflict):
+                return replace(turn, rev=put.rev)
+            if latest is not None and end.key == _turn_key(latest):
+                return None
+
+    async def visit(self, run_id: str, lease: JournalLease, directory: str | None) -> ChatTurn | None:
+        """Counts a visit to a run, and returns the run; None if it is gone. Notes in which directory it keeps long
+        results. Raises a `RunTakenOver` if somebody else goes on with it."""
+        while True:
+            turn, chat, rev = await self._both(run_id)
+            if turn is None or chat is None:
+                return None
+            # One that was stopped before it has begun stays so.
+            outcome = turn.outcome if turn.outcome == "cancelled" else None
+            visited = replace(turn, visits=turn.visits + 1, outcome=outcome)
+            put, ops = _put_turn(visited, Rev(turn.rev)), list[Op]()
+            if directory is not None:
+                key = *_turn_key(turn)[1:], _digest(directory)
+                ops = [Put(("files", *key), directory.encode("utf-8", "surrogatepass"), "any")]
+            now = _now_ms()
+            if chat.number == turn.number and now > chat.changed_ms + _MOVES_AFTER_MS:
+                ops += _moved(chat, replace(chat, changed_ms=now, due_ms=now), rev)
+            end = await self._records.commit(lease.fence, put, *ops)
+            if not isinstance(end, Conflict):
+                return replace(visited, rev=put.rev)
+            if end.key == lease.fence.key:
+                lease.check(end)
+
+    def finish(self, turn: ChatTurn, lease: JournalLease, added: list[Any], entries: Sequence[Entry]) -> Waiter:
+        """Hands over what a visit has come to, with all that the run has added and shown."""
+        wire = turn.wire
+        assert wire is not None, "known to the run"
+        said = to_wire(turn.message, wire, new=False)
+        written = {"before": turn.before, "wire": wire, "messages": written_value([*said, *added])}  # Bedrock's: bytes
+        messages, answer = to_json(written), written_answer(folded(entries))
+        turn = replace(turn, size=len(messages) + len(answer))
+        ops = [
+            _put_turn(turn, "any"),
+            Put(_key("added", turn.chat_id, turn.number), messages, "any"),
+            Put(_key("answer", turn.chat_id, turn.number), answer, "any"),
+        ]
+        return committed(self._records, lease, *ops, *([] if turn.is_open else [DeletePrefix(("open", turn.chat_id))]))
+
+    async def keep(self, turn: ChatTurn, entries: Iterable[Entry], *, with_log: bool = True) -> None:
+        """Keeps what a run has shown, unless it was gone on with meanwhile."""
+        put = Put(_key("answer", turn.chat_id, turn.number), written_answer(folded(entries)), "any")
+        log = [] if with_log else [DeletePrefix(log_key(turn.run_id))]
+        await self._records.commit(Check(_turn_key(turn), turn.rev), put, *log)
+
+    async def end(self, run_id: str, outcome: RunOutcome, *, begun: bool = True) -> ChatTurn | None:
+        """Notes that a run is not to go on, so that it does not by itself; returns it, or None if it is over, or has
+        `begun` though it had not to."""
+        while True:
+            turn, chat, rev = await self._both(run_id)
+            if turn is None or not turn.is_open or not (begun or turn.outcome is None):
+                return None
+            ended, ops = replace(turn, outcome=outcome), list[Op]()
+            put = _put_turn(ended, Rev(turn.rev))
+            if chat is not None and chat.number == turn.number:
+                ops = [Check(_head_key(chat.id), rev), DeletePrefix(("open", chat.id))]
+            if not isinstance(await self._records.commit(put, *ops), Conflict):
+                return replace(ended, rev=put.rev)
+
+    async def delete(self, chat_id: str, erased: Collection[str]) -> list[str] | None:
+        """Forgets a conversation if these are all its runs, and none has begun since; returns the others, or None if it
+        is not there."""
+        while True:
+            (found,) = await self._records.get(_head_key(chat_id))
+            if found is None:
+                return None
+            chat = _read_head(found)
+            run_id = f"{chat_id}/{chat.number}"
+            latest, run = await self._records.get(_key("turn", chat_id, chat.number), ("run", run_id))
+            known = await self.runs(chat_id)
+            left = [run_id for run_id in known if run_id not in erased]
+            if left or run is not None:  # which has begun since
+                return left or [run_id]
+            free = [] if latest is None else [Check(latest.key, latest.rev)]
+            kinds = ("turn", "said", "added", "answer", "files", "log", "open")
+            ops = [*_moved(chat, None, found.rev), *(DeletePrefix((kind, chat_id)) for kind in kinds)]
+            gone = Put(("gone", chat_id), str(chat.number).encode(), "any")
+            if not isinstance(await self._records.commit(*free, *ops, gone), Conflict):
+                return []
+
+    async def _turns(self, chat_id: str, numbers: Iterable[int]) -> list[ChatTurn | None]:
+        found = await self._records.get(*(_key("turn", chat_id, number) for number in numbers))
+        return [None if one is None else _read_turn(one) for one in found]
+
+    async def _both(self, run_id: str) -> tuple[ChatTurn | None, ChatHead | None, int]:
+        chat_id, number = numbered(run_id)
+        turn, chat = await self._records.get(("turn", chat_id, number), _head_key(chat_id))
+        if turn is None or chat is None:
+            return None, None, 0
+        return _read_turn(turn), _read_head(chat), chat.rev
+
+
+# -- keys --
+
+
+def _key(kind: str, chat_id: str, number: int) -> Key:
+    return kind, chat_id, f"{number:016x}"
+
+
+def _head_key(chat_id: str) -> Key:
+    return "chat", chat_id
+
+
+def _turn_key(turn: ChatTurn) -> Key:
+    return _key("turn", turn.chat_id, turn.number)
+
+
+def _said_key(chat_id: str, message_id: str) -> Key:
+    return "said", chat_id, _digest(message_id)
+
+
+def _digest(text: str) -> str:
+    """Returns a part of a key for a text of any length."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1e3)
+
+
+def _moved(old: ChatHead | None, new: ChatHead | None, rev: int | None) -> Iterator[Op]:
+    """Yields what puts a conversation in the place of what it was, with the keys that find it."""
+    before, after = (set() if one is None else {*_found_by(one)} for one in (old, new))
+    if new is not None:
+        yield Put(_head_key(new.id), to_json(asdict(new)), "absent" if rev is None else Rev(rev))
+    elif old is not None and rev is not None:
+        yield from (Check(_head_key(old.id), rev), DeletePrefix(_head_key(old.id)))
+    yield from map(DeletePrefix, before - after)
+    yield from (Put(key, b"", "any") for key in after - before)
+
+
+def _found_by(chat: ChatHead) -> Iterator[Key]:
+    yield "due", f"{chat.due_ms:013d}", chat.id
+    if chat.owner is not None:
+        yield "owner", _digest(chat.owner), f"{_END_OF_TIME_MS - chat.changed_ms:013d}", chat.id
+
+
+# -- values --
+
+
+def _put_turn(turn: ChatTurn, expect: Rev | Literal["absent", "any"]) -> Put:
+    facts = {name: getattr(turn, name) for name in _FACTS}
+    written = {**facts, "id": turn.message.id, "parts": [*map(asdict, turn.message.parts)]}
+    tools = written_tools(turn.tools)
+    return Put(_turn_key(turn), to_json({**written, "tools": tools}), expect)
+
+
+def _read_turn(record: Record) -> ChatTurn:
+    try:
+        facts: dict[str, Any] = from_json(record.value)
+        message = _read_message(facts.pop("id"), facts.pop("parts"))
+        tools = None if (tools := facts.pop("tools")) is None else tools.encode()
+        tools, number = read_tools(tools), int(record.key[-1], 16)
+        given = {"chat_id": record.key[1], "number": number, "message": message, "tools": tools}
+        turn: ChatTurn = read_object(ChatTurn, facts | given)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise _unread() from error
+    return replace(turn, rev=record.rev)
+
+
+def _read_message(message_id: Any, parts: Any) -> UserMessage:
+    if type(message_id) is not str:
+        raise ValueError("a text was expected")
+    return UserMessage(message_id, tuple(_read_part(**one) for one in parts))
 
 
 def _read_part(
@@ -383,3 +459,30 @@ def _read_part(
     if not all(type(one) is str for one in (text or "", media_type, url, filename or "")):
         raise ValueError("texts were expected")
     return UserFile(media_type=media_type, url=url, filename=filename) if text is None else UserText(text)
+
+
+def _read_head(record: Record) -> ChatHead:
+    try:
+        head: ChatHead = read_object(ChatHead, from_json(record.value))
+    except (ValueError, TypeError) as error:
+        raise _unread() from error
+    return head
+
+
+def _read_added(record: Record) -> tuple[int | None, Past]:
+    try:
+        written = json.loads(record.value)
+        before, wire, messages = written["before"], written["wire"], written["messages"]
+        if type(before) not in (int, type(None)) or type(wire) is not str:
+            raise ValueError("a number and a wire were expected")
+        messages = read_value(messages) if _MARK in record.value else messages
+        if type(messages) is not list:
+            raise ValueError("messages were expected")
+        message = _read_message(written["id"], written["parts"]) if "parts" in written else None
+    except (ValueError, TypeError, LookupError) as error:
+        raise _unread() from error
+    return before, Past(wire, messages, message)
+
+
+def _unread() -> JournalError:
+    return JournalError("a conversation has a record that nobody here has written")

@@ -13,6 +13,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
+from functools import partial
 from operator import attrgetter
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -27,10 +28,10 @@ from ..front import AgentLoop
 from ..ground import type_name
 from ..observers import Observer
 from ..parts import RUN_OUTCOMES
-from .conversations import fault_of
+from .conversations import ChatTurn, fault_of
 from .encoding import told_of
 from .folded import folded
-from .log import DELTAS, VISIT, Entry, Log, VisitEnd
+from .log import DELTAS, VISIT, Entry, RunLog, VisitEnd
 from .shown import ShownRun, is_left
 from .sources import shown_raw, shown_state
 
@@ -50,9 +51,9 @@ _number = attrgetter("seq")
 class LiveRun(Observer):
     """One visit to a run, as its readers see it; `visit` is how often somebody had gone on with it before.
 
-    `shown` is None if it is only known once nobody else goes on with the run: see `begin`. `finish` keeps the end of
-    the visit under the lease: it is given the run's outcome and all that readers have of the run, or None if the visit
-    did not begin. A run whose file failed is ``left``, to be gone on with.
+    `begin` is called once nobody else goes on with the run. `finish` keeps the end of the visit under the lease: it is
+    given the run's outcome and all that readers have of the run. A run whose records failed is ``left``, to be gone on
+    with.
     """
 
     sees_originals = True
@@ -61,16 +62,17 @@ class LiveRun(Observer):
         self,
         run_id: str,
         visit: int,
-        shown: ShownRun | None,
-        log: Log,
-        finish: Callable[[AgentLoop, JournalLease, str | None, Sequence[Entry] | None], Sequence[Waiter]],
+        log: RunLog,
+        finish: Callable[[AgentLoop, JournalLease, ChatTurn, str | None, Sequence[Entry]], Waiter],
     ) -> None:
         self.run_id = run_id
         self.first = visit * VISIT  # the number in front of those of this visit
         self.ended: VisitEnd | None = None
-        self.has_begun = shown is not None  # False until its entries have numbers: all others are in the log
+        self.has_begun = False  # True once its entries have numbers: all others are in the log
         self.has_moved = False  # True if another process goes on with the run
-        self._shown = shown
+        self.has_finished = False  # True once its end was handed over
+        self._shown: ShownRun | None = None
+        self._turn: ChatTurn | None = None  # None if it was removed
         self._log = log
         self._finish = finish
         self._loop: AgentLoop | None = None
@@ -101,9 +103,9 @@ class LiveRun(Observer):
         self._guard = None if guard is None else guard.page(loop.trajectory)
         loop.trajectory.observers = (self, *loop.trajectory.observers)
 
-    def begin(self, visit: int, shown: ShownRun, before: Iterable[Entry]) -> None:
+    def begin(self, turn: ChatTurn | None, visit: int, shown: ShownRun, before: Iterable[Entry]) -> None:
         """Gives the visit its number, before its first event, and the entries of earlier ones."""
-        self.first, self._shown, self.has_begun = visit * VISIT, shown, True
+        self.first, self._turn, self._shown, self.has_begun = visit * VISIT, turn, shown, True
         self._before = folded(before)
 
     def on_event(self, event: of.Event) -> None:
@@ -139,11 +141,11 @@ class LiveRun(Observer):
         self._end = VisitEnd(self._last + 1, outcome or "left", kind, waiting, retry_after)
         if self.has_begun:  # or the number is of another visit
             self._hand_over(self._end)
-        lease = self._lease
-        if lease is not None:
+        lease, turn = self._lease, self._turn
+        if lease is not None and turn is not None:
             outcome = "left" if kind == "unavailable" else self._loop.outcome
-            entries = [*self._before, *self._entries, self._end] if self.has_begun else None
-            self._writing += self._finish(self._loop, lease, outcome, entries)
+            entries = [*self._before, *self._entries, self._end]
+            self.has_finished = self._wrote(partial(self._finish, self._loop, lease, turn, outcome, entries))
 
     # -- readers --
 
@@ -216,10 +218,6 @@ class LiveRun(Observer):
         self._wake()
 
     @property
-    def has_end(self) -> bool:
-        return self._end is not None
-
-    @property
     def _last(self) -> int:
         return self._entries[-1].seq if self._entries else self.first
 
@@ -231,13 +229,18 @@ class LiveRun(Observer):
     def _hand_over(self, *ends: Entry) -> None:
         lease = self._lease
         batch = [*self._entries[self._written - self._dropped :], *ends]
-        if lease is None or not batch:
+        if lease is None or self._turn is None or not batch:
             return
         self._written = self._dropped + len(self._entries)
+        self._wrote(partial(self._log.append, self.run_id, batch, lease))
+
+    def _wrote(self, hand_over: Callable[[], Waiter]) -> bool:
         try:
-            self._writing.append(self._log.append(self.run_id, batch, lease))
-        except Exception as error:  # the store is closed
+            self._writing.append(hand_over())
+        except Exception as error:  # the store is closed, or that is too large
             self._lost(error)
+            return False
+        return True
 
     async def _settle(self) -> None:
         while self._writing:

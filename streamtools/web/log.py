@@ -1,24 +1,25 @@
 """Keeps what readers may see of a run, so that pages can join it late, come back, or read it from another process.
 
+    log, conversation, number of the run, last seq    a batch of entries
+
 An entry is an event as copies have it, or the end of a visit to the run (`RunEnd`). The numbers of a visit lie behind
-those of all earlier ones, also behind those that its process did not live to write. A log is disposable: no run reads
-it, but to know what its readers have seen.
+those of all earlier ones, also behind those that its process did not live to write. A log is disposable, and drops some
+days later: no run reads it, but to know what its readers have seen.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import orjson
 from pydantic_core import to_json
 
-from ..dispatch import SqliteStore
 from ..durable.codec import read_event, written_event
 from ..durable.lease import JournalLease, Waiter
+from ..durable.records import Key, Op, Put, Records
 from ..errors import JournalError
 from ..events import Event, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from ..parts import RUN_OUTCOMES
@@ -26,11 +27,8 @@ from .encoding import RunEnd
 
 VISIT = 1 << 32
 """The numbers that one visit to a run has: a visit's number times this is in front of the run's own `seq`."""
-_TABLE = (
-    "CREATE TABLE IF NOT EXISTS log (run_id TEXT NOT NULL, seq INTEGER NOT NULL, last INTEGER NOT NULL,"
-    " body BLOB NOT NULL, PRIMARY KEY (run_id, seq)) WITHOUT ROWID"
-)
-MAX_BODY_BYTES = 64 << 20  # bytes of a row that is read
+KEPT_S = 7 * 86400.0
+_MOST_READ = 100  # batches at once
 DELTAS: frozenset[type[Any]] = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta})
 _DELTAS: dict[str, Callable[..., Event]] = {kind.__name__: kind for kind in DELTAS}
 
@@ -47,115 +45,48 @@ class VisitEnd:
 Entry: TypeAlias = Event | VisitEnd
 
 
-class Log(Protocol):
-    """What `streamtools.web.Chats` asks of a log."""
+class RunLog:
+    """The logs of all runs."""
 
-    def append(self, run_id: str, entries: Sequence[Entry], lease: JournalLease, /) -> Waiter:
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def append(self, run_id: str, entries: Sequence[Entry], lease: JournalLease) -> Waiter:
         """Hands entries over at once, to be kept unless somebody else goes on with the run; returns what waits for
         that, and raises a `RunTakenOver` if so."""
-        ...
+        key = *log_key(run_id), f"{entries[-1].seq:016x}"
+        return committed(self._records, lease, Put(key, written_entries(entries), "any", drop_in=KEPT_S))
 
-    async def read(self, run_id: str, after: int, /) -> Sequence[Entry]:
-        """Returns some entries with numbers above `after`, in order; none if there are none yet."""
-        ...
+    async def read(self, run_id: str, after: int) -> list[Entry]:
+        """Returns some entries with numbers above `after`, in order; none if there are none yet. Raises a
+        `JournalError` if no log has written this."""
+        log = log_key(run_id)
+        behind = None if after < 0 else (*log, f"{after:016x}")
+        rows = await self._records.scan(log, behind, _MOST_READ)
+        return [entry for row in rows for entry in read_entries(row.value) if entry.seq > after]
 
-    async def delete(self, run_ids: Collection[str], /) -> None:
-        """Forgets runs."""
-        ...
-
-
-class MemoryLog:
-    """A log in this process: pages come back to a run while it lives, and no other process reads it."""
-
-    def __init__(self) -> None:
-        self._runs: dict[str, list[Entry]] = {}
-
-    def append(self, run_id: str, entries: Sequence[Entry], lease: JournalLease, /) -> Waiter:
-        """See `Log`."""
-        kept = self._runs.setdefault(run_id, [])
-        if kept and entries and entries[0].seq <= kept[-1].seq:
-            return partial(_taken_over, run_id)
-        kept.extend(entries)
-        return _at_once
-
-    async def read(self, run_id: str, after: int, /) -> Sequence[Entry]:
-        """See `Log`."""
-        return [entry for entry in self._runs.get(run_id, ()) if entry.seq > after]
-
-    async def delete(self, run_ids: Collection[str], /) -> None:
-        """See `Log`."""
-        for run_id in run_ids:
-            self._runs.pop(run_id, None)
+    async def changed(self, run_id: str, since: int, seconds: float) -> int:
+        """Waits for more; see `Records.changed`."""
+        return await self._records.changed(log_key(run_id), since, seconds)
 
 
-class SqliteLog:
-    """A log in the file of a journal. A batch of entries is a row.
-
-    Args:
-        store: the file of the journal that has the runs.
-    """
-
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
-
-    def append(self, run_id: str, entries: Sequence[Entry], lease: JournalLease, /) -> Waiter:
-        """See `Log`."""
-        if not entries:
-            return _at_once
-        return self._store.hand_over(partial(_insert, run_id, tuple(entries), lease.check_in))
-
-    async def read(self, run_id: str, after: int, /) -> Sequence[Entry]:
-        """See `Log`.
-
-        Raises:
-            JournalError: no log has written this.
-        """
-        rows = await self._store.hand_over(partial(_select, run_id, after))()
-        return [entry for row in rows for entry in read_entries(row) if entry.seq > after]
-
-    async def delete(self, run_ids: Collection[str], /) -> None:
-        """See `Log`."""
-        await self._store.hand_over(partial(_delete, tuple(run_ids)))()
+def log_key(run_id: str) -> Key:
+    return "log", *numbered(run_id)
 
 
-async def _at_once() -> None:
-    return
+def numbered(run_id: str) -> tuple[str, str]:
+    """Returns the parts of a run's id as its keys have them."""
+    chat_id, _, number = run_id.rpartition("/")
+    return chat_id, f"{int(number):016x}"
 
 
-async def _taken_over(run_id: str) -> None:
-    from ..errors import RunTakenOver  # nearly never
+def committed(records: Records, lease: JournalLease, *ops: Op) -> Waiter:
+    made = records.hand_over(lease.fence, *ops)
 
-    raise RunTakenOver(run_id)
+    async def stored() -> None:
+        lease.check(await made())
 
-
-# -- in the store's thread --
-
-
-def _insert(
-    run_id: str, entries: Sequence[Entry], check: Callable[[sqlite3.Connection], None], connection: sqlite3.Connection
-) -> None:
-    check(connection)
-    connection.execute(_TABLE)
-    row = (run_id, entries[0].seq, entries[-1].seq, written_entries(entries))
-    connection.execute("INSERT INTO log (run_id, seq, last, body) VALUES (?, ?, ?, ?)", row)
-
-
-def _select(run_id: str, after: int, connection: sqlite3.Connection) -> list[bytes]:
-    connection.execute(_TABLE)
-    # The row that `after` lies in, and those behind it, up to a megabyte.
-    query = "SELECT substr(body, 1, ?) FROM log WHERE run_id = ? AND last > ? ORDER BY seq"
-    bodies, size = [], 0
-    for (body,) in connection.execute(query, (MAX_BODY_BYTES + 1, run_id, after)):
-        bodies.append(body)
-        size += len(body)
-        if size > 1 << 20:
-            break
-    return bodies
-
-
-def _delete(run_ids: Sequence[str], connection: sqlite3.Connection) -> None:
-    connection.execute(_TABLE)
-    connection.executemany("DELETE FROM log WHERE run_id = ?", [(run_id,) for run_id in run_ids])
+    return stored
 
 
 # -- what is written --
@@ -196,8 +127,6 @@ def written_entries(entries: Sequence[Entry]) -> bytes:
 def read_entries(body: Any) -> Iterator[Entry]:
     """Yields the entries of a row; raises a `JournalError` if no log has written it."""
     try:
-        if type(body) is not bytes or len(body) > MAX_BODY_BYTES:
-            raise ValueError("so many bytes were not expected")
         for written in orjson.loads(body):
             if "deltas" in written:
                 yield from _read_deltas(written)

@@ -73,8 +73,28 @@ class ChatMessages(_Answer):
     refuses: str = ""
 
 
+class ListedChat(_Answer):
+    """A conversation: who began it and when, when it changed last, in milliseconds since 1970, whether its latest run
+    goes on or waits for people, and the first words of its first message."""
+
+    id: str
+    owner: str | None
+    began_ms: int
+    changed_ms: int
+    is_open: bool
+    words: str
+
+
+class ChatList(_Answer):
+    """A person's conversations, those that changed last first. With `before` there are more, which `?before=` asks
+    for."""
+
+    chats: list[ListedChat]
+    before: str = ""
+
+
 _TYPES: tuple[type[BaseModel], ...] = (
-    UIMessageChunk, AGUIEvent, ChatError, ChatMessages, UIRequest, RunAgentInput, StopRequest,
+    UIMessageChunk, AGUIEvent, ChatError, ChatList, ChatMessages, UIRequest, RunAgentInput, StopRequest,
 )  # fmt: skip
 
 
@@ -99,18 +119,24 @@ _WORDS = {
     "404": "There is no such conversation or message.",
     "408": "The body did not come to its end in time.",
     "409": "The request does not fit the conversation as it is; `code` says why: running, stopping, waiting, answered, "
-    "decided, nothing_waits, edited.",
+    "decided, nothing_waits, edited, unknown_history.",
     "410": "The log of the run has expired: load the conversation anew.",
     "413": "The request is too large.",
     "500": "The conversation cannot be read.",
-    "503": "The conversation, or its file, is in use elsewhere: try again after `Retry-After`.",
+    "503": "The conversation, or what keeps it, is in use elsewhere: try again after `Retry-After`.",
 }
 _REFUSED = "400 403 404 408 409 413 500 503"
 _BEFORE: dict[str, Any] = {
     "name": "before",
     "in": "query",
     "schema": {"type": "string"},
-    "description": "As an answer had it: return earlier messages than those.",
+    "description": "As an answer had it: return what is earlier than that.",
+}
+_LIMIT: dict[str, Any] = {
+    "name": "limit",
+    "in": "query",
+    "schema": {"type": "integer", "minimum": 1, "maximum": 100, "default": 50},
+    "description": "How many at most.",
 }
 _LAST_EVENT_ID: dict[str, Any] = {
     "name": "Last-Event-ID",
@@ -142,6 +168,10 @@ class _Route:
 _UI, _OWN = {_STREAM: "UIMessageChunk"}, {_STREAM: "RunEvent"}
 ROUTES = (
     _Route("post", "/", "chat", "Begins a run, or goes on with one, and streams it", _UI, "UIRequest"),
+    _Route(
+        "get", "/", "list_chats", "Returns a person's conversations", {_JSON: "ChatList"},
+        statuses="400 403 500 503",
+    ),
     _Route(
         "get", "/{id}", "chat_messages", "Returns the finished messages", {_JSON: "ChatMessages"},
         statuses="403 404 500 503",
@@ -180,6 +210,7 @@ def _operation(route: _Route, prefix: str) -> dict[str, Any]:
     parameters: list[dict[str, Any]] = [_CHAT_ID] if "{id}" in route.path else []
     parameters += [_LAST_EVENT_ID] if route.name == "join_events" else []
     parameters += [_BEFORE] if route.name.endswith("_messages") else []
+    parameters += [_BEFORE, _LIMIT] if route.name == "list_chats" else []
     responses: dict[str, Any] = {}
     if route.answers is not None:
         content = {kind: {"schema": _ref(name)} for kind, name in route.answers.items()}

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-import anyio
-
 from .folded import joined
 from .live import LiveRun
-from .log import Entry, Log, VisitEnd
+from .log import Entry, RunLog, VisitEnd
 
 _BEFORE = 2  # a visit may begin by taking something back, with the number in front of its first
 _MOST_LOOKS = 10
-LOOKS_EVERY_S = 0.2  # seconds between two looks into the log of a run of another process
+_LOOKS_EVERY_S = 0.2  # seconds between two looks for somebody who goes on with a run
+_LOOKS_AGAIN_S = 1.0  # seconds after which a reader that nobody has woken looks whether the run's process lives
 
 
 class RunReader:
@@ -29,11 +28,11 @@ class RunReader:
     def __init__(
         self,
         run_id: str,
-        log: Log,
+        log: RunLog,
         find_live: Callable[[str], LiveRun | None],
         is_held: Callable[[str], Awaitable[bool]],
         has_news: Callable[[str], Awaitable[bool]],
-        find_kept: Callable[[str], Awaitable[Sequence[Entry] | None]],
+        find_kept: Callable[[], Awaitable[Sequence[Entry] | None]],
     ) -> None:
         self._run_id = run_id
         self._log = log
@@ -43,6 +42,7 @@ class RunReader:
         self._has_news = has_news
         self._find_kept = find_kept
         self._looks = 0  # that are left, until nobody is expected to go on
+        self._changes = 0  # of the log, by the latest look
         self.seq = -1  # the number of the last entry that was taken
         self.seen = -1  # the number of the last entry that the page has seen already
         self._passed: VisitEnd | None = None  # the end of a visit behind which somebody goes on
@@ -77,10 +77,14 @@ class RunReader:
             if self._live is not None and self._live.ended is None and not self._live.has_moved:
                 await self._live.wait()
             elif self._looks:
+                known, seconds = self._changes, _LOOKS_AGAIN_S
+                self._changes = await self._log.changed(self._run_id, 0, 0.0)
                 if not await self._is_held(self._run_id):
                     self._looks -= 1  # and once more, if it has ended since the last look
-                await anyio.sleep(LOOKS_EVERY_S if self._looks else 0)
-            elif self.seq < 0 and (kept := await self._find_kept(self._run_id)):
+                    seconds = _LOOKS_EVERY_S if self._looks else 0.0
+                if known and seconds:
+                    await self._log.changed(self._run_id, known, seconds)
+            elif self.seq < 0 and (kept := await self._find_kept()):
                 self.seq = kept[-1].seq
                 return kept
             else:

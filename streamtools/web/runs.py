@@ -3,29 +3,34 @@
 Theory of operation. A conversation is a chain of runs in one journal (`conversations`). Each run is a task of the event
 loop's own here (`live`), with a log that its readers take from (`readers`), so that a request that ends takes nothing
 with it. A run whose calls wait for people is left; whoever decides puts the decision on record, and has the run gone on
-with. One that lost its process goes on with the next request that asks for it, or by `recover`.
+with. One that lost its process goes on with the next request that asks for it, in any process on the same records, or
+by `recover`.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NotRequired, Self, TypedDict
+from typing import Any, NotRequired, Self, TypeAlias, TypedDict
 from weakref import WeakValueDictionary
 
 import anyio
 import anyio.to_thread
 from anyio import CancelScope, create_task_group
 
-from ..dispatch import Decision, Journal, SqliteStore, Suspended, SuspendedCall
+from ..dispatch import Decision, Journal, Suspended, SuspendedCall
 from ..dispatch.event_loop import spawn
 from ..durable.journal import journal_of
 from ..durable.journal_steps import place_of
 from ..durable.lease import JournalLease, Waiter
+from ..durable.record_store import RecordStore
+from ..durable.records import checked_seconds
 from ..errors import (
     AlreadyDecided,
     AnswerError,
@@ -41,8 +46,7 @@ from ..events import Observation
 from ..front import AgentLoop
 from ..ground import type_name
 from ..history import convert, repair
-from ..limits import checked_bound
-from ..parts import RUN_OUTCOMES
+from ..parts import RUN_OUTCOMES, RunOutcome
 from ..pipelines.messages import STOPPED
 from ..policy.offloads import Offloads, remove_files
 from ..privacy import Privacy, Redact
@@ -61,16 +65,18 @@ from .client_input import (
     to_wire,
 )
 from .client_tools import tools_of
-from .conversations import FILE_ERRORS, ChatTurn, Conversations, fault_of
+from .conversations import FILE_ERRORS, MAX_ID_CHARS, ChatHead, ChatTurn, Conversations, Past, fault_of
 from .folded import folded
 from .live import LiveRun
-from .log import Entry, Log, SqliteLog, VisitEnd
+from .log import Entry, RunLog, VisitEnd
 from .readers import RunReader
 from .repeats import is_about, repeated, rested_at, steps_asked
 from .shown import ShownRun
 
 _logger = logging.getLogger("streamtools")
-_MOST_ID_CHARS = 256
+_MOST_WORDS = 100  # characters of a conversation's first words
+_SWEEP_EACH_S = 1.0  # seconds
+_SWEPT_AT_ONCE = 5  # conversations
 
 
 class ChatOptions(TypedDict):
@@ -95,11 +101,13 @@ class Chat:
     user: str | None
     """The person who said it, as `may` named the one who began this run; None if it named nobody. It stays the same
     where somebody else decides, or visits the page and so has the run gone on with."""
+    owner: str | None
+    """The person who began the conversation, as `may` named that one; None if it named nobody."""
     client_tools: tuple[Tool[..., Any], ...]
     """The tools that the client runs, if it declared any: ``tools=[*tools, *chat.client_tools]``. Their names and words
     are the client's."""
     _journal: Journal = field(repr=False)
-    _turns: Sequence[ChatTurn] = field(repr=False)
+    _past: Sequence[Past] = field(repr=False)
     _privacy: Privacy | None = field(repr=False)
     _is_new: bool = field(repr=False)
 
@@ -122,8 +130,8 @@ class Chat:
         """
         target, messages = find(wire), list[Any]()
         # Whole stretches are converted: a conversation that begins with an answer, or ends with a call, is none.
-        for name, turns in groupby(self._turns, lambda turn: turn.wire or target.name):
-            stretch = [one for turn in turns for one in (*to_wire(turn.message, name, new=False), *(turn.added or ()))]
+        for name, runs in groupby(self._past, lambda one: one.wire or target.name):
+            stretch = [message for one in runs for message in one.over(name)]
             messages += stretch if name == target.name else convert(stretch, name, target).messages
         return repair([*messages, *to_wire(self.message, target, new=self._is_new)], target)
 
@@ -135,6 +143,7 @@ class Joined:
 
 
 Run = Callable[[Chat], AgentLoop | Awaitable[AgentLoop]]
+Records: TypeAlias = str | os.PathLike[str] | RecordStore
 
 
 class ChatRuns:
@@ -144,27 +153,29 @@ class ChatRuns:
     def __init__(
         self,
         *,
-        journal: str | os.PathLike[str] | SqliteStore | Journal,
         run: Run,
-        log: Log | None = None,
+        records: Records | Journal | None = None,
+        journal: Records | Journal | None = None,
+        keep: float | None = None,
         privacy: Privacy | None = None,
-        max_logs: int = 10_000,
     ) -> None:
         if not callable(run):
             raise TypeError(f"run is a function that returns an agent_loop(...), not {type(run).__name__}")
-        self.journal = journal_of(journal).at_once()
+        if (records is None) == (journal is None):
+            raise TypeError("records= is a file's path, the address of a database, or a store; journal= is a Journal")
+        self.journal = journal_of(journal if records is None else records).at_once()
         """The runs."""
         self.privacy = privacy
         """What leaves of each conversation."""
-        self._max_logs = checked_bound("max_logs", max_logs)
+        self._keep_s = None if keep is None else checked_seconds("keep", keep)
+        self._sweeps_at = 0.0
         self._run = run
-        assert isinstance(self.journal.store, SqliteStore), "yet"
         self._store = self.journal.store
-        self._log: Log = SqliteLog(self._store) if log is None else log
+        self._log = RunLog(self._store.records)
         self._conversations = Conversations(self._store)
         self._live: dict[str, LiveRun] = {}
         self._scopes: dict[str, CancelScope] = {}
-        self._stranded: set[str] = set()  # runs whose lease could not be given back, since their file had failed
+        self._stranded: set[str] = set()  # runs whose lease could not be given back, since their records had failed
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
     # -- what clients ask for --
@@ -180,27 +191,27 @@ class ChatRuns:
             ChatConflict: the conversation has a run that goes on, or waits for people; or an answer is to nothing.
             BadRequest: the request cannot be taken.
         """
-        head = await self._conversations.head(given.chat_id)
+        message = given.message
+        said = None if given.trigger in ("resume", "regenerate") or message is None else message.id
+        head, known = await self._conversations.look(given.chat_id, said)
         if given.trigger == "resume":
             return await self._answered(head, given, by)
         if given.trigger == "regenerate":
             return await self._regenerated(head, given, by)
-        message = given.message
         if message is None:
             raise ChatConflict("nothing_said", "the request has neither a message of the user's nor an answer")
-        known = await self._conversations.with_message(given.chat_id, message.id)
-        if known is not None and (head is None or known.run_id != head.run_id):  # begun between the two looks?
-            head = await self._conversations.head(given.chat_id)
         if known is not None and known.message == message:
-            if head is not None and known.run_id == head.run_id:  # the same request again
+            if head is not None and known.number == head.number:  # the same request again
                 await self._go_on(known)
                 return Joined(known, -1)
             if given.trigger != "edit":
                 raise ChatConflict("answered", "the message was answered; to have another answer, regenerate")
+        if known is None and given.earlier not in (None, None if head is None else head.message.id):
+            text = "the messages before this one are not those of the conversation; load it anew, and say it again"
+            raise ChatConflict("unknown_history", text)
         await self._check_free(head)
-        before = None if head is None else head.run_id
-        before = known.before if known is not None else before
-        return await self._begun(given, before, message, head, by, is_new=True)
+        before = None if head is None else head.number
+        return await self._begun(given, known.before if known is not None else before, message, head, by, is_new=True)
 
     async def join(self, chat_id: str) -> Joined | None:
         """Returns the run that goes on in a conversation; None if none does. One whose process has died goes on."""
@@ -210,11 +221,11 @@ class ChatRuns:
     async def joined(self, chat_id: str, number: int, seq: int) -> Joined | None:
         """Returns the place at which a client that comes back goes on reading; None if nothing is left to read. Raises
         a `ChatConflict` if the log of the run has expired."""
-        turn = await self._conversations.turn(f"{chat_id}/{number}")
-        if turn is None or turn.chat_id != chat_id:
+        turn = await self._conversations.turn(chat_id, f"{chat_id}/{number}")
+        if turn is None:
             raise ChatConflict("expired", "there is no such run any more; load the conversation anew")
         joined = Joined(turn, seq)
-        if turn.run_id in self._live or await self._is_held(turn.run_id):
+        if turn.run_id in self._live or await self._store.is_held(turn.run_id):
             return joined
         reader = self.reader(joined)
         reader.seq = seq
@@ -234,8 +245,8 @@ class ChatRuns:
             return True
         if not await self._stopped(head.run_id):  # noted for the visit that begins it; it may have begun by now
             is_known = await self.journal.knows(head.run_id)
-            is_noted = not is_known and await self._conversations.end(head.run_id, "cancelled", begun=False)
-            return await self._stopped(head.run_id) or is_noted
+            noted = None if is_known else await self._conversations.end(head.run_id, "cancelled", begun=False)
+            return await self._stopped(head.run_id) or noted is not None
         if head.outcome == "suspended":  # nobody goes on with it who would read that
             await self._start(head)
         return True
@@ -249,9 +260,8 @@ class ChatRuns:
             end = Observation(call_id=call.call_id, tool_name=call.tool_name, outcome="skipped", model_content=words)
             shown.append(replace(end, seq=number, step=step))
         shown.append(VisitEnd(seq + len(calls) + 1, "cancelled"))
-        if await self._conversations.end(turn.run_id, "cancelled"):
-            await self._conversations.keep(turn.run_id, shown)()
-            await self._log.delete([turn.run_id])  # it ends with calls that wait
+        if (ended := await self._conversations.end(turn.run_id, "cancelled")) is not None:
+            await self._conversations.keep(ended, shown, with_log=False)  # it ends with calls that wait
 
     async def _stopped(self, run_id: str) -> bool:
         try:
@@ -260,9 +270,7 @@ class ChatRuns:
             return False
         return True
 
-    async def history(
-        self, chat_id: str, *, before: str | None = None, limit: int | None = None
-    ) -> list[ChatTurn] | None:
+    async def history(self, chat_id: str, *, before: str | None = None, limit: int = 10_000) -> list[ChatTurn] | None:
         """Returns the runs of a conversation up to its latest one, or `before` a run of it, without branches beside;
         None if there are none. They are `limit` at most, and fewer where they have more than 16 MiB. Raises a
         `ChatConflict` if the conversation has no run `before`."""
@@ -270,23 +278,40 @@ class ChatRuns:
         if last is None:
             return None
         if before is not None:
-            known = await self._conversations.turn(before)
-            if known is None or known.chat_id != chat_id:
+            known = await self._conversations.turn(chat_id, before)
+            if known is None:
                 raise ChatConflict("unknown_message", "the conversation has no such run")
-            last = None if known.before is None else await self._conversations.turn(known.before)
+            run_id = None if known.before is None else f"{chat_id}/{known.before}"
+            last = None if run_id is None else await self._conversations.turn(chat_id, run_id)
         return [] if last is None else await self._conversations.up_to(last, limit)
 
-    async def answer(self, turn: ChatTurn) -> Sequence[Entry] | None:
-        """Returns the answer of a run, as its stream has shown it; None while it goes on, or if nothing was shown.
-        Raises a `JournalError` if the file cannot be read."""
-        if turn.outcome is None or turn.run_id in self._live:
-            return None
-        kept = await self._conversations.answer(turn.run_id)
-        answer = folded(await self._shown(turn)) if kept is None else kept
-        return answer if any(not isinstance(entry, VisitEnd) for entry in answer) else None
+    async def answers(self, turns: Sequence[ChatTurn]) -> list[Sequence[Entry] | None]:
+        """Returns the answer of each run, as its stream has shown it; None while it goes on, or if nothing was shown.
+        Raises a `JournalError` if one cannot be read."""
+        answers = list[Sequence[Entry] | None]()
+        for turn, kept in zip(turns, await self._conversations.answers(turns), strict=True):
+            if turn.outcome is None or turn.run_id in self._live:
+                kept = []
+            answer = folded(await self._shown(turn)) if kept is None else kept
+            answers.append(answer if any(not isinstance(entry, VisitEnd) for entry in answer) else None)
+        return answers
+
+    async def of(self, owner: str, *, before: str | None = None, limit: int = 50) -> tuple[list[ChatHead], str | None]:
+        """Returns conversations that a person began, those that have changed last first, and with what to ask for those
+        `before` them, if there are more."""
+        chats, more = await self._conversations.of(owner, before, limit)
+        return [replace(one, words=self._words(one.words)) for one in chats], more
+
+    def _words(self, text: str) -> str:
+        """Returns the first words of a text, as the policy leaves them; none if it fails."""
+        try:
+            hidden = text if self.privacy is None or self.privacy.redact is None else _hiding(self.privacy.redact)(text)
+        except Exception:  # its run is shown to nobody, and says so
+            return ""
+        return " ".join(hidden.split())[:_MOST_WORDS]
 
     async def _shown(self, turn: ChatTurn) -> list[Entry]:
-        kept = await self._conversations.answer(turn.run_id) or []
+        kept = (await self._conversations.answers([turn]))[0] or []
         reader = self.reader(Joined(turn, -1))
         reader.seq = kept[-1].seq if kept else -1
         return [*kept, *await reader.past()]
@@ -302,17 +327,6 @@ class ChatRuns:
             name = type_name(error)  # its text may have what it was to hide
         raise JournalError(f"the run {turn.run_id!r} cannot be shown, since its policy failed ({name})")
 
-    async def _keep(self, turn: ChatTurn) -> None:
-        await self._conversations.keep(turn.run_id, await self._shown(turn))()
-
-    async def _expire(self, turn: ChatTurn) -> None:
-        try:
-            if await self._conversations.answer(turn.run_id) is None:
-                await self._keep(turn)
-        except JournalError as error:
-            _logger.error("the log of the run %s is removed unread: %s", turn.run_id, error)
-        await self._log.delete([turn.run_id])
-
     async def delete(self, chat_id: str) -> bool:
         """Stops and removes a conversation: runs, logs, messages, and of its calls records, decisions, answers and the
         files of long results. A call that has begun and whose end is not known stays in the store, and is named in the
@@ -323,7 +337,7 @@ class ChatRuns:
             RunStillRunning: another process goes on with a run; stop it first.
             JournalError: the file cannot be used, or a file of a long result cannot be removed.
         """
-        erased: list[str] = []
+        erased, left = list[str](), None
         async with self._lock(chat_id):  # nobody begins to go on with one meanwhile
             while left := await self._conversations.delete(chat_id, erased):  # also those that have begun since
                 for run_id in left:
@@ -331,17 +345,18 @@ class ChatRuns:
                     while (live := self._live.get(run_id)) is not None:
                         await live.wait()
                 await self._remove_files(chat_id)
-                await self._conversations.close(chat_id)
+                if not await self._store.is_held(left[-1]):  # no run is gone on with, unless one goes on now
+                    with suppress(JournalError):  # or its record is no turn's
+                        await self._conversations.end(left[-1], "cancelled")
                 await self._erase(chat_id, left)
                 erased += left
-        return bool(erased)
+        return bool(erased) and left is not None
 
     async def _erase(self, chat_id: str, run_ids: Sequence[str]) -> None:
         for run_id in run_ids:
             left = await self.journal.erase(run_id, conversation_id=chat_id)
             if left:
                 _logger.warning("of the removed run %s the store keeps calls with no known end: %s", run_id, left)
-        await self._log.delete(run_ids)
 
     async def _remove_files(self, chat_id: str) -> None:
         for run_id, directory in await self._conversations.files(chat_id):
@@ -354,7 +369,7 @@ class ChatRuns:
     async def recover(self) -> list[str]:
         """Goes on with every run whose process has died; returns their conversations."""
         found = []
-        for chat_id in dict.fromkeys(chat for chat, _ in await self._conversations.runs()):
+        async for chat_id in self._conversations.open():
             try:
                 head = await self._conversations.head(chat_id)
                 if head is not None and head.run_id not in self._live and await self._go_on(head):
@@ -363,12 +378,34 @@ class ChatRuns:
                 continue
             except FILE_ERRORS as error:  # the others go on
                 _logger.error("the conversation %r does not go on: %s", chat_id, error)
+        if self._keep_s is not None:
+            await self._sweep(self._keep_s)
         return found
+
+    async def _sweep(self, keep_s: float) -> None:
+        """Removes a few conversations that have not changed for so many seconds. Contains its errors."""
+        try:
+            for chat_id in await self._conversations.due(time.time() - keep_s, _SWEPT_AT_ONCE):
+                try:
+                    head = await self._conversations.head(chat_id)
+                    run_id = f"{chat_id}/0" if head is None else head.run_id
+                    if run_id not in self._live and not await self._store.is_held(run_id):
+                        await self.delete(chat_id)
+                        continue
+                except (JournalError, RunStillRunning, ChatConflict) as error:
+                    _logger.error("the conversation %r is not removed, though it is due: %s", chat_id, error)
+                await self._conversations.put_off(chat_id)
+        except Exception:  # of the records; the next request looks again
+            _logger.exception("conversations that are due are not removed")
 
     def reader(self, joined: Joined) -> RunReader:
         """Returns the place of a client in a run, from its beginning."""
-        find = self._conversations.answer
-        reader = RunReader(joined.turn.run_id, self._log, self._live.get, self._is_held, self._has_news, find)
+
+        async def find_kept() -> Sequence[Entry] | None:
+            return (await self._conversations.answers([joined.turn]))[0]
+
+        asked = self._live.get, self._store.is_held, self._has_news, find_kept
+        reader = RunReader(joined.turn.run_id, self._log, *asked)
         reader.seen = joined.after
         return reader
 
@@ -395,30 +432,33 @@ class ChatRuns:
     async def _begun(
         self,
         given: ClientInput,
-        before: str | None,
+        before: int | None,
         message: UserMessage,
         head: ChatTurn | None,
         by: str | None,
         *,
         is_new: bool = False,
     ) -> Joined:
-        chat_id, tools, latest = given.chat_id, given.client_tools, None if head is None else head.run_id
-        if not 0 < len(chat_id) <= _MOST_ID_CHARS:
-            raise ChatConflict("bad_id", f"the id of a conversation has 1 to {_MOST_ID_CHARS} characters")
+        chat_id, tools = given.chat_id, given.client_tools
+        if not 0 < len(chat_id) <= MAX_ID_CHARS:
+            raise ChatConflict("bad_id", f"the id of a conversation has 1 to {MAX_ID_CHARS} characters")
         await _tools_of(tools)  # refused before anything begins
+        turn = ChatTurn(chat_id, 1 if head is None else head.number + 1, before, message, by, tools)
         if is_new and any(isinstance(part, UserFile) for part in message.parts):
-            await self._check_files(await self._conversations.next_turn(chat_id, before, message, by, tools))
-        turn = await self._conversations.begin(chat_id, before, message, by, tools, latest)
-        if turn is None:
+            await self._check_files(turn)
+        words = next((part.text for part in message.parts if isinstance(part, UserText)), "")
+        begun = await self._conversations.begin(turn, head, self._words(words))
+        if begun is None:
             now = await self._conversations.head(chat_id)
             if now is None or (now.before, now.message) != (before, message):
                 raise ChatConflict("running", "somebody else has just begun a run in this conversation")
             await self._go_on(now)  # the same request, at the same moment
             return Joined(now, -1)
-        if (old := await self._conversations.so_many_before(turn, self._max_logs)) is not None:
-            await self._expire(old)
-        await self._start(turn)
-        return Joined(turn, -1)
+        await self._start(begun)
+        if self._keep_s is not None and time.monotonic() > self._sweeps_at:
+            self._sweeps_at = time.monotonic() + _SWEEP_EACH_S
+            spawn(self._sweep, self._keep_s)
+        return Joined(begun, -1)
 
     async def _check_files(self, turn: ChatTurn) -> None:
         try:
@@ -431,10 +471,9 @@ class ChatRuns:
     async def _regenerated(self, head: ChatTurn | None, given: ClientInput, by: str | None) -> Joined:
         turn = head
         if given.message_id is not None:
-            turn = await self._conversations.turn(given.message_id) or await self._conversations.with_message(
-                given.chat_id, given.message_id
-            )
-        if head is None or turn is None or turn.chat_id != given.chat_id:
+            turn = await self._conversations.turn(given.chat_id, given.message_id)
+            turn = turn or (await self._conversations.look(given.chat_id, given.message_id))[1]
+        if head is None or turn is None:
             raise ChatConflict("unknown_message", "the conversation has no such message")
         await self._check_free(head)
         return await self._begun(given, turn.before, turn.message, head, by)
@@ -444,7 +483,7 @@ class ChatRuns:
             raise ChatConflict("nothing_waits", "nothing waits for an answer in this conversation")
         if head.outcome == "suspended" and (reason := await self.refusal(head)) is not None:
             raise ChatConflict("waiting", reason)
-        seen = await self.reader(Joined(head, -1)).past()
+        seen = await self._shown(head)
         waiting = await self._waiting(head.run_id)
         calls = () if waiting is None else waiting.calls
         decisions = list[Decision]()
@@ -522,18 +561,22 @@ class ChatRuns:
         if turn.run_id in self._stranded and turn.run_id not in self._live:
             await self._store.let_go(turn.run_id)
             self._stranded.discard(turn.run_id)
-        if turn.run_id in self._live or await self._is_held(turn.run_id):
+        if turn.run_id in self._live or await self._store.is_held(turn.run_id):
             return True
         if not (resumes or turn.outcome in (None, "left") or await self._may_go_on(turn)):
             return False
         if turn.visits and not resumes and await self.refusal(turn) is not None:
             # Nobody is asked who could wait until it goes on.
-            if turn.outcome != "suspended" and not await self._is_held(turn.run_id):
-                await self._conversations.end(turn.run_id, "interrupted")
-                await self._keep(turn)
+            if turn.outcome != "suspended" and not await self._store.is_held(turn.run_id):
+                await self._ended(turn, "interrupted")
             return False
         await self._start(turn)
         return True
+
+    async def _ended(self, turn: ChatTurn, outcome: RunOutcome) -> None:
+        """Notes that a run is not to go on, and what it has shown so far."""
+        if (ended := await self._conversations.end(turn.run_id, outcome)) is not None:
+            await self._conversations.keep(ended, await self._shown(ended))
 
     async def refusal(self, turn: ChatTurn) -> str | None:
         """Returns why a run cannot be gone on with at present, for people: the program makes another run of it now,
@@ -558,7 +601,7 @@ class ChatRuns:
             return False
         if await self.journal.news(turn.run_id):
             return True
-        settled = await self._conversations.has_settled(turn.run_id)
+        settled = await self._conversations.has_settled(turn)
         if settled is not None:
             return settled
         return await self._waiting(turn.run_id) is None and await self.journal.knows(turn.run_id)
@@ -570,19 +613,16 @@ class ChatRuns:
             self._locks[chat_id] = found = anyio.Lock()
         return found
 
-    async def _is_held(self, run_id: str) -> bool:
-        return await self._store.hand_over(lambda connection: self._store.is_held_in(run_id, connection))()
-
     async def _start(self, turn: ChatTurn) -> None:
         async with self._lock(turn.chat_id):
             if turn.run_id in self._live:
                 return
-            now = await self._conversations.turn(turn.run_id)
+            now = await self._conversations.turn(turn.chat_id, turn.run_id)
             if now is None:
                 raise ChatConflict("expired", "the conversation was removed")
             if now.visits != turn.visits and not (now.outcome in (None, "left") or await self._may_go_on(now)):
                 return  # somebody has gone on with it since
-            live = LiveRun(turn.run_id, now.visits, None, self._log, self._finish)
+            live = LiveRun(turn.run_id, now.visits, self._log, self._finish)
             self._live[turn.run_id] = live
             self._scopes[turn.run_id] = CancelScope()
         spawn(self._drive, (turn, live))
@@ -613,9 +653,8 @@ class ChatRuns:
             if fault_of(failure):
                 is_lost = True
                 self._stranded.add(turn.run_id)
-            if failure is not None and not is_lost and not live.has_end:  # or each request would try once more
-                await self._conversations.end(turn.run_id, "error")
-                await self._keep(turn)
+            if failure is not None and not is_lost and not live.has_finished:  # or each request would try once more
+                await self._ended(turn, "error")
             if live.is_removed:
                 await self._erase(turn.chat_id, [turn.run_id])
         except Exception as error:  # the file is gone, too
@@ -638,9 +677,11 @@ class ChatRuns:
             _logger.exception("run %s does not go on by itself", turn.run_id)
 
     async def _made(self, turn: ChatTurn, *, is_new: bool = False) -> AgentLoop:
-        before, tools = (await self._conversations.up_to(turn))[:-1], await _tools_of(turn.tools)
-        made_of = turn.chat_id, turn.run_id, turn.message, turn.user, tools, self.journal
-        chat = Chat(*made_of, before, self.privacy, is_new)
+        head = await self._conversations.chat(turn.chat_id)
+        owner = turn.user if head is None else head.owner
+        past, tools = await self._conversations.past(turn), await _tools_of(turn.tools)
+        made_of = turn.chat_id, turn.run_id, turn.message, turn.user, owner, tools, self.journal
+        chat = Chat(*made_of, past, self.privacy, is_new)
         made = self._run(chat)
         loop = made if isinstance(made, AgentLoop) else await made  # which is awaitable itself
         self._check(loop, chat)
@@ -649,9 +690,6 @@ class ChatRuns:
     async def _visit(self, turn: ChatTurn, live: LiveRun) -> Exception | None:
         loop = await self._made(turn)
         live.attach(loop)
-        offloads: Offloads | None = loop.trajectory.kept.get(Offloads)
-        if offloads is not None and offloads.directory is not None:
-            await self._conversations.note_files(turn.run_id, str(offloads.directory.absolute()))
         failure: Exception | None = None
         async with create_task_group() as tasks:
             tasks.start_soon(live.keep_writing)
@@ -671,17 +709,21 @@ class ChatRuns:
         place = place_of(loop.sources)
         assert place is not None, "checked"
         assert place.held is not None, "the run was entered"
-        found = await self._conversations.visit(turn.run_id, place.held.check_in)
+        offloads: Offloads | None = loop.trajectory.kept.get(Offloads)
+        long = None if offloads is None or offloads.directory is None else str(offloads.directory.absolute())
+        found = await self._conversations.visit(turn.run_id, place.held, long)
         live.is_removed = found is None
         if found is None or found.outcome == "cancelled":  # before it had begun
             loop.stop()
         number = 0 if found is None else found.visits - 1
         seen = await self.reader(Joined(turn, -1)).past() if number else []
-        kept = (await self._conversations.answer(turn.run_id) or []) if number else []
+        kept = ((await self._conversations.answers([turn]))[0] or []) if number else []
         last = kept[-1].seq if kept else -1
         shown = [*kept, *(entry for entry in seen if entry.seq > last)]
-        is_whole = bool(seen) and seen[-1].seq >= last  # else the log is another process's
-        live.begin(number, ShownRun(seen if is_whole else shown, number), shown)
+        is_whole = bool(seen) and seen[-1].seq >= last  # else the log has dropped
+        if kept and not is_whole:
+            await self._log.append(turn.run_id, kept, place.held)()
+        live.begin(found, number, ShownRun(seen if is_whole else shown, number), shown)
 
     def _check(self, loop: Any, chat: Chat) -> None:
         if not isinstance(loop, AgentLoop):
@@ -693,13 +735,13 @@ class ChatRuns:
             raise TypeError("the policy of a conversation's runs is that of all its readers: Chats(privacy=...)")
 
     def _finish(
-        self, loop: AgentLoop, lease: JournalLease, outcome: str | None, entries: Sequence[Entry] | None
-    ) -> Sequence[Waiter]:
+        self, loop: AgentLoop, lease: JournalLease, turn: ChatTurn, outcome: str | None, entries: Sequence[Entry]
+    ) -> Waiter:
         begun, messages = loop.begun_with, loop.messages
         added = messages[len(begun) :] if messages[: len(begun)] == begun else messages
-        unsettled = [seen.idempotency_key for seen in loop.unsettled if seen.idempotency_key is not None]
-        finish = self._conversations.finish
-        return finish(lease.run_id, loop.wire.name, added, outcome, unsettled, entries, lease.check_in)
+        unsettled = tuple(seen.idempotency_key for seen in loop.unsettled if seen.idempotency_key is not None)
+        turn = replace(turn, wire=loop.wire.name, outcome=outcome, unsettled=unsettled)
+        return self._conversations.finish(turn, lease, added, entries)
 
 
 async def _tools_of(declared: tuple[ClientTool, ...]) -> tuple[Tool[..., Any], ...]:

@@ -1,7 +1,8 @@
 """Reads what `useChat` of the AI SDK posts.
 
-A client sends its whole chat each time. Taken from it are the last message, if it is the user's, and what the last step
-of an assistant's message has by way of answers: the assistant's message that ``messageId`` names, else the last one.
+A client sends its whole chat each time. Taken from it are the last message, if it is the user's, with the id of the
+user's message before; and what the last step of an assistant's message has by way of answers: the assistant's message
+that ``messageId`` names, else the last one.
 
     the last message is    messageId          trigger
     user                   none               submit
@@ -92,12 +93,14 @@ def read_ui_request(body: bytes, *, max_bytes: int = MAX_BYTES) -> client.Client
     trigger = _trigger(root, continued)
     if last.role == "system" or (trigger != "resume" and last.role != "user"):
         raise BadRequest("expected a message of the user's at the end", path=f"messages[{at}]")
+    begins = trigger in ("submit", "edit")
     calls = [] if continued is None else [*_last_step(root.messages[continued].parts, f"messages[{continued}].parts")]
     return client.ClientInput(
         chat_id=root.id,
         trigger=trigger,
         message=None if trigger == "resume" else _message(value["messages"][at], f"messages[{at}]"),
         message_id=root.message_id,
+        earlier=client.earlier_of((one.role, one.id) for one in root.messages[:-1]) if begins else None,
         approvals=unique(_approvals(calls, root.edited_args or {}), lambda one: one.id, "messages"),
         results=unique(_results(calls), lambda one: one.call_id, "messages"),
     )

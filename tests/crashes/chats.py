@@ -21,7 +21,7 @@ import tempfile
 import traceback
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ class Visit:
 
     async def page(self) -> None:
         """Begins or joins the run, decides what it is asked, and notes each frame, until nothing goes on."""
-        async with Chats(journal=self.folder / "chats.db", run=self.run) as chats:
+        async with Chats(records=self.folder / "chats.db", run=self.run) as chats:
             app = chats.app(may=lambda request: True)
             if not self.known():
                 message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "go"}]}
@@ -275,9 +275,11 @@ def problems(folder: Path) -> list[str]:
     shown = folded(known)
 
     async def kept() -> tuple[list[Any], list[Any]]:
-        chats = Chats(journal=folder / "chats.db", run=visit.run)
-        turn = (await chats.history("k") or [])[-1]
-        return turn.added or [], ui_message(await chats.answer(turn) or (), "answer")["parts"]
+        chats = Chats(records=folder / "chats.db", run=visit.run)
+        (turn,) = await chats.history("k") or []
+        # What the next run would be made of: there, ids that recur would be others.
+        (past,) = await chats._conversations.past(replace(turn, number=2, before=1))
+        return past.messages[1:], ui_message((await chats.answers([turn]))[0] or (), "answer")["parts"]
 
     added, parts = anyio.run(kept)
     loaded: list[list[Any]] = []  # by a page, afterwards

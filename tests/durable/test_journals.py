@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from servers import postgres_server, redis_server
 from streams import chat
 
 from streamtools import Decision, agent_loop, tool
+from streamtools.cli import main
 from streamtools.dispatch import Journal, MemoryStore, PostgresStore, RedisStore, SqliteStore
 from streamtools.durable.record_store import RecordStore
 from streamtools.durable.records import Done, Put, Rev
@@ -146,3 +148,36 @@ async def test_whoever_has_lost_the_lease_of_a_run_writes_and_begins_nothing(
         program.bodies.insert(0, two)
         assert (await program.run(Journal(stores[kind]())).finish()).text == "All paid."
         assert program.effects == ["pay x", "pay y"]
+
+
+def test_a_person_settles_calls_of_a_server_by_its_url_which_is_not_printed(
+    postgres: str, redis: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def prints(*command: str) -> str:
+        assert main([*command]) == 0
+        return capsys.readouterr().out
+
+    async def makes(url: str) -> None:
+        program = Program(CALLS)
+        program.hangs = True
+        async with program.run(url, run_id="order-8") as run:
+            async for event in run:
+                if isinstance(event, ToolStarted):
+                    break
+
+    for url in (postgres, redis):
+        anyio.run(makes, url)
+        (key,) = re.findall(r"order-8:\S+", prints("store", "list", url))
+        report = prints("runs", "report", url)
+        assert f"{key}: unknown" in report
+        assert f"streamtools store release {url.partition('//')[0]}//... KEY" in report
+        assert prints("store", "complete", url, key, "--result", '"paid"').startswith("completed")
+        assert prints("store", "list", url) == "no call runs, and of all others the end is known\n"
+    for wrong in (
+        *(re.sub(r":\d+/", ":1/", url) for url in (postgres, redis)),
+        "mysql://u:secret@h/d",
+        "redis://h:secret",
+    ):
+        assert main(["store", "list", wrong]) == 1
+        error = capsys.readouterr().err
+        assert (f"cannot use {wrong.partition('//')[0]}//...: " in error, "secret" in error) == (True, False), error

@@ -20,14 +20,16 @@ from web.asgi_client import Client
 from web.chat_client import Answer, Page
 
 from streamtools import Event, Trajectory, agent_loop, pipeline, tool
-from streamtools.durable.lease import JournalLease, Waiter
+from streamtools.dispatch import SqliteStore
+from streamtools.durable.records import Op, Put
+from streamtools.durable.store_sqlite import SqliteRecords
 from streamtools.events import Observation, TextDelta, ToolCallEnd
 from streamtools.integrations import EventStreamResponse
 from streamtools.observers import Observer
 from streamtools.privacy import Privacy, redact_secrets
 from streamtools.record import Recording, record, replay
-from streamtools.web import Chats, MemoryLog, OwnEvents
-from streamtools.web.log import Entry
+from streamtools.web import Chats, OwnEvents
+from streamtools.web.log import Entry, read_entries
 
 pytestmark = pytest.mark.anyio
 
@@ -157,27 +159,36 @@ async def test_no_copy_of_an_event_overtakes_one_before_it(named: str, host: str
         assert again.differences == ()
 
 
-class Watched(MemoryLog):
-    """A log that says when it has the end of a call."""
+class Watched(SqliteStore):
+    """A file that says when it has the end of a call."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    class _records(SqliteRecords):
+        store: Watched
+
+        def hand_over(self, *ops: Op) -> Any:
+            for one in ops:
+                if isinstance(one, Put) and one.key[0] == "log":
+                    self.store.note(list(read_entries(one.value)))
+            return super().hand_over(*ops)
+
+    def __init__(self, path: Path) -> None:
         self.entries: list[Entry] = []
         self.awaited: dict[str, anyio.Event] = {}
+        super().__init__(path)
+        self.records.store = self  # type: ignore[attr-defined]
 
-    def append(self, run_id: str, entries: Sequence[Entry], lease: JournalLease, /) -> Waiter:
+    def note(self, entries: Sequence[Entry]) -> None:
         self.entries += entries
         for entry in entries:
             if isinstance(entry, Observation):
                 self.awaited.setdefault(entry.call_id, anyio.Event()).set()
-        return super().append(run_id, entries, lease)
 
 
 @every("named", POLICIES)
 async def test_a_page_and_the_log_of_a_conversation_have_each_word_once_and_in_order(
     named: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log, looker, shown = Watched(), Looker(), anyio.Event()
+    log, looker, shown = Watched(tmp_path / f"{named}.db"), Looker(), anyio.Event()
 
     async def gate() -> None:
         call_id = f"c{looker.opened}"
@@ -198,7 +209,7 @@ async def test_a_page_and_the_log_of_a_conversation_have_each_word_once_and_in_o
             shown.set()
         return False
 
-    async with Chats(journal=tmp_path / f"{named}.db", run=begin, log=log, privacy=POLICIES[named]) as chats:
+    async with Chats(records=log, run=begin, privacy=POLICIES[named]) as chats:
         page = Page(chats.app(may=lambda request: "ann"))
         message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "go"}]}
         asked = {"id": "k", "trigger": "submit-message", "messages": [message]}

@@ -66,8 +66,10 @@ class Page:
         *,
         leave: Callable[[Answer], bool] | None = None,
         last_event_id: str | None = None,
+        begun: Callable[[], object] = lambda: None,
     ) -> Answer:
-        """Sends a request; returns its answer, as far as it was read when `leave` returned True."""
+        """Sends a request; returns its answer, as far as it was read when `leave` returned True. Calls `begun` when it
+        begins."""
         answer, gone = Answer(), anyio.Event()
         sent = False
 
@@ -84,6 +86,7 @@ class Page:
             if gone.is_set():
                 raise OSError("the client has gone")
             if message["type"] == "http.response.start":
+                begun()
                 answer.status = message["status"]
                 answer.headers = {name.decode(): value.decode() for name, value in message["headers"]}
                 return

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -39,7 +40,7 @@ from streamtools.events import (
 )
 from streamtools.parts import ToolCall
 from streamtools.web.live import LiveRun
-from streamtools.web.log import Entry, MemoryLog, VisitEnd
+from streamtools.web.log import Entry, VisitEnd
 from streamtools.web.shown import ShownRun
 
 __all__ = ["GeneratedRun", "GeneratedVisit", "generated"]
@@ -269,8 +270,9 @@ class _Conversation:
         return self.found
 
     async def _visit(self, number: int, loop: AgentLoop) -> tuple[bool, Sequence[Entry]]:
-        log = MemoryLog()
-        live = LiveRun(self.found.run_id, number, ShownRun(self.found.entries), log, lambda *_: _at_once)
+        nowhere: Any = SimpleNamespace(append=lambda *_: _at_once)
+        live = LiveRun(self.found.run_id, number, nowhere, lambda *_: _at_once)
+        live.begin(None, number, ShownRun(self.found.entries), ())
         live.attach(loop)
         life = self.plan.lives[number] if number < len(self.plan.lives) else None
         failure: Exception | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import gzip
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
@@ -17,11 +17,14 @@ from profiles import every
 from streams import chat, stream
 
 from streamtools import ToolContext, agent_loop, tool
+from streamtools.durable.records import DeletePrefix
 from streamtools.privacy import Privacy
-from streamtools.web import Chats, MemoryLog, PageRequest
+from streamtools.web import Chats, PageRequest
+from streamtools.web.log import log_key
 
 pytestmark = pytest.mark.anyio
 WIRE = "openai.chat_completions"
+DATA = Path(__file__).parents[1] / "data"
 
 
 class Program:
@@ -84,6 +87,10 @@ class Program:
 
     def page(self, **headers: str) -> Page:
         return Page(self.chats.app(may=lambda request: "ann"), **headers)
+
+    async def drop_log(self, run_id: str) -> None:
+        """Does as the time."""
+        await self.chats.journal.store.records.commit(DeletePrefix(log_key(run_id)))
 
 
 def said(text: str, *, id: str = "m1", chat: str = "k", **more: Any) -> dict[str, Any]:
@@ -327,39 +334,35 @@ async def test_a_decision_may_meet_a_run_that_is_being_left(tmp_path: Path) -> N
         assert program.paid == [5]
 
 
-async def test_a_log_in_memory_and_a_deleted_conversation(tmp_path: Path) -> None:
-    for log in (None, MemoryLog()):
-        program = Program(tmp_path / f"{log is None}.db", log=log)
-        page = program.page()
-        await page.ask("POST", "/", said("you"))
-        assert (await page.ask("GET", "/k/events", last_event_id="1.3")).status == 200
+async def test_a_deleted_conversation(program: Program) -> None:
+    page = program.page()
+    await page.ask("POST", "/", said("you"))
+    assert (await page.ask("GET", "/k/events", last_event_id="1.3")).status == 200
+    assert (await page.ask("DELETE", "/k")).status == 204
+    assert (await page.ask("DELETE", "/k")).status == 404
+    assert (await page.ask("GET", "/k/events", last_event_id="1.3")).status == 410
+    assert await program.chats.journal.runs() == []
+    for _ in range(2):  # what a deleted conversation has paid is not the payment of another one
+        asked = await page.ask("POST", "/", said("pay"))
+        await page.ask("POST", "/", decided(asked.chunks, asked.chunks[0]["messageId"]))
         assert (await page.ask("DELETE", "/k")).status == 204
-        assert (await page.ask("DELETE", "/k")).status == 404
-        assert (await page.ask("GET", "/k/events", last_event_id="1.3")).status == 410
-        assert await program.chats.journal.runs() == []
-        for _ in range(2):  # what a deleted conversation has paid is not the payment of another one
-            asked = await page.ask("POST", "/", said("pay"))
-            await page.ask("POST", "/", decided(asked.chunks, asked.chunks[0]["messageId"]))
-            assert (await page.ask("DELETE", "/k")).status == 204
-        assert program.paid == [5, 5]
+    assert program.paid == [5, 5]
 
 
-async def test_logs_of_old_runs_expire_and_say_so(tmp_path: Path) -> None:
-    page = Program(tmp_path / "chats.db", max_logs=2).page()
+async def test_logs_of_old_runs_expire_and_say_so(program: Program) -> None:
+    page = program.page()
     for number in range(1, 5):
         await page.ask("POST", "/", said("you", id=f"m{number}"))
+    for number in (1, 2):
+        await program.drop_log(f"k/{number}")
     statuses = [(await page.ask("GET", "/k/events", last_event_id=f"{number}.3")).status for number in range(1, 5)]
     assert statuses == [410, 410, 200, 200]
 
 
-@every("log, begun", [(None, "twice"), (MemoryLog, "twice"), (MemoryLog, "pay")])
-async def test_the_same_request_again_is_answered_alike_when_the_log_is_gone(
-    log: Any, begun: str, tmp_path: Path
-) -> None:
-    """It has expired, or was in the memory of a process that is gone."""
-
+@every("begun", ["twice", "pay"])
+async def test_the_same_request_again_is_answered_alike_when_the_log_is_gone(begun: str, tmp_path: Path) -> None:
     def program() -> Program:
-        return Program(tmp_path / f"{log}{begun}.db", max_logs=1, log=log and log())
+        return Program(tmp_path / f"{begun}.db")
 
     def shown(answer: Answer) -> list[str]:
         told = [one for one in answer.chunks if one != "[DONE]" and one.get("event") != "tool_call_delta"]
@@ -368,8 +371,7 @@ async def test_the_same_request_again_is_answered_alike_when_the_log_is_gone(
     for name, route in (("a", "/"), ("b", "/b/events")):
         here, there = program(), program()
         first = await here.page().ask("POST", route, said(begun, chat=name))
-        for number in range(3):
-            await here.page().ask("POST", "/", said("you", chat="other", id=f"{name}{number}"))
+        await here.drop_log(f"{name}/1")
         again = await there.page().ask("POST", route, said(begun, chat=name))
         assert (shown(again), there.asked) == (shown(first), [])
 
@@ -430,24 +432,14 @@ async def test_a_client_of_ag_ui_asks_decides_and_answers(program: Program) -> N
     program.held.set()
 
 
-async def test_finished_messages_come_in_pages_and_outlive_the_log_which_is_read_once(tmp_path: Path) -> None:
-    class Counted(MemoryLog):
-        reads = 0
-
-        async def read(self, run_id: str, after: int, /) -> Any:
-            self.reads += 1
-            return await super().read(run_id, after)
-
-    log = Counted()
-    program = Program(tmp_path / "chats.db", log=log, max_logs=3)
+async def test_finished_messages_come_in_pages_and_outlive_the_log(program: Program) -> None:
     page = Page(program.chats.app(may=lambda request: True, max_turns=2))
     asked = await page.ask("POST", "/", said("pay", id="m0"))
     await page.ask("POST", "/", decided(asked.chunks, "k/1", approved=False))
     first = (await page.ask("GET", "/k")).json["messages"]
     assert "output-denied" in [part.get("state") for part in first[1]["parts"]], "no history says that"
-    reads = log.reads
+    await program.drop_log("k/1")
     assert (await page.ask("GET", "/k")).json["messages"] == first
-    assert log.reads == reads
     for number in range(1, 5):
         await page.ask("POST", "/", said("you", id=f"m{number}"))
     assert (await page.ask("GET", "/k/events", last_event_id="1.3")).status == 410, "its log has expired"
@@ -461,55 +453,47 @@ async def test_finished_messages_come_in_pages_and_outlive_the_log_which_is_read
     assert seen[:2] == first
     assert [one["id"] for one in seen if one["role"] == "user"] == [f"m{number}" for number in range(5)]
     await page.ask("POST", "/", said("you", chat="other"))
-    for wrong in ("other/6", "k/99", "..."):
+    for wrong in ("other/1", "k/99", "k/-1", "k/٣", "..."):
         assert (await page.ask("GET", f"/k?before={wrong}")).status == 404, "no run of this conversation"
     assert (await page.ask("GET", "/k?before=k/1")).json["messages"] == []
 
 
-@every("log, is_older", [(None, False), (MemoryLog, False), (None, True)])
-async def test_a_finished_answer_is_kept_whatever_process_or_log_it_was_shown_by(
-    log: Any, is_older: bool, tmp_path: Path
-) -> None:
-    """Also in a file of an earlier version, in which a call has waited meanwhile."""
-    path = tmp_path / f"{log}{is_older}.db"
-
-    def page() -> Page:  # of a process of its own
-        return Program(path, **({} if log is None else {"log": log()})).page()
-
-    asked = await page().ask("POST", "/", said("pay"))
-    waiting = (await page().ask("GET", "/k")).json["messages"][1]
+async def test_an_answer_whose_log_has_dropped_while_a_call_waited_is_whole_in_the_end(tmp_path: Path) -> None:
+    asked = await Program(tmp_path / "chats.db").page().ask("POST", "/", said("pay"))
+    program = Program(tmp_path / "chats.db")  # of a process of its own
+    await program.drop_log("k/1")
+    waiting = (await program.page().ask("GET", "/k")).json["messages"][1]
     assert [part.get("state") for part in waiting["parts"][2:]] == ["approval-requested", "output-available"]
-    if is_older:
-        _make_older(path)
-        assert (await page().ask("GET", "/k")).json["messages"][1] == waiting
-    await page().ask("POST", "/", decided(asked.chunks, "k/1"))
-    if is_older:
-        _make_older(path)
-    for _ in range(2):
-        loaded = (await page().ask("GET", "/k")).json["messages"][1]
-        kinds = [part["type"] for part in loaded["parts"]]
-        assert kinds == ["step-start", "text", "tool-pay", "tool-look", "step-start", "text"]
-        assert [part.get("output") for part in loaded["parts"]][2:4] == ["paid 5", "seen x"]
+    await program.page().ask("POST", "/", decided(asked.chunks, "k/1"))
+    loaded = (await Program(tmp_path / "chats.db").page().ask("GET", "/k")).json["messages"][1]
+    kinds = [part["type"] for part in loaded["parts"]]
+    assert kinds == ["step-start", "text", "tool-pay", "tool-look", "step-start", "text"]
+    assert [part.get("output") for part in loaded["parts"]][2:4] == ["paid 5", "seen x"]
+    again = await program.page().ask("POST", "/", said("pay"))
+    assert texts(again.chunks).startswith("I pay.Done"), "all of it is streamed to who comes late"
 
 
-def _make_older(path: Path) -> None:
-    """Takes from a file what earlier versions have not written."""
+async def test_a_file_from_before_conversations_were_records_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP TABLE answers")
-        connection.execute("ALTER TABLE turns DROP COLUMN user")
-        for run, seq, body in connection.execute("SELECT run_id, seq, body FROM log").fetchall():
-            entries = json.loads(body)
-            for entry in entries:
-                entry.get("end", {}).pop("retry_after", None)
-            written = json.dumps(entries).encode()
-            connection.execute("UPDATE log SET body = ? WHERE run_id = ? AND seq = ?", (written, run, seq))
-        for key, value in connection.execute("SELECT key, value FROM records WHERE kind = 'response'").fetchall():
-            facts, _, body = value.partition(b"\n")
-            kept = {name: one for name, one in json.loads(facts).items() if name != "broken"}
-            connection.execute(
-                "UPDATE records SET value = ? WHERE key = ?", (json.dumps(kept).encode() + b"\n" + body, key)
-            )
-        connection.commit()
+        connection.executescript(gzip.decompress((DATA / "chats-4.sql.gz").read_bytes()).decode())
+    program = Program(path)
+    page = program.page()
+    shown = [one.get("text") or one.get("output") for message in (await page.ask("GET", "/a")).json["messages"]
+             for one in message["parts"] if one["type"] != "step-start"]  # fmt: skip
+    assert shown == ["twice", "One.", "seen x", "Done: 3", "again", "Hello, again"]
+    assert (await page.ask("GET", "/a/events", last_event_id="4.2")).frames[-1][2]["outcome"] == "answered"
+    assert texts((await page.ask("POST", "/", said("more", chat="a", id="m3"))).chunks) == "Hello, more"
+    told = [one["content"] for one in program.asked[-1]]
+    assert told == ["twice", "One.", "seen x", "Done: 3", "again", "Hello, again", "more"]
+    waiting = (await page.ask("GET", "/k")).json["messages"][1]
+    (call,) = [one for one in waiting["parts"] if one.get("state") == "approval-requested"]
+    asked = [{"type": "tool-approval-request", "toolCallId": "c1", "approvalId": call["approval"]["id"]}]
+    assert texts((await page.ask("POST", "/", decided(asked, "k/5"))).chunks).startswith("Done")
+    assert program.paid == [5]
+    listed = {one["id"]: (one["owner"], one["is_open"]) for one in (await page.ask("GET", "/")).json["chats"]}
+    assert listed == {"a": ("ann", False), "g": ("ann", True), "k": ("ann", False)}
+    assert (await page.ask("DELETE", "/g")).status == 204
 
 
 async def test_what_leaves_obeys_one_policy_in_the_stream_and_later(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,12 @@ from streams import chat, stream
 from test_chat_app import WIRE, Program, decided, kinds, said, texts
 
 from streamtools import agent_loop, tool
-from streamtools.dispatch import Decision, Journal
+from streamtools.dispatch import Decision, Journal, SqliteStore
+from streamtools.durable.records import Put
+from streamtools.durable.store_sqlite import SqliteRecords
 from streamtools.privacy import Privacy
-from streamtools.web import Chats, MemoryLog, live
-from streamtools.web.log import SqliteLog
+from streamtools.web import Chats, live
+from streamtools.web.log import RunLog
 
 pytestmark = pytest.mark.anyio
 
@@ -160,12 +162,10 @@ async def test_a_page_that_comes_back_behind_the_end_is_answered_and_let_go(tmp_
     answers: list[Any] = []
 
     async def join() -> None:
-        answers.append(await page.ask("GET", "/k/events", last_event_id="1.99999999"))
+        answers.append(await page.ask("GET", "/k/events", last_event_id="1.99999999", begun=program.held.set))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(join)
-        await anyio.wait_all_tasks_blocked()
-        program.held.set()
     assert [kind for kind, _, _ in answers[0].frames] == ["run_end"]
     for last in ("1.99999999", "1.9999999999999999999", "1.9223372036854775808", "1.٣"):
         assert (await page.ask("GET", "/k/events", last_event_id=last)).status == 204, last
@@ -177,13 +177,15 @@ async def test_a_page_that_joins_late_sees_all_of_a_run_whose_log_cannot_be_writ
     monkeypatch.setattr(live, "_MOST_KEPT", 10)
     words, failed, held = [f"{number} " for number in range(100)], anyio.Event(), anyio.Event()
 
-    class FullLog(MemoryLog):
-        def append(self, run_id: str, entries: Sequence[Any], lease: Any, /) -> Any:
-            async def fail() -> None:
-                failed.set()
-                raise sqlite3.OperationalError("database or disk is full")
+    class FullStore(SqliteStore):
+        class _records(SqliteRecords):
+            def hand_over(self, *ops: Any) -> Any:
+                async def fail() -> None:
+                    failed.set()
+                    raise sqlite3.OperationalError("database or disk is full")
 
-            return fail
+                is_of_log = any(isinstance(one, Put) and one.key[0] == "log" for one in ops)
+                return fail if is_of_log else super().hand_over(*ops)
 
     async def slow() -> AsyncIterator[bytes]:
         items = chat(words, finish="stop")
@@ -196,7 +198,7 @@ async def test_a_page_that_joins_late_sees_all_of_a_run_whose_log_cannot_be_writ
     def run(given: Any) -> Any:
         return agent_loop(lambda messages, tools: slow(), given.messages(WIRE), wire=WIRE, **given.options)
 
-    page = Page(Chats(journal=tmp_path / "chats.db", run=run, log=FullLog()).app(may=lambda request: True))
+    page = Page(Chats(records=FullStore(tmp_path / "chats.db"), run=run).app(may=lambda request: True))
     answers: list[Any] = []
 
     async def ask(method: str, path: str, body: Any = None) -> None:
@@ -254,7 +256,8 @@ async def test_a_row_that_nobody_has_written_keeps_no_other_conversation_from_go
         await program.page().ask("POST", "/", said("slow", chat=name), leave=lambda answer: b'b"}' in answer.body)
     await program.chats.aclose()
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE turns SET message = x'00' WHERE chat_id = 'a'")
+        change = "UPDATE records SET value = x'00' WHERE kind = 'turn' AND substr(key, 6, 1) = x'61'"
+        assert connection.execute(change).rowcount == 1
     program = Program(path)
     program.held.set()
     assert await program.chats.recover() == ["b", "c"]
@@ -292,7 +295,10 @@ async def test_a_run_that_is_stopped_or_removed_before_it_has_begun_asks_no_mode
         for chats in both:
             await chats.aclose()
         known = [one.outcome for one in await both[0].journal.runs()]
-        assert (known, len(await SqliteLog(both[0].journal.store).read("k/1", -1))) == ([left] * bool(left), bool(left))
+        assert (known, len(await RunLog(both[0].journal.store.records).read("k/1", -1))) == (
+            [left] * bool(left),
+            bool(left),
+        )
         assert (kinds(answers[0]), asked) == (["start", "abort", "[DONE]"], []), path
         assert (await pages[0].ask("GET", "/k/stream")).status == 204
 

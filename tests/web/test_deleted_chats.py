@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,10 @@ from streams import chat, stream
 from test_chat_app import WIRE, decided, said
 
 from streamtools import agent_loop, tool
-from streamtools.dispatch import Journal
+from streamtools.dispatch import Journal, SqliteStore
+from streamtools.durable.store_sqlite import SqliteRecords
 from streamtools.policy import Offloading
-from streamtools.web import Chats, MemoryLog
+from streamtools.web import Chats
 
 pytestmark = pytest.mark.anyio
 WORDS = ("crimson", "ultramarine", "vermilion", "k/1")
@@ -91,15 +91,15 @@ class Program:
             names = [name for name in names if name not in ("sqlite_sequence", "counted")]
             return {name: [str(row) for row in connection.execute(f'SELECT * FROM "{name}"')] for name in names}
 
-    def left(self, *words: str) -> list[tuple[str, str]]:
-        return [(name, row) for name, rows in self.rows().items() for row in rows for word in words if word in row]
+    def left(self, *words: str) -> list[str]:
+        return [row for rows in self.rows().values() for row in rows for word in words if word in row]
 
 
 async def test_a_removed_conversation_leaves_no_record_no_decision_no_answer_and_no_file(tmp_path: Path) -> None:
     program = Program(tmp_path)
     page, results = program.page, tmp_path / "results"
     await page.ask("POST", "/", said("book long", id="m0", chat="k/1:0:"))  # its keys begin nearly alike
-    kept = {name: len(rows) for name, rows in program.rows().items()}
+    kept = program.rows()["records"]
     files = {path.name for path in results.iterdir()}
     for _ in range(2):  # the same again, which nothing of the first may answer
         asked = await page.ask("POST", "/", said("pay book long locate"))
@@ -112,10 +112,10 @@ async def test_a_removed_conversation_leaves_no_record_no_decision_no_answer_and
         assert {word for word in WORDS[:3] if program.left(word)} == set(WORDS[:3])
         assert len(list(results.iterdir())) == len(files) + 1
         assert (await page.ask("DELETE", "/k")).status == 204
-        assert program.left("ultramarine", "vermilion", f"'{run_id}'", f"{run_id}:", "conversation:k:") == []
-        assert {
-            name: len(rows) for name, rows in program.rows().items() if name not in ("sqlite_sequence", "counted")
-        } == kept
+        assert program.left("ultramarine", "vermilion") == []
+        (gone,) = {*program.rows()["records"]}.difference(kept)
+        assert "'gone'" in gone
+        assert {*kept}.issubset(program.rows()["records"])
         assert {path.name for path in results.iterdir()} == files
     assert (program.paid, program.booked) == (["crimson"] * 2, ["crimson"] * 3)
     assert await program.chats.history("k/1:0:") is not None
@@ -173,10 +173,13 @@ async def test_what_other_processes_begin_while_a_conversation_is_removed_is_rem
 ) -> None:
     begun, held, counts = anyio.Event(), anyio.Event(), {"asked": 0, "booked": 0}
 
-    class SlowLog(MemoryLog):
-        async def delete(self, run_ids: Collection[str], /) -> None:
-            begun.set()
-            await held.wait()
+    class SlowStore(SqliteStore):
+        class _records(SqliteRecords):
+            async def commit(self, *ops: Any, undo: Any = ()) -> Any:
+                if any(getattr(one, "prefix", ()) == ("turn", "k") for one in ops):
+                    begun.set()
+                    await held.wait()
+                return await super().commit(*ops, undo=undo)
 
     def run(given: Any) -> Any:
         @tool
@@ -200,7 +203,7 @@ async def test_what_other_processes_begin_while_a_conversation_is_removed_is_rem
         return agent_loop(ask, given.messages(WIRE), tools=[book, wait], wire=WIRE, **given.options)
 
     path, removed = tmp_path / "chats.db", list[int]()
-    page = Page(Chats(journal=path, run=run, log=SlowLog()).app(may=lambda request: True))
+    page = Page(Chats(records=SlowStore(path), run=run).app(may=lambda request: True))
     other = Page(Chats(journal=path, run=run).app(may=lambda request: True))
 
     async def remove() -> None:
@@ -216,6 +219,4 @@ async def test_what_other_processes_begin_while_a_conversation_is_removed_is_rem
         held.set()
     assert removed == [204]
     with closing(sqlite3.connect(path)) as connection:
-        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        left = {name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names}
-    assert {name for name, count in left.items() if count} <= {"sqlite_sequence", "counted", "log"}
+        assert connection.execute("SELECT kind FROM records").fetchall() == [("gone",)]

@@ -22,7 +22,7 @@ def app_of(path: Path) -> ChatApp:
         ask = lambda messages, tools: stream(chat(["Hello"], finish="stop"))  # noqa: E731
         return agent_loop(ask, given.messages(WIRE), wire=WIRE, **given.options)
 
-    return Chats(journal=path / "chats.db", run=answer).app(may=lambda request: True)
+    return Chats(journal=path / "chats.db", run=answer).app(may=lambda request: "ann")
 
 
 def refs(value: Any) -> list[str]:
@@ -44,7 +44,7 @@ async def test_the_document_names_each_route_and_the_answers_are_those_it_names(
     operations = {
         (method, path): one for path, item in document["paths"].items() for method, one in item.items()
     }  # fmt: skip
-    assert len({one["operationId"] for one in operations.values()}) == len(operations) == 9
+    assert len({one["operationId"] for one in operations.values()}) == len(operations) == 10
     said = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "you"}]}
     ui = {"id": "k", "messages": [said], "trigger": "submit-message"}
     bodies = {
@@ -80,7 +80,7 @@ async def test_the_document_names_each_route_and_the_answers_are_those_it_names(
             (name,) = (one.rpartition("/")[2] for one in refs(error))
             assert Draft202012Validator({**schemas[name], "components": document["components"]}).is_valid(refused.json)
             seen.add(name.removeprefix("streamtools."))
-    assert seen == {"UIMessageChunk", "RunEvent", "AGUIEvent", "ChatMessages", "ChatError"}
+    assert seen == {"UIMessageChunk", "RunEvent", "AGUIEvent", "ChatList", "ChatMessages", "ChatError"}
     table = re.findall(r"^    (POST|GET|DELETE) +(\S+)", ChatApp.__call__.__globals__["__doc__"], re.MULTILINE)
     assert {(method.lower(), f"/api/chat{path}") for method, path in table} == operations.keys()
     for wrong in ("api", "/api/", 3):
@@ -103,4 +103,4 @@ def test_fastapi_shows_streams_and_mounted_conversations(tmp_path: Path) -> None
     for prefix in ("/api/chat", "/more"):
         assert document["paths"][f"{prefix}/{{id}}/events"].keys() == {"get", "post"}
     ids = [one["operationId"] for item in document["paths"].values() for one in item.values()]
-    assert len(ids) == len(set(ids)) == 18
+    assert len(ids) == len(set(ids)) == 20

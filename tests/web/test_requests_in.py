@@ -89,7 +89,8 @@ def test_what_clients_of_both_ai_sdks_post_is_read() -> None:
             ),
         )
         thanks = UserMessage(f"{tag}-4", (UserText("Thanks"),))
-        assert thanked == ClientInput(chat_id="chat-1", trigger="submit", message=thanks), "a later step has no answers"
+        given = ClientInput(chat_id="chat-1", trigger="submit", message=thanks, earlier=f"{tag}-1")
+        assert thanked == given, "a later step has no answers"
         assert again == ClientInput(chat_id="chat-1", trigger="regenerate", message=thanks)
         less = UserMessage(f"{tag}-1", (UserText("Pay less"),))
         assert edited == ClientInput(chat_id="chat-1", trigger="edit", message=less, message_id=f"{tag}-1")
