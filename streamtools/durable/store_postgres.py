@@ -31,14 +31,13 @@ from .record_store import RecordStore
 from .records import (
     Conflict,
     Done,
-    Key,
     Put,
     Record,
+    Row,
     Step,
     Touch,
     checked_seconds,
     key_of,
-    read_key,
     told,
     words_of,
     written_key,
@@ -138,8 +137,6 @@ STATEMENTS = {
 class PostgresRecords(ThreadedRecords):
     """`Records` in a schema of a Postgres database; the arguments are those of `PostgresStore`."""
 
-    loses_answers = True
-
     def __init__(
         self, url: str, *, schema: str = "streamtools", timeout: float = 5.0, listen: str | bool = True
     ) -> None:
@@ -159,16 +156,12 @@ class PostgresRecords(ThreadedRecords):
 
     # -- in the thread --
 
-    def _get(self, keys: Sequence[bytes], job: StoreJob) -> list[Record | None]:
-        rows = self._tried(lambda connection: connection.execute(self._sql["get"], [list(keys)]).fetchall(), job)
-        found = {bytes(row[0]): _record(*row) for row in rows}
-        return [found.get(key) for key in keys]
+    def _get(self, keys: Sequence[bytes], job: StoreJob) -> list[Row]:
+        return self._tried(lambda connection: connection.execute(self._sql["get"], [list(keys)]).fetchall(), job)
 
-    def _scan(self, prefix: Key, after: Key | None, limit: int, job: StoreJob) -> list[Record]:
-        least, most = _range(prefix)
-        values = least, b"" if after is None else written_key(after), most, limit
-        rows = self._tried(lambda connection: connection.execute(self._sql["scan"], values).fetchall(), job)
-        return [_record(*row) for row in rows]
+    def _scan(self, least: bytes, most: bytes, behind: bytes, limit: int, job: StoreJob) -> list[Row]:
+        values = least, behind, most, limit
+        return self._tried(lambda connection: connection.execute(self._sql["scan"], values).fetchall(), job)
 
     def _make(self, steps: Sequence[Step], job: StoreJob) -> Done | Conflict:
         if time.monotonic() >= self._sweep_at:
@@ -295,15 +288,6 @@ def _heard(url: Any, channel: str) -> Iterator[Callable[[float], Iterable[str]]]
 def _array(values: Iterable[object]) -> str:
     """Returns the text of an array: the driver takes a quarter of a millisecond to make these of lists."""
     return "{" + ",".join("NULL" if one is None else str(one) for one in values) + "}"
-
-
-def _range(prefix: Key) -> tuple[bytes, bytes]:
-    written = written_key(prefix)
-    return written, written + b"\xff"
-
-
-def _record(key: bytes, value: bytes, rev: int, is_stale: bool) -> Record:
-    return Record(read_key(key), bytes(value), rev, is_stale)
 
 
 class PostgresStore(RecordStore):
