@@ -247,17 +247,17 @@ class Conversations:
                 yield one.key[-1]
             after = page[-1].key
 
-    async def due(self, before: float, limit: int) -> list[str]:
-        """Returns some conversations that have not changed since a time, in seconds since 1970."""
+    async def due(self, before: float, limit: int) -> list[Key]:
+        """Returns the keys, which end in their ids, of some conversations that have not changed since a time, in
+        seconds since 1970."""
         found = await self._records.scan(("due",), None, limit)
-        return [one.key[-1] for one in found if int(one.key[1]) < before * 1e3]
+        return [one.key for one in found if int(one.key[1]) < before * 1e3]
 
-    async def put_off(self, chat_id: str) -> None:
-        """Notes that a conversation cannot be removed now."""
-        (found,) = await self._records.get(_head_key(chat_id))
-        if found is not None:
-            chat = _read_head(found)
-            await self._records.commit(*_moved(chat, replace(chat, due_ms=_now_ms()), found.rev))
+    async def put_off(self, due: Key) -> None:
+        """Notes that a conversation was removed, or cannot be now."""
+        (found,) = await self._records.get(_head_key(due[-1]))
+        moved = [] if found is None else _moved(found, replace(_read_head(found), due_ms=_now_ms()))
+        await self._records.commit(DeletePrefix(due), *moved)
 
     # -- changes --
 
@@ -280,9 +280,7 @@ class Conversations:
             put, is_open = _put_turn(turn, "absent"), Put(("open", chat_id), b"", "any")
             said = Put(_said_key(chat_id, turn.message.id), str(number).encode(), "any")
             free = [] if latest is None else [Check(_turn_key(latest), latest.rev)]
-            end = await self._records.commit(
-                *_moved(old, chat, None if found is None else found.rev), *free, put, said, is_open
-            )
+            end = await self._records.commit(*_moved(found, chat), *free, put, said, is_open)
             if not isinstance(end, Conflict):
                 return replace(turn, rev=put.rev)
             if latest is not None and end.key == _turn_key(latest):
@@ -292,8 +290,8 @@ class Conversations:
         """Counts a visit to a run, and returns the run; None if it is gone. Notes in which directory it keeps long
         results. Raises a `RunTakenOver` if somebody else goes on with it."""
         while True:
-            turn, chat, rev = await self._both(run_id)
-            if turn is None or chat is None:
+            turn, found = await self._both(run_id)
+            if turn is None or found is None:
                 return None
             # One that was stopped before it has begun stays so.
             outcome = turn.outcome if turn.outcome == "cancelled" else None
@@ -302,9 +300,9 @@ class Conversations:
             if directory is not None:
                 key = *_turn_key(turn)[1:], _digest(directory)
                 ops = [Put(("files", *key), directory.encode("utf-8", "surrogatepass"), "any")]
-            now = _now_ms()
+            chat, now = _read_head(found), _now_ms()
             if chat.number == turn.number and now > chat.changed_ms + _MOVES_AFTER_MS:
-                ops += _moved(chat, replace(chat, changed_ms=now, due_ms=now), rev)
+                ops += _moved(found, replace(chat, changed_ms=now, due_ms=now))
             end = await self._records.commit(lease.fence, put, *ops)
             if not isinstance(end, Conflict):
                 return replace(visited, rev=put.rev)
@@ -336,13 +334,13 @@ class Conversations:
         """Notes that a run is not to go on, so that it does not by itself; returns it, or None if it is over, or has
         `begun` though it had not to."""
         while True:
-            turn, chat, rev = await self._both(run_id)
-            if turn is None or not turn.is_open or not (begun or turn.outcome is None):
+            turn, found = await self._both(run_id)
+            if turn is None or found is None or not turn.is_open or not (begun or turn.outcome is None):
                 return None
             ended, ops = replace(turn, outcome=outcome), list[Op]()
             put = _put_turn(ended, Rev(turn.rev))
-            if chat is not None and chat.number == turn.number:
-                ops = [Check(_head_key(chat.id), rev), DeletePrefix(("open", chat.id))]
+            if _read_head(found).number == turn.number:
+                ops = [Check(found.key, found.rev), DeletePrefix(("open", turn.chat_id))]
             if not isinstance(await self._records.commit(put, *ops), Conflict):
                 return replace(ended, rev=put.rev)
 
@@ -362,7 +360,7 @@ class Conversations:
                 return left or [run_id]
             free = [] if latest is None else [Check(latest.key, latest.rev)]
             kinds = ("turn", "said", "added", "answer", "files", "log", "open")
-            ops = [*_moved(chat, None, found.rev), *(DeletePrefix((kind, chat_id)) for kind in kinds)]
+            ops = [*_moved(found, None), *(DeletePrefix((kind, chat_id)) for kind in kinds)]
             gone = Put(("gone", chat_id), str(chat.number).encode(), "any")
             if not isinstance(await self._records.commit(*free, *ops, gone), Conflict):
                 return []
@@ -371,12 +369,10 @@ class Conversations:
         found = await self._records.get(*(_key("turn", chat_id, number) for number in numbers))
         return [None if one is None else _read_turn(one) for one in found]
 
-    async def _both(self, run_id: str) -> tuple[ChatTurn | None, ChatHead | None, int]:
+    async def _both(self, run_id: str) -> tuple[ChatTurn | None, Record | None]:
         chat_id, number = numbered(run_id)
         turn, chat = await self._records.get(("turn", chat_id, number), _head_key(chat_id))
-        if turn is None or chat is None:
-            return None, None, 0
-        return _read_turn(turn), _read_head(chat), chat.rev
+        return None if turn is None else _read_turn(turn), chat
 
 
 # -- keys --
@@ -407,13 +403,14 @@ def _now_ms() -> int:
     return int(time.time() * 1e3)
 
 
-def _moved(old: ChatHead | None, new: ChatHead | None, rev: int | None) -> Iterator[Op]:
+def _moved(found: Record | None, new: ChatHead | None) -> Iterator[Op]:
     """Yields what puts a conversation in the place of what it was, with the keys that find it."""
-    before, after = (set() if one is None else {*_found_by(one)} for one in (old, new))
+    before = set() if found is None else {*_found_by(_read_head(found))}
+    after = set() if new is None else {*_found_by(new)}
     if new is not None:
-        yield Put(_head_key(new.id), to_json(asdict(new)), "absent" if rev is None else Rev(rev))
-    elif old is not None and rev is not None:
-        yield from (Check(_head_key(old.id), rev), DeletePrefix(_head_key(old.id)))
+        yield Put(_head_key(new.id), to_json(asdict(new)), "absent" if found is None else Rev(found.rev))
+    elif found is not None:
+        yield from (Check(found.key, found.rev), DeletePrefix(found.key))
     yield from map(DeletePrefix, before - after)
     yield from (Put(key, b"", "any") for key in after - before)
 

@@ -385,16 +385,15 @@ class ChatRuns:
     async def _sweep(self, keep_s: float) -> None:
         """Removes a few conversations that have not changed for so many seconds. Contains its errors."""
         try:
-            for chat_id in await self._conversations.due(time.time() - keep_s, _SWEPT_AT_ONCE):
+            for due in await self._conversations.due(time.time() - keep_s, _SWEPT_AT_ONCE):
                 try:
-                    head = await self._conversations.head(chat_id)
-                    run_id = f"{chat_id}/0" if head is None else head.run_id
+                    head = await self._conversations.head(due[-1])
+                    run_id = "" if head is None else head.run_id
                     if run_id not in self._live and not await self._store.is_held(run_id):
-                        await self.delete(chat_id)
-                        continue
+                        await self.delete(due[-1])
                 except (JournalError, RunStillRunning, ChatConflict) as error:
-                    _logger.error("the conversation %r is not removed, though it is due: %s", chat_id, error)
-                await self._conversations.put_off(chat_id)
+                    _logger.error("the conversation %r is not removed, though it is due: %s", due[-1], error)
+                await self._conversations.put_off(due)
         except Exception:  # of the records; the next request looks again
             _logger.exception("conversations that are due are not removed")
 
