@@ -618,6 +618,7 @@ class Observation(CausedEvent):
 
 _OBSERVATION_FIELDS = {one.name for one in fields(Observation)}
 _OBSERVED = {one.name: one.default for one in fields(Observation) if one.default is not MISSING}
+StepStart.request = on_read(StepStart.request)
 Observation.model_content = on_read(Observation.model_content)
 Observation.validated_args = owned(Observation.validated_args)
 Observation.edited = owned(Observation.edited)

@@ -393,6 +393,23 @@ def test_without_a_key_and_a_model_an_example_says_in_one_line_what_is_missing(p
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.costly
+@every("place", ["--sqlite", pytest.param("", marks=pytest.mark.thorough)])
+def test_four_workers_go_on_with_what_a_killed_one_has_begun(place: str) -> None:
+    for name in ("starlette", "uvicorn", "psycopg"):
+        pytest.importorskip(name, reason=f"examples/replicas runs where {name} is installed")
+    command = [sys.executable, "-m", "examples.replicas", "--demo", *place.split()]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    if "There is no Postgres" in done.stderr:
+        pytest.skip("THERE IS NO POSTGRES: the example with four workers was tried with a file alone")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("is killed, with kill -9.") == done.stdout.count("has ended by SIGKILL") == 2
+    assert done.stdout.count("book: ok, has run") == 1
+    assert done.stdout.endswith(
+        "All 4 workers have the same conversation: True\nBooked: ['booked 2 berths on Lusitania 335 for 118 EUR']\n"
+    )
+
+
 # -- doctests --------------------------------------------------------------------------------------------------
 
 WITH_DOCTESTS = sorted(

@@ -116,8 +116,8 @@ class TimedChats(Chats):
         return deleted
 
 
-def page_app(journal: str | Path, *, pause: float = 0.05) -> Starlette:
-    """Returns the application; its model waits *pause* seconds before each piece."""
+def page_app(records: str | Path, *, times: Path | None = None, pause: float = 0.05) -> Starlette:
+    """Returns the application; its model waits *pause* seconds before each piece. *times* is a file of each process."""
 
     def run(chat: Chat) -> AgentLoop:
         wire, script = script_of(chat.messages(WIRE))
@@ -126,11 +126,11 @@ def page_app(journal: str | Path, *, pause: float = 0.05) -> Starlette:
             return script(messages, pause)
 
         loop = agent_loop(ask, chat.messages(wire), tools=tools_at(pause), wire=wire, **chat.options)
-        loop.trajectory.observers = (*loop.trajectory.observers, Watch(times, chat.run_id))
+        loop.trajectory.observers = (*loop.trajectory.observers, Watch(known, chat.run_id))
         return loop
 
-    times = Times(Path(f"{journal}.times.jsonl"))
-    chats = TimedChats(times, journal=journal, run=run)
+    known = Times(times or Path(f"{records}.times.jsonl"))
+    chats = TimedChats(known, records=records, run=run)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -142,7 +142,7 @@ def page_app(journal: str | Path, *, pause: float = 0.05) -> Starlette:
         chat_id = request.path_params["chat"]
         if not may(PageRequest(chat_id, "read", dict(request.headers), request.scope)):
             return JSONResponse(None, status_code=403)
-        return JSONResponse(times.of(chat_id), headers={"cache-control": "no-store"})
+        return JSONResponse(known.of(chat_id), headers={"cache-control": "no-store"})
 
     return Starlette(
         routes=[*pages(), Route("/times/{chat:path}", send_times), Mount("/chats", chats.app(may=may))],

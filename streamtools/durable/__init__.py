@@ -3,9 +3,8 @@
 desk.StoreDesk           says who was the first to decide about a call, or to answer it, by a store
 suspended.Suspended      the calls that wait for an approval or an answer, kept across a restart
 journal_waiting          the same calls in a journal, where anybody may decide about them
-gate.StoreGate           lets a call in that it has claimed in a store
+gate.StoreGate           lets a call in that it has claimed in a store, under its key or that of its operation
 journal_gate.JournalGate lets a call in once its response is on record, around the gate of the store
-operations.Operation     what a call of a tool with ``idempotency_key=`` asks for, whatever its id
 store.IdempotencyStore   the contract of every store, and what it answers
 claims.CallClaim         the claim of one call, and its end; `run_once`
 alone.once               the same around any function

@@ -67,7 +67,7 @@ def answer_key(pending: Pending) -> str:
 async def look_up(store: Places, pending: Pending) -> list[Decision]:
     found: list[Decision] = []
     while not pending.is_settled(found):
-        record = await store.decide(_key(pending, len(found)), None)
+        record = await store.decide(decision_key(pending, len(found)), None)
         if record is None:
             break
         found.append(_read(record, pending))
@@ -82,7 +82,7 @@ async def put_on_record(store: Places, pending: Pending, decision: Decision) -> 
     found: list[Decision] = []
     ours = _written(decision)
     while True:
-        record = await store.decide(_key(pending, len(found)), ours)
+        record = await store.decide(decision_key(pending, len(found)), ours)
         assert record is not None, "a record was given"
         found.append(one := _read(record, pending))
         if one == decision:
@@ -91,12 +91,8 @@ async def put_on_record(store: Places, pending: Pending, decision: Decision) -> 
             raise AlreadyDecided(decision.call_id, one)
 
 
-def _key(pending: Pending, place: int) -> str:
-    return decision_key(pending.key, pending.fingerprint, place)
-
-
-def decision_key(call_key: str, fingerprint: str, place: int) -> str:
-    return f"decision:{_hashed([call_key, fingerprint, place])}"
+def decision_key(pending: Pending, place: int) -> str:
+    return f"decision:{_hashed([pending.key, pending.fingerprint, place])}"
 
 
 def _hashed(named: list[str | int]) -> str:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
+from typing import Any
 from weakref import WeakKeyDictionary
+
+from pydantic import BaseModel
+from pydantic_core import from_json, to_json
 
 from ..dispatch.results import AsRead
 from ..errors import ModelRetry, ToolError, ToolFailed, contained
 from ..ground import type_name
 from ..seams import CallEnd, Entered, GateView
 from .claims import CallClaim, recorded_value
-from .operations import Operation
+from .record_store import operation_prefix
 from .store import Claim, IdempotencyStore, Recorded
+
+_DIGEST_CHARS = 32  # characters at the end of an operation's key
 
 
 class StoreGate:
@@ -34,7 +43,7 @@ class StoreGate:
         self._store = store
         self._identity = identity
         self._claim = claim
-        self._operations: WeakKeyDictionary[GateView, Operation] = WeakKeyDictionary()
+        self._operations: WeakKeyDictionary[GateView, _Operation] = WeakKeyDictionary()
 
     def claiming(self, make: Callable[[IdempotencyStore, str, str], Awaitable[Claim]]) -> StoreGate:
         return StoreGate(self._store, self._identity, claim=partial(make, self._store))
@@ -58,14 +67,14 @@ class StoreGate:
         found = await claim.make(fingerprint, call.seconds, partial(call.waits_for, "elsewhere"))
         return _Claimed(claim, operation) if found is None else _end(call, operation, found)
 
-    def _found(self, call: GateView) -> tuple[Operation | None, CallClaim, str]:
+    def _found(self, call: GateView) -> tuple[_Operation | None, CallClaim, str]:
         operation = self._operation(call)
         if operation is None:
             return None, CallClaim(self._store, call.key, call.tool_name, claim=self._claim), call.fingerprint
         claim = CallClaim(self._store, operation.key, call.tool_name, operation.noted, claim=self._claim)
         return operation, claim, operation.fingerprint
 
-    def _operation(self, call: GateView) -> Operation | None:
+    def _operation(self, call: GateView) -> _Operation | None:
         if call.operation is None:
             return None
         known = self._operations.get(call)
@@ -76,7 +85,7 @@ class StoreGate:
         run = call.run_id if self._identity is None else conversation or self._identity
         scope_id = {"run": run, "conversation": conversation, "forever": ""}[call.scope]
         try:
-            operation = self._operations[call] = Operation.of(call, scope_id)
+            operation = self._operations[call] = _Operation.of(call, scope_id)
         except BaseException as error:
             text = f"not run: the idempotency key of {call.tool_name} raised {type_name(error)}"
             raise ToolFailed(text) from contained(error)
@@ -84,7 +93,7 @@ class StoreGate:
 
 
 class _Claimed:
-    def __init__(self, claim: CallClaim, operation: Operation | None) -> None:
+    def __init__(self, claim: CallClaim, operation: _Operation | None) -> None:
         self._claim = claim
         self._operation = operation
 
@@ -110,7 +119,7 @@ def _told(failure: Exception | None) -> None:
         raise failure
 
 
-def _end(call: GateView, operation: Operation | None, found: Recorded) -> CallEnd:
+def _end(call: GateView, operation: _Operation | None, found: Recorded) -> CallEnd:
     by_another = operation is not None and not operation.has_made(found.result)
     try:
         value = recorded_value(call.tool_name, found)
@@ -119,3 +128,52 @@ def _end(call: GateView, operation: Operation | None, found: Recorded) -> CallEn
     if isinstance(value, AsRead):
         return CallEnd(value=value.value, content=value.content, by_another=by_another)
     return CallEnd(value=value, by_another=by_another)
+
+
+# -- operations --
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """What a call of a tool with ``idempotency_key=`` asks for, whatever its id.
+
+    The record names the call that had the effect, so that any other call which it answers reads that this was done
+    before.
+    """
+
+    key: str  # the key in the store, one for all calls that ask for it in its scope
+    fingerprint: str  # a hash of the tool's name and of what is done
+    call_key: str
+
+    @classmethod
+    def of(cls, call: GateView, scope_id: str) -> _Operation:
+        """`scope_id` is the run or the conversation; empty if the operation is for ever. Raises what `call.operation`
+        raises, or an error for what is no plain value."""
+        assert call.operation is not None, "else it has no operation"
+        text = json.dumps([call.tool_name, _plain(call.operation())], sort_keys=True, separators=(",", ":"))
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return cls(f"{operation_prefix(call.scope, scope_id)}{digest[:_DIGEST_CHARS]}", digest, call.key)
+
+    def noted(self, record: bytes) -> bytes:
+        return record[:-1] + b',"call":' + to_json(self.call_key) + b"}"
+
+    def has_made(self, record: bytes | None) -> bool:
+        try:
+            return record is not None and bool(from_json(record).get("call") == self.call_key)
+        except (ValueError, AttributeError):  # a person has settled it
+            return False
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value as JSON, the same in every process: a set, which has no order, as a sorted list."""
+    if isinstance(value, (set, frozenset)):
+        return sorted((_plain(one) for one in value), key=lambda one: json.dumps(one, sort_keys=True))
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, BaseModel):
+        return {name: _plain(one) for name, one in value}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    return from_json(to_json(value))

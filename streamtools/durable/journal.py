@@ -35,8 +35,7 @@ from ..waiting.answers import already_answered, written_answer
 from . import journal_waiting
 from .addresses import store_of
 from .lease import JournalLease, dropped
-from .operations import operation_prefix
-from .record_store import RecordStore, called, decided_key, each, read_call, state_of
+from .record_store import RecordStore, called, decided_key, each, operation_prefix, read_call, state_of
 from .records import Check, DeletePrefix, Done, Op, Put, Record, Rev
 from .run_records import (
     MOST_ENTRIES,

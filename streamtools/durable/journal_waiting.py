@@ -91,7 +91,7 @@ async def decision_keys(store: RecordStore, known: Iterable[WaitingCall]) -> lis
     keys = list[str]()
     for one in known:
         for place in count():
-            key = decision_key(one.call.idempotency_key, one.call.fingerprint, place)
+            key = decision_key(one.call.pending, place)
             if await store.decide(key, None) is None:
                 break
             keys.append(key)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -56,12 +55,6 @@ class JournalLease:
             raise RunTakenOver(self.run_id)
         if isinstance(end, Conflict):
             raise JournalError(f"the journal of the run {self.run_id!r} has changed beside its lease ({end.key[0]})")
-
-    def check_in(self, connection: sqlite3.Connection) -> None:
-        from .store_sqlite import get_in
-
-        if (held := get_in(lease_key(self.run_id), connection)) is None or held.rev != self.epoch:
-            raise RunTakenOver(self.run_id)
 
     async def claim(self, store: IdempotencyStore, step: int, key: str, fingerprint: str) -> Claim:
         """Claims a call of a step: in the commit that looks at the lease, if the store is on the journal's records, and

@@ -6,6 +6,7 @@ has a number of its own, so that an end is put in the place of the claim that it
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import time
@@ -42,6 +43,7 @@ T = TypeVar("T")
 CallState: TypeAlias = Literal["running", "unknown", "completed"]
 _MOST_OWN = 100_000  # claims of a store that are known by their numbers; of any other, the record is read
 _MAX_HEAD_BYTES = 1 << 16
+_MOST_SCOPE_CHARS = 256  # a key is a text of 1,024 at most
 _OPERATIONS = ("operation:run:", "operation:conversation:", "operation:forever:")
 
 
@@ -111,6 +113,12 @@ def read_call(record: Record) -> tuple[ClaimedCall, bytes | None]:
     except (ValueError, TypeError):
         return ClaimedCall("", 0.0), None
     return call, result if call.end == "kept" else None
+
+
+def operation_prefix(scope: str, scope_id: str) -> str:
+    if len(scope_id) > _MOST_SCOPE_CHARS:
+        scope_id = hashlib.sha256(scope_id.encode("utf-8", "replace")).hexdigest()
+    return f"operation:{scope}:{scope_id}:"
 
 
 def is_operation(key: str) -> bool:

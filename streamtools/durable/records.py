@@ -101,7 +101,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class DeletePrefix:
-    """Deletes the record with this key, and those under it."""
+    """Deletes the record with this key, and those under it, before the commit puts any."""
 
     prefix: Key
 
@@ -160,6 +160,10 @@ def log_key(log: Key, number: int) -> Key:
     return *log, f"{number:016x}"
 
 
+def key_of(step: Step) -> Key:
+    return step.prefix if isinstance(step, DeletePrefix) else step.key
+
+
 def is_under(key: Key, prefix: Key) -> bool:
     return key[: len(prefix)] == prefix
 
@@ -176,11 +180,13 @@ def read_key(written: bytes) -> Key:
 
 
 def steps_of(ops: Iterable[Op]) -> list[Step]:
-    """Returns the checked steps of a commit, with those of each log. Raises a `ValueError` for what is no commit."""
+    """Returns the checked steps of a commit, with those of each log, in the order in which they are made. Raises a
+    `ValueError` for what is no commit."""
     steps = [step for op in ops for step in (_appended(op) if isinstance(op, Append) else (op,))]
+    steps.sort(key=lambda step: not isinstance(step, DeletePrefix))
     put = set[Key]()
     for step in steps:
-        checked_written_key(step.prefix if isinstance(step, DeletePrefix) else step.key)
+        checked_written_key(key_of(step))
         if isinstance(step, Put):
             if step.key in put:
                 raise ValueError("a commit puts a record once")
@@ -211,17 +217,23 @@ def judged(steps: Sequence[Step], found: Mapping[Key, Record | None]) -> Done | 
         if isinstance(step, Put) and (one := found.get(step.key)) is not None and one.rev == step.rev:
             return Done()
     for step in steps:
-        if not isinstance(step, (DeletePrefix, Expire)) and not _is_expected(step, one := found.get(step.key)):
-            return Conflict(step.key, one)
+        if not _is_met(expected(step), one := found.get(key_of(step))):
+            return Conflict(key_of(step), one)
     return None
 
 
-def _is_expected(step: Put | Touch | Check, found: Record | None) -> bool:
-    if not isinstance(step, Put):
-        return found is not None and step.rev in (None, found.rev)
-    if not isinstance(step.expect, Rev):
-        return found is None or step.expect == "any"
-    return found is not None and found.rev == step.expect.number and step.expect.stale in (None, found.is_stale)
+def expected(step: Step) -> Rev | Literal["absent", "there", "any"]:
+    if isinstance(step, Put):
+        return step.expect
+    if isinstance(step, (Touch, Check)):
+        return "there" if step.rev is None else Rev(step.rev)
+    return "any"
+
+
+def _is_met(expect: Rev | str, found: Record | None) -> bool:
+    if isinstance(expect, Rev):
+        return found is not None and found.rev == expect.number and expect.stale in (None, found.is_stale)
+    return expect == "any" or (found is None) == (expect == "absent")
 
 
 def dropping(steps: Iterable[Step]) -> list[Put | Expire]:
@@ -274,11 +286,32 @@ def waker(event: anyio.Event) -> Callable[[], None]:
 
 
 def changed_keys(steps: Iterable[Step]) -> list[Key]:
-    return [
-        one.prefix if isinstance(one, DeletePrefix) else one.key
-        for one in steps
-        if isinstance(one, (Put, DeletePrefix))
-    ]
+    """Returns under which keys a commit changes records: not each of a log, whose readers wait for any."""
+    return list(dict.fromkeys(key_of(one)[:2] for one in steps if isinstance(one, (Put, DeletePrefix))))
+
+
+def told(steps: Iterable[Step]) -> str:
+    """Returns the text by which a server tells of a commit."""
+    text = " ".join(written_key(key).hex() for key in changed_keys(steps))
+    return text if len(text) < 8_000 else "any"  # Postgres takes no more
+
+
+def heard(text: str) -> list[Key]:
+    """Returns the keys of such a text; none if any may have changed."""
+    return [] if text == "any" else [read_key(bytes.fromhex(one)) for one in text.split()]
+
+
+def words_of(step: Step) -> tuple[str, str, int, int, bytes, float | None, float | None]:
+    """Returns a step for the program of a server: its name, what it expects, and which number; its own number, its
+    value, and seconds until its record goes stale, and drops."""
+    expect, drop_in = expected(step), getattr(step, "drop_in", None)
+    expects = (expect, 0) if isinstance(expect, str) else (_EXPECTS[expect.stale], expect.number)
+    put = (step.rev, step.value) if isinstance(step, Put) else (0, b"")
+    drop_in = None if drop_in == math.inf else drop_in
+    return type(step).__name__, *expects, *put, getattr(step, "stale_in", None), drop_in
+
+
+_EXPECTS = {None: "number", True: "stale", False: "fresh"}
 
 
 def checked_seconds(name: str, value: Any) -> float:

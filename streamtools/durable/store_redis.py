@@ -30,12 +30,10 @@ https://redis.io/docs/latest/commands/waitaof/
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -44,18 +42,19 @@ from ..ground import missing
 from ..limits import checked_bound
 from .record_store import RecordStore
 from .records import (
+    Check,
     Conflict,
-    DeletePrefix,
     Done,
-    Expire,
     Key,
     Put,
     Record,
-    Rev,
     Step,
     Touch,
     checked_seconds,
+    key_of,
     read_key,
+    told,
+    words_of,
     written_key,
 )
 from .threaded import LISTEN_S, StoreJob, ThreadedRecords
@@ -96,61 +95,58 @@ if is_claim == '1' then
     end
 end
 """
-# Each step has a name, and here what it does, what it expects, its number, value, milliseconds to go stale and to drop,
-# and its key. `found` is read before anything is written.
+# Each step has its key and its `words_of`, with milliseconds. All are read before anything is written.
 _COMMIT = (
     _NOW
     + _SAFE
     + r"""
-local index, drops, found, is_made = KEYS[1] .. '\255keys', KEYS[1] .. '\255drops', {}, false
-for at = 2, #KEYS do
-    local step, expects, rev = unpack(ARGV, 7 * at - 9, 7 * at - 3)
-    local one = redis.call('HMGET', KEYS[at], 'rev', 'stale_at')
-    one[2] = one[2] and tonumber(one[2]) <= now
-    found[at] = one
-    is_made = is_made or (step == 'put' and one[1] == rev)
+local told, is_again = unpack(ARGV, 5, 6)
+local index, drops, steps, is_made = KEYS[1] .. '\255keys', KEYS[1] .. '\255drops', {}, false
+for at = 7, #ARGV, 8 do
+    local step = {place = ARGV[at], key = KEYS[1] .. ARGV[at]}
+    step.does, step.expects, step.number, step.rev = unpack(ARGV, at + 1, at + 4)
+    step.value, step.stale_in, step.drop_in = unpack(ARGV, at + 5, at + 7)
+    step.there, step.stale_at = unpack(redis.call('HMGET', step.key, 'rev', 'stale_at'))
+    step.is_stale = step.stale_at and tonumber(step.stale_at) <= now
+    is_made = is_made or (step.does == 'Put' and step.there == step.rev)
+    steps[#steps + 1] = step
 end
 if is_made then return {'done', current, claims} end
-for at = 2, #KEYS do
-    local expects = ARGV[7 * at - 8]
-    local is_there, is_stale = found[at][1], found[at][2]
-    local number, stale = expects:match('^(%d+)(%l*)$')
-    local fits = expects == 'any' or (expects == 'absent' and not is_there)
-        or (expects == 'there' and is_there)
-        or (number and number == is_there and (stale == '' or (stale == 'stale') == is_stale))
-    if not fits then
-        return {'conflict', at - 2, is_there, redis.call('HGET', KEYS[at], 'value'), is_stale and 1 or 0, current}
+for at, step in ipairs(steps) do
+    local expects, there = step.expects, step.there
+    local is_met = expects == 'any' or (expects == 'absent' and not there) or (expects == 'there' and there)
+        or (step.number == there and (expects == 'number' or (expects == 'stale') == step.is_stale))
+    if not is_met then
+        return {'conflict', at - 1, there, redis.call('HGET', step.key, 'value'), step.is_stale and 1 or 0, current}
     end
 end
-for at = 2, #KEYS do
-    local step, expects, rev, value, stale_in, drop_in, place = unpack(ARGV, 7 * at - 9, 7 * at - 3)
-    local key, drops_anew = KEYS[at], step == 'put'
-    if step == 'put' then
+for _, step in ipairs(steps) do
+    local key, drops_anew = step.key, step.does == 'Put'
+    if step.does == 'Put' then
         redis.call('DEL', key)
-        redis.call('HSET', key, 'rev', rev, 'value', value)
-        redis.call('ZADD', index, 0, place)
-        if expects == 'absent' then claims = redis.call('HINCRBY', KEYS[1], 'count', 1) end
-    elseif step == 'again' then
-        redis.call('HSET', key, 'rev', rev)
-    elseif step == 'delete' then
-        local least, most = '[' .. place, '(' .. place .. '\255'
+        redis.call('HSET', key, 'rev', step.rev, 'value', step.value)
+        redis.call('ZADD', index, 0, step.place)
+        if step.expects == 'absent' then claims = redis.call('HINCRBY', KEYS[1], 'count', 1) end
+    elseif step.does == 'DeletePrefix' then
+        local least, most = '[' .. step.place, '(' .. step.place .. '\255'
         for _, one in ipairs(redis.call('ZRANGEBYLEX', index, least, most)) do redis.call('DEL', KEYS[1] .. one) end
         redis.call('ZREMRANGEBYLEX', index, least, most)
-    elseif step == 'expire' then
-        drops_anew = found[at][1] and not found[at][2] and redis.call('HEXISTS', key, 'stale_at') == 0
+    elseif step.does == 'Expire' then
+        drops_anew = step.there and not step.stale_at
     end
-    if drops_anew and drop_in == '' then
+    if drops_anew and step.drop_in == '' then
         redis.call('PERSIST', key)
     elseif drops_anew then
-        redis.call('PEXPIRE', key, drop_in)
-        redis.call('ZADD', drops, now + drop_in + 1000, place)
+        redis.call('PEXPIRE', key, step.drop_in)
+        redis.call('ZADD', drops, now + step.drop_in + 1000, step.place)
     end
-    if stale_in ~= '' then redis.call('HSET', key, 'stale_at', string.format('%.0f', now + stale_in)) end
-    if step == 'put' or step == 'delete' then redis.call('PUBLISH', KEYS[1] .. 'changed', place) end
+    if step.stale_in ~= '' then redis.call('HSET', key, 'stale_at', string.format('%.0f', now + step.stale_in)) end
 end
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', drops, '-inf', now, 'LIMIT', 0, 2 * #KEYS)) do
-    if redis.call('EXISTS', KEYS[1] .. member) == 0 then redis.call('ZREM', index, member) end
-    redis.call('ZREM', drops, member)
+if is_again == '1' then redis.call('HSET', KEYS[1], 'claims', 'are records') end
+if told ~= '' then redis.call('PUBLISH', KEYS[1] .. 'changed', told) end
+for _, place in ipairs(redis.call('ZRANGEBYSCORE', drops, '-inf', now, 'LIMIT', 0, 2 * #steps)) do
+    if redis.call('EXISTS', KEYS[1] .. place) == 0 then redis.call('ZREM', index, place) end
+    redis.call('ZREM', drops, place)
 end
 return {'done', current, claims}
 """
@@ -241,9 +237,9 @@ class RedisRecords(ThreadedRecords):
 
     def _make(self, steps: Sequence[Step], job: StoreJob) -> Done | Conflict:
         end = self._committed(steps, None)
-        again = [_Again(step) for step in steps if isinstance(step, Put)]
-        is_to_wait = isinstance(end, Done) and self._waits and again  # answers from the record are not waited for
-        if is_to_wait and isinstance(self._committed(again, job), Conflict):
+        puts = [Check(step.key, step.rev) for step in steps if isinstance(step, Put)]
+        is_to_wait = isinstance(end, Done) and self._waits and puts  # answers from the record are not waited for
+        if is_to_wait and isinstance(self._committed(puts, job), Conflict):
             raise TimeoutError("another server has taken over, without the claim")
         return end
 
@@ -251,17 +247,17 @@ class RedisRecords(ThreadedRecords):
         for touch in touches:
             self._committed([touch], None)
 
-    def _committed(self, steps: Sequence[Step | _Again], waits: StoreJob | None) -> Done | Conflict:
-        keys = [step.prefix if isinstance(step, DeletePrefix) else step.key for step in steps]
+    def _committed(self, steps: Sequence[Step], waits: StoreJob | None) -> Done | Conflict:
         is_claim = any(isinstance(step, Put) and step.expect == "absent" for step in steps)
-        names = [self._prefix, *(self._prefix + written_key(key) for key in keys)]
-        values = [self._epoch, self._claims, _random(), int(is_claim)]
-        for step, key in zip(steps, keys, strict=True):
-            values += *_words(step), written_key(key)
+        values = [self._epoch, self._claims, _random(), int(is_claim), told(steps), int(waits is not None)]
+        for step in steps:
+            *words, stale_in, drop_in = words_of(step)
+            stale = "" if stale_in is None else round(stale_in * 1000)
+            values += written_key(key_of(step)), *words, stale, "" if drop_in is None else _ms(drop_in)
         if waits is None:
-            what, *found = self._answer(self._scripts[_COMMIT], keys=names, args=values)
+            what, *found = self._answer(self._scripts[_COMMIT], keys=[self._prefix], args=values)
         else:
-            what, *found = self._acknowledged(names, values, waits)
+            what, *found = self._acknowledged(values, waits)
         if what == b"drops":
             text = f"expected a Redis server with maxmemory-policy noeviction, got {found[0].decode()}"
             raise LocalProtocolError(f"{text}: when its memory is full it forgets calls, which would run again")
@@ -279,14 +275,15 @@ class RedisRecords(ThreadedRecords):
             self._claims = max(self._claims, found[1]) if is_claim else self._claims
             return Done()
         at, rev, value, is_stale, _ = found
-        return Conflict(keys[at], None if rev is None else Record(keys[at], value or b"", int(rev), bool(is_stale)))
+        key = key_of(steps[at])
+        return Conflict(key, None if rev is None else Record(key, value or b"", int(rev), bool(is_stale)))
 
-    def _acknowledged(self, names: list[bytes], values: list[Any], job: StoreJob) -> Any:
+    def _acknowledged(self, values: list[Any], job: StoreJob) -> Any:
         """Returns the answer when the disk and the replicas have acknowledged the write; raises a `TimeoutError` if
         they have not in time, though the server has it."""
         wait = ("WAITAOF", 1, self._replicas) if self._fsync else ("WAIT", self._replicas)
         with self._client.pipeline(transaction=False) as both:
-            both.execute_command("EVAL", _COMMIT, len(names), *names, *values)
+            both.execute_command("EVAL", _COMMIT, 1, self._prefix, *values)
             both.execute_command(*wait, _ms(_SHARE * max(0.0, job.until - time.monotonic())))
             answer, copies = self._answer(both.execute, raise_on_error=False)
         if isinstance(answer, RedisError):
@@ -337,51 +334,20 @@ class RedisRecords(ThreadedRecords):
         self.listen_by(partial(_heard, self._client, self._prefix + b"changed"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Again:
-    """Writes to a record that was put, so that an acknowledgement can be waited for."""
-
-    put: Put
-
-    @property
-    def key(self) -> Key:
-        return self.put.key
-
-
 def _refused(error: RedisError) -> OSError:
     kind = ConnectionError if isinstance(error, ConnectionLost) else OSError
     return kind(f"Redis has refused an operation: {str(error).partition(', with args')[0]}")  # which are values
 
 
-def _words(step: Step | _Again) -> tuple[Any, ...]:
-    if isinstance(step, Put):
-        expect = step.expect
-        if isinstance(expect, Rev):
-            expects = f"{expect.number}{'' if expect.stale is None else 'stale' if expect.stale else 'fresh'}"
-        else:
-            expects = expect
-        stale_in = "" if step.stale_in is None else _ms(step.stale_in)
-        return "put", expects, step.rev, step.value, stale_in, _drop_in(step)
-    if isinstance(step, _Again):
-        return "again", step.put.rev, step.put.rev, b"", "", ""
-    if isinstance(step, Touch):
-        return "touch", step.rev, step.rev, b"", 0 if step.stale_in <= 0 else _ms(step.stale_in), ""
-    if isinstance(step, DeletePrefix):
-        return "delete", "any", "", b"", "", ""
-    if isinstance(step, Expire):
-        return "expire", "any", "", b"", "", _drop_in(step)
-    return "check", "there" if step.rev is None else step.rev, "", b"", "", ""
-
-
 @contextmanager
-def _heard(client: Any, channel: bytes) -> Iterator[Callable[[float], Iterable[bytes]]]:
+def _heard(client: Any, channel: bytes) -> Iterator[Callable[[float], Iterable[str]]]:
     with client.pubsub(ignore_subscribe_messages=True) as heard:
         heard.subscribe(channel)
         heard.get_message(timeout=LISTEN_S)  # it is subscribed
 
-        def hear(seconds: float) -> Iterator[bytes]:
+        def hear(seconds: float) -> Iterator[str]:
             if (message := heard.get_message(timeout=seconds)) is not None:
-                yield message["data"]
+                yield message["data"].decode()
 
         yield hear
 
@@ -461,10 +427,6 @@ def _client(server: str | Redis, timeout: float) -> Redis:
 
 def _random() -> str:
     return os.urandom(8).hex()
-
-
-def _drop_in(step: Put | Expire) -> int | str:
-    return "" if step.drop_in is None or step.drop_in == math.inf else _ms(step.drop_in)
 
 
 def _ms(seconds: float) -> int:

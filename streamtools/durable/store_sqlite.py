@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from ..errors import LocalProtocolError
 from ..limits import checked_bound
 from .files import make_private, narrow
 from .holders import boot_id, machine_clock
-from .record_store import CallState, RecordStore, call_key, lease_key, read_call
+from .record_store import RecordStore
 from .records import (
     Conflict,
     DeletePrefix,
@@ -118,44 +118,29 @@ class SqliteRecords(ThreadedRecords):
         finally:
             self._disconnect()
 
-    def hand_over_work(
-        self, work: Callable[[sqlite3.Connection], T], *ends: Step
-    ) -> Callable[[], Coroutine[Any, Any, T]]:
-        """Hands over work for one transaction, which goes on if nobody waits for it; returns what waits for its answer.
-
-        Args:
-            work: reads and writes, in the thread of these records.
-            ends: are committed with it, if they can be.
-        """
-
-        def worked(job: StoreJob) -> T:
-            self.let_go(ends)
-
-            def and_end(connection: sqlite3.Connection) -> T:
-                value = work(connection)
-                self.make_in(ends, connection)
-                return value
-
-            return self.transact(and_end, job)
-
-        return self.handed(worked)
-
     # -- in the thread --
 
     def _get(self, keys: Sequence[bytes], job: StoreJob) -> list[Record | None]:
         return self.transact(lambda connection: [_found(key, connection) for key in keys], job, "DEFERRED")
 
     def _scan(self, prefix: Key, after: Key | None, limit: int, job: StoreJob) -> list[Record]:
-        return self.transact(partial(scan_in, prefix, after, limit), job, "DEFERRED")
+        least, most = _range(prefix)
+        behind = b"" if after is None else written_key(after)
+
+        def found(connection: sqlite3.Connection) -> list[Record]:
+            values = (machine_clock(), boot_id(), least, behind, most, time.time(), limit)
+            return [_record(*row) for row in connection.execute(STATEMENTS["scan"], values)]
+
+        return self.transact(found, job, "DEFERRED")
 
     def _make(self, steps: Sequence[Step], job: StoreJob) -> Done | Conflict:
-        return self.transact(partial(self.make_in, steps), job)
+        return self.transact(partial(self._made, steps), job)
 
     def _touch(self, touches: Sequence[Touch], job: StoreJob) -> None:
         rows = [(*_stale_at(one.stale_in), written_key(one.key), one.rev) for one in touches]
         self.transact(lambda connection: connection.executemany(STATEMENTS["touch"], rows), job)
 
-    def make_in(self, steps: Sequence[Step], connection: sqlite3.Connection) -> Done | Conflict:
+    def _made(self, steps: Sequence[Step], connection: sqlite3.Connection) -> Done | Conflict:
         """Makes a commit in a transaction that is open."""
         found = {
             one.key: _found(written_key(one.key), connection) for one in steps if not isinstance(one, DeletePrefix)
@@ -351,22 +336,6 @@ class SqliteStore(RecordStore):
         """The file, as an absolute path."""
         return self.records.path
 
-    # -- for a journal, whose tables stand beside the records --
-
-    def hand_over(self, work: Callable[[sqlite3.Connection], T], *ends: Step) -> Callable[[], Coroutine[Any, Any, T]]:
-        """See `SqliteRecords.hand_over_work`."""
-        return self.records.hand_over_work(work, *ends)
-
-    def is_held_in(self, run_id: str, connection: sqlite3.Connection) -> bool:
-        """Returns whether somebody holds the lease of a run; in the store's thread."""
-        found = get_in(lease_key(run_id), connection)
-        return found is not None and read_call(found)[0].state(found) == "running"
-
-    def state_in(self, key: str, connection: sqlite3.Connection) -> CallState | None:
-        """Returns the state of a call; None if nobody has claimed it. In the store's thread."""
-        found = get_in(call_key(key), connection)
-        return None if found is None else read_call(found)[0].state(found)
-
 
 # -- in a transaction --
 
@@ -374,20 +343,6 @@ class SqliteStore(RecordStore):
 def _found(key: bytes, connection: sqlite3.Connection) -> Record | None:
     row = connection.execute(STATEMENTS["get"], (machine_clock(), boot_id(), key, time.time())).fetchone()
     return None if row is None else _record(*row)
-
-
-def get_in(key: Key, connection: sqlite3.Connection) -> Record | None:
-    return _found(written_key(key), connection)
-
-
-def scan_in(prefix: Key, after: Key | None, limit: int, connection: sqlite3.Connection) -> list[Record]:
-    least, most = _range(prefix)
-    return found_in(least, b"" if after is None else written_key(after), most, limit, connection)
-
-
-def found_in(least: bytes, after: bytes, most: bytes, limit: int, connection: sqlite3.Connection) -> list[Record]:
-    values = (machine_clock(), boot_id(), least, after, most, time.time(), limit)
-    return [_record(*row) for row in connection.execute(STATEMENTS["scan"], values)]
 
 
 def _record(key: Any, value: Any, rev: Any, is_stale: Any) -> Record:

@@ -450,16 +450,14 @@ def _secrets(keys: Keys) -> list[bytes]:
 
 def _bound(to: BoundTo) -> bytes:
     """Returns a hash of those that a state belongs to; values of different shapes have different hashes."""
-    shape = (
-        dict(to)
-        if isinstance(to, Mapping)
-        else list(to)
-        if isinstance(to, Sequence) and not isinstance(to, str)
-        else to
-    )
-    texts = (
-        [*shape, *shape.values()] if isinstance(shape, dict) else shape if isinstance(shape, list) else [shape or ""]
-    )
+    shape: Any = to
+    if isinstance(to, Mapping):
+        shape = dict(to)
+        texts = [*shape, *shape.values()]
+    elif isinstance(to, Sequence) and not isinstance(to, str):
+        shape = texts = list(to)
+    else:
+        texts = [to or ""]
     if not all(isinstance(one, str) for one in texts):
         raise TypeError("bound_to is a text, a list of texts, or a mapping of names to texts")
     return _hash(json.dumps(shape, sort_keys=True).encode())

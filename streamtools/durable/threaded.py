@@ -32,7 +32,6 @@ from .records import (
     Conflict,
     DeletePrefix,
     Done,
-    Expire,
     Key,
     News,
     Op,
@@ -43,8 +42,10 @@ from .records import (
     Touch,
     changed_keys,
     checked_written_key,
+    expected,
+    heard,
     is_under,
-    read_key,
+    key_of,
     steps_of,
     waker,
 )
@@ -54,7 +55,7 @@ T = TypeVar("T")
 IDLE_S = 1.0  # until a thread with nothing to do ends
 GRACE_S = 0.5  # after a deadline, so that the thread can raise its own error, which says what was in the way
 LISTEN_S = 1.0  # for which a listener waits, before it looks whether it is wanted
-LOOK_S = 0.02  # between two looks at what others have changed, while somebody waits for that
+LOOK_S = 0.01  # between two looks at what others have changed, while somebody waits for that
 POLL_S = 0.25  # between two reads of a reader that nobody wakes
 
 
@@ -289,16 +290,10 @@ class ThreadedRecords(ABC):
 
     def let_go(self, steps: Sequence[Step]) -> None:
         """Renews no record any more that is about to be changed, even if that fails."""
-        for key, (rev, _) in list(self._renewed.items()):
-            is_meant, is_changed = False, False
-            for step in steps:
-                if isinstance(step, DeletePrefix):
-                    is_changed = is_changed or is_under(key, step.prefix)
-                elif not isinstance(step, Expire) and step.key == key:
-                    number = step.expect.number if isinstance(step, Put) and isinstance(step.expect, Rev) else None
-                    is_meant = is_meant or rev == (number if isinstance(step, Put) else step.rev)
-                    is_changed = is_changed or isinstance(step, Put) or (isinstance(step, Touch) and not step.stale_in)
-            if is_meant and is_changed:
+        for step in steps:
+            rev, _ = self._renewed.get(key := key_of(step), (0, 0.0))
+            is_meant = isinstance(expect := expected(step), Rev) and expect.number == rev
+            if is_meant and any(_changes(one, key) for one in steps):
                 del self._renewed[key]
 
     def note(self, steps: Sequence[Step], end: Done | Conflict) -> None:
@@ -345,7 +340,7 @@ class ThreadedRecords(ABC):
     def _hears(self) -> bool:
         return self.looks or (self._listener is not None and self._listener.ready.is_set())
 
-    def listen_by(self, connect: Callable[[], AbstractContextManager[Callable[[float], Iterable[bytes]]]]) -> None:
+    def listen_by(self, connect: Callable[[], AbstractContextManager[Callable[[float], Iterable[str]]]]) -> None:
         """Has a thread that listens, and waits until it does."""
         if self._listener is None or not self._listener.is_alive():
             self._listener = Listener(self.news, connect)
@@ -357,15 +352,21 @@ class ThreadedRecords(ABC):
         """Ends, from another thread, an operation that is overdue."""
 
 
+def _changes(step: Step, key: Key) -> bool:
+    if isinstance(step, DeletePrefix):
+        return is_under(key, step.prefix)
+    return step.key == key and (isinstance(step, Put) or (isinstance(step, Touch) and not step.stale_in))
+
+
 class Listener(threading.Thread):
     """Hears from a server what others have changed, as long as somebody has waited for that lately.
 
     Args:
         news: is told the keys, and that anything may have changed while nobody has listened.
-        connect: begins to listen; returns what waits for so many seconds, and then returns the keys.
+        connect: begins to listen; returns what waits for so many seconds, and then returns what is `heard`.
     """
 
-    def __init__(self, news: News, connect: Callable[[], AbstractContextManager[Callable[[float], Iterable[bytes]]]]):
+    def __init__(self, news: News, connect: Callable[[], AbstractContextManager[Callable[[float], Iterable[str]]]]):
         super().__init__(name="streamtools listener", daemon=True)
         self._news = news
         self._connect = connect
@@ -379,8 +380,8 @@ class Listener(threading.Thread):
                     self._news.tell()
                     self.ready.set()
                     while self._is_wanted():
-                        for written in hear(LISTEN_S):
-                            self._news.tell(*([read_key(written)] if written else []))
+                        for text in hear(LISTEN_S):
+                            self._news.tell(*heard(text))
             except Exception:  # the server is gone; readers look by themselves until it is back
                 time.sleep(POLL_S)
             finally:

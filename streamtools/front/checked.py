@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
@@ -262,11 +262,15 @@ def check_operations(tools: Toolset, gate: object, conversation_id: str | None) 
 _OF_TEXT = frozenset({"text_calls", "payloads"})  # the stages that read calls out of the text
 
 
+Request: TypeAlias = "Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None"
+"""The fields of a request, or what makes them for those who read them."""
+
+
 def with_rules(
     checked: CheckedOptions,
     run: Trajectory,
     *,
-    request: Mapping[str, Any] | None = None,
+    request: Request = None,
     asks_model: bool = True,
     is_known: bool = False,
 ) -> Seams:
@@ -297,6 +301,7 @@ def with_rules(
     if has_policy(checked.policy, tools) and (run.kept or not is_off):
         from ..provenance.rule import rule_of  # few tools have a policy
 
+        request = request() if callable(request) else request
         rule = rule_of(
             checked.policy,
             tools,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..dispatch import CallPool, DispatchOptions
@@ -21,7 +21,7 @@ from ..pipelines.trajectory import Trajectory
 from ..seams import Seams
 from ..sources import ModelRequest
 from ..turn import Turn
-from .checked import CheckedOptions
+from .checked import CheckedOptions, Request
 from .face import Pipeline
 from .streams import step_of
 
@@ -55,7 +55,7 @@ class PipelineMaker:
         if plan.ends is not None:
             block = step_of(self._replaying(plan.ends), self._run, plan.stream)
         else:
-            request = {"messages": own(asked[0], MESSAGES)}
+            request = cache(lambda: {"messages": own(asked[0], MESSAGES)})  # for those who read it
             if plan.stream is None or plan.asks_model:
                 return self._asking(plan.stream, asked, request)
             block = step_of(self._once, self._run, plan.stream, request=request)
@@ -71,7 +71,7 @@ class PipelineMaker:
         check_suspended(stream, self._once.store)
         return resumed_step(replace(self._once, quoted_calls="refuse"), self._run, stream)
 
-    def _asking(self, stream: Any, asked: tuple[list[Any], Any], request: Mapping[str, Any]) -> Pipeline:
+    def _asking(self, stream: Any, asked: tuple[list[Any], Any], request: Request) -> Pipeline:
         requested_at = time.monotonic()
         self._run.began_at = self._run.began_at or requested_at
         ask, *others = (partial(_ask, call_model, asked) for call_model in self._asks)

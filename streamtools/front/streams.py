@@ -27,7 +27,7 @@ from ..tools.options import AnyPolicy
 from ..turn import Turn
 from ..wires import Wire
 from .capabilities import run_of
-from .checked import CheckedOptions, OnQuotedCall, OnSourceError, checked_options, with_rules
+from .checked import CheckedOptions, OnQuotedCall, OnSourceError, Request, checked_options, with_rules
 from .face import Pipeline
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def step_of(
     *,
     fallback: Sequence[Callable[[], Any]] = (),
     requested_at: float | None = None,
-    request: Mapping[str, Any] | None = None,
+    request: Request = None,
     continues: Turn | None = None,
 ) -> Pipeline:
     toolset, limits = checked.tools, checked.limits
@@ -223,7 +223,8 @@ def step_of(
 
         tries = partial(PolicyTries, policy=asking, functions=(stream, *fallback), read=read, wire=checked.wire)
         stream = ModelRequest(stream, checked.wire)
-    start = StepStart(run.run_id, dispatches=not checked.leaves_calls, requested_at=requested_at, request=request)
+    facts: Any = {"requested_at": requested_at, "request": request}  # which is made when it is read
+    start = StepStart(run.run_id, dispatches=not checked.leaves_calls, **facts)
     return Pipeline(Runner(run, start, read(stream), checked.step, tries=tries))
 
 

@@ -16,15 +16,14 @@ def own(value: Any, levels: int = -1) -> Any:
     kind = type(value)
     if kind in FIXED or not levels:
         return value
-    if kind is dict and FIXED.issuperset(map(type, value.values())):  # as is nearly always so
-        return value.copy()
-    if isinstance(value, dict) and (kind is dict or levels > 0):
-        made = {} if kind is dict else copy(value)
-        for key, one in value.items():
-            made[key] = one if type(one) in FIXED else own(one, levels - 1)
-        return made
     if kind is list:
         return [one if type(one) in FIXED else own(one, levels - 1) for one in value]
+    if kind is dict or (levels > 0 and isinstance(value, dict)):
+        made = value.copy() if kind is dict else copy(value)
+        for key, one in value.items():
+            if type(one) not in FIXED:
+                made[key] = own(one, levels - 1)
+        return made
     try:
         return value if levels > 0 else deepcopy(value)
     except Exception:  # code of the user's

@@ -21,13 +21,23 @@ from .. import events as of
 from ..events import Event
 from ..parts import Usage
 from ..wires import cited_sources, distinct_sources, made_files
-from .ag_ui_calls import CallsShown
-from .ag_ui_events import CONTENTS, ENDS, RunPlace, Sent, activity, counted, custom, opening
+from .ag_ui_calls import CallsShown, RunPlace, Sent, activity, custom
 from .encoding import Frame, RunEnd, plain
-from .texts import texts_of
+from .sources import texts_of
 
 _FAILED = frozenset({"error", "interrupted", "truncated"})
 _STOPPED = frozenset({"cancelled", "left", "abandoned"})
+
+_CONTENTS: Mapping[str, str] = {
+    "text": "TEXT_MESSAGE_CONTENT",
+    "refusal": "TEXT_MESSAGE_CONTENT",
+    "reasoning": "REASONING_MESSAGE_CONTENT",
+}
+_ENDS: Mapping[str, tuple[str, ...]] = {
+    "text": ("TEXT_MESSAGE_END",),
+    "refusal": ("TEXT_MESSAGE_END",),
+    "reasoning": ("REASONING_MESSAGE_END", "REASONING_END"),
+}
 
 
 @dataclass(slots=True)
@@ -121,7 +131,7 @@ class AGUI:
             yield {"type": "STEP_STARTED", "stepName": self._step}
         for kind, text in self._texts.items():
             if text.is_shown:
-                yield from opening(kind, text.id)
+                yield from _opening(kind, text.id)
         yield from self._calls.opened()
 
     # -- steps --
@@ -209,8 +219,8 @@ class AGUI:
         if not text.is_shown:
             text.is_shown = True
             self._place.made(text.id)
-            yield from opening(kind, text.id)
-        yield {"type": CONTENTS[kind], "messageId": text.id, "delta": words}
+            yield from _opening(kind, text.id)
+        yield {"type": _CONTENTS[kind], "messageId": text.id, "delta": words}
 
     def _text_end(self, event: Any) -> Iterator[Sent]:
         kind = _KINDS[type(event)]
@@ -244,7 +254,7 @@ class AGUI:
         text = self._texts.pop(kind, None)
         if text is not None and text.is_shown:
             self._place.parent = text.id if kind == "text" else None
-            yield from ({"type": type, "messageId": text.id} for type in ENDS[kind])
+            yield from ({"type": type, "messageId": text.id} for type in _ENDS[kind])
 
     # -- the end --
 
@@ -254,7 +264,7 @@ class AGUI:
 
     def _end(self, end: RunEnd) -> Iterator[Sent]:
         yield from self._close_step()
-        usage = [counted(*model, usage) for model, usage in self._usage.items()]
+        usage = [_counted(*model, usage) for model, usage in self._usage.items()]
         counts: dict[str, Any] = {"usage": usage} if usage else {}
         if end.kind is not None or end.outcome in _FAILED:
             counts |= {} if end.retry_after is None else {"metadata": {"retryAfter": end.retry_after}}
@@ -273,6 +283,29 @@ class AGUI:
             return {"type": "interrupt", "interrupts": [*self._calls.asked.values()]}
         pending = self._calls.pending()
         return {"type": "success", **({"pendingToolCallIds": pending} if pending else {})}
+
+
+def _opening(kind: str, id: str) -> Iterator[Sent]:
+    if kind == "reasoning":
+        yield {"type": "REASONING_START", "messageId": id}
+        yield {"type": "REASONING_MESSAGE_START", "messageId": id, "role": "reasoning"}
+    else:
+        yield {"type": "TEXT_MESSAGE_START", "messageId": id, "role": "assistant"}
+
+
+def _counted(provider: str, model: str, usage: Usage) -> Sent:
+    read = None if usage.input_tokens is None else usage.input_tokens + (usage.tool_use_input_tokens or 0)
+    counts = {
+        "provider": provider or None,
+        "model": model or None,
+        "inputTokens": read,
+        "outputTokens": usage.output_tokens,
+        "totalTokens": None if read is None or usage.output_tokens is None else read + usage.output_tokens,
+        "reasoningTokens": usage.reasoning_tokens,
+        "cachedInputTokens": usage.cached_input_tokens,
+        "cacheWriteInputTokens": usage.cache_write_input_tokens,
+    }
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def _files(state: Mapping[str, Any] | None) -> Iterator[Sent]:

@@ -7,13 +7,40 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import events as of
-from ..errors import AnswerPending, ApprovalPending
 from ..parts import OUTCOMES
-from .ag_ui_events import RunPlace, Sent, activity, approval, call_start, content, custom, question, result
 from .approval_ids import approval_id
 from .encoding import json_bytes, plain
+from .shown import is_pending
+
+Sent = dict[str, Any]  # an event of the protocol
 
 _REPLACED = "not run: its arguments were replaced"
+_NOT_JSON = object()
+_ANSWER_SCHEMA = {
+    "type": "object",
+    "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}, "editedArgs": {"type": "object"}},
+    "required": ["approved"],
+}
+
+
+@dataclass(slots=True)
+class RunPlace:
+    """The place in a run, and the messages that its current step has made."""
+
+    run_id: str = ""
+    step: int = 0
+    mark: str = ""  # names a message: made of the last event that is no delta, since deltas may be joined
+    parent: str | None = None  # the message that the next call belongs to
+    messages: list[tuple[int, str]] = field(default_factory=list)  # each with the `seq` of its begin
+    seq: int = -1
+
+    def move(self, event: of.Event) -> None:
+        self.step, self.seq = event.step, event.seq
+        self.mark = f"{self.run_id}:{event.step}:{event.seq}"
+
+    def made(self, id: str) -> str:
+        self.messages.append((self.seq, id))
+        return id
 
 
 @dataclass(slots=True)
@@ -39,7 +66,7 @@ class CallsShown:
     def opened(self) -> Iterator[Sent]:
         for id, call in self._calls.items():
             if call.shown is not None:
-                yield call_start(id, call.name, call.parent)
+                yield _call_start(id, call.name, call.parent)
 
     def pending(self) -> list[str]:
         """Returns the ids of the calls without a result that nobody is asked about."""
@@ -69,7 +96,7 @@ class CallsShown:
         place = self._place
         place.parent = place.parent or place.made(place.mark)
         self._calls[id] = _Call(name, kind, place.parent)
-        return call_start(id, name, place.parent)
+        return _call_start(id, name, place.parent)
 
     def grown(self, event: of.ToolCallDelta) -> Iterator[Sent]:
         id = self._id(event)
@@ -107,7 +134,7 @@ class CallsShown:
 
     def _void(self, id: str, words: str, outcome: str | None) -> Iterator[Sent]:
         if self._calls.pop(id, None) is not None:
-            yield result(self._place.made(f"{self._place.mark}:{id}"), id, words, outcome)
+            yield _result(self._place.made(f"{self._place.mark}:{id}"), id, words, outcome)
 
     def started(self, event: of.ToolStarted) -> Iterable[Sent]:
         """Notes that a call runs here: it is not for the client, whatever it waits for."""
@@ -122,7 +149,7 @@ class CallsShown:
         yield activity(f"{self._place.run_id}:{event.step}:{id}:progress", "tool_progress", shown)
 
     def observed(self, event: of.Observation) -> Iterator[Sent]:
-        if isinstance(event.error, (ApprovalPending, AnswerPending)):
+        if is_pending(event):
             return
         id = self._id(event)
         if (call := self._calls.get(id)) is not None and call.shown is not None:
@@ -131,7 +158,7 @@ class CallsShown:
         self.asked.pop(id, None)
         if id not in self._answered:
             outcome = None if event.outcome == "ok" else event.outcome
-            yield result(self._place.made(self._place.mark), id, content(event), outcome)
+            yield _result(self._place.made(self._place.mark), id, _content(event), outcome)
 
     def discarded(self, step: int) -> Iterator[Sent]:
         for key in [key for key in self._ids if key[0] == step]:
@@ -142,7 +169,11 @@ class CallsShown:
     # -- people --
 
     def approval_asked(self, event: of.ApprovalRequested) -> Iterator[Sent]:
-        return self._ask(event, approval(event))
+        shown: Sent = {"arguments": plain(event.arguments, {}), "approvals": event.approvals}
+        if event.findings:
+            shown["findings"] = [str(one) for one in event.findings]
+        message = f"{event.tool_name} needs an approval"
+        yield from self._ask(event, reason="tool_call", message=message, responseSchema=_ANSWER_SCHEMA, metadata=shown)
 
     def answer_asked(self, event: of.AnswerRequested) -> Iterable[Sent]:
         """Asks a question of a call. One that is handed out stays open; if it was edited, under another id: the client
@@ -151,7 +182,9 @@ class CallsShown:
             id = self._id(event)
             self.asked.pop(id, None)
             return self._again(event, id) if id in self._edited else ()
-        return self._ask(event, question(event))
+        asked = plain(event.question)
+        named = {"message": asked} if isinstance(asked, str) else {}
+        return self._ask(event, reason="input_required", **named, metadata={"question": asked})
 
     def _again(self, event: of.AnswerRequested, id: str) -> Iterator[Sent]:
         self._edited.discard(id)
@@ -162,7 +195,7 @@ class CallsShown:
         yield {"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": json_bytes(plain(event.arguments, {})).decode()}
         yield from self._close(id)
 
-    def _ask(self, event: Any, shown: Sent) -> Iterator[Sent]:
+    def _ask(self, event: Any, **shown: Any) -> Iterator[Sent]:
         id = self._id(event)
         interrupt_id = approval_id(self._place.run_id, event.step, event.call_id, event.fingerprint)
         known = self.asked.get(id)
@@ -177,3 +210,34 @@ class CallsShown:
             self._edited.add(id)
         if (asked := self.asked.pop(id, None)) is not None:
             yield custom("interrupt_resolved", {"id": asked["id"], "approved": event.approved, **edited})
+
+
+# -- single events --
+
+
+def activity(message_id: str, kind: str, content: Sent) -> Sent:
+    """Returns an activity, in place of any message of this id."""
+    return {"type": "ACTIVITY_SNAPSHOT", "messageId": message_id, "activityType": kind, "content": content}
+
+
+def custom(name: str, value: Sent) -> Sent:
+    return {"type": "CUSTOM", "name": name, "value": value}
+
+
+def _call_start(id: str, name: str, parent: str) -> Sent:
+    return {"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": name, "parentMessageId": parent}
+
+
+def _result(message_id: str, id: str, content: str, outcome: str | None) -> Sent:
+    sent = {"type": "TOOL_CALL_RESULT", "messageId": message_id, "toolCallId": id, "content": content, "role": "tool"}
+    return sent if outcome is None else {**sent, "metadata": {"outcome": outcome}}
+
+
+def _content(event: of.Observation) -> str:
+    """Returns a result as text: the value where JSON has it, else the text that the model reads."""
+    if event.outcome != "ok" or event.value is None:
+        return event.model_content or OUTCOMES[event.outcome].words
+    value = plain(event.value, _NOT_JSON)
+    if value is _NOT_JSON:
+        return event.model_content
+    return value if isinstance(value, str) else json_bytes(value).decode()

@@ -95,8 +95,9 @@ class ClientResult:
 
 
 class ClientTool(Posted):
-    """A tool that the client runs. It is a declaration from outside: trust neither its name nor its words."""
+    """A tool that the client runs, as it declares it."""
 
+    # From outside: trust neither its name nor its words.
     name: Annotated[str, Field(min_length=1, max_length=_BOUNDS.max_name_bytes), AfterValidator(printable)]
     description: Annotated[str, Field(max_length=_BOUNDS.max_description_chars, repr=False)] = ""
     parameters: Annotated[_Parameters, Field(repr=False)] = _ANY  # JSON Schema of its arguments

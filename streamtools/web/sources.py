@@ -1,14 +1,17 @@
-"""Writes the sources that a model names, and the files that it makes, as parts of the AI SDK's messages."""
+"""Finds the texts of messages, the sources that a model names and the files that it makes; writes these as parts of the
+AI SDK's messages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..content import Media
 from ..wires import CitedSource, cited_sources, distinct_sources, made_files
 from ..wires.cited import DOCUMENT_MEDIA
 
+_MOST_LEVELS = 8
+_HOLD_TEXT = ("text", "content", "parts")
 _WITH_FILES = ("inlineData", "fileData", "item", "content", "image", "images")
 
 
@@ -40,3 +43,15 @@ def ui_source(source: CitedSource, source_id: str) -> dict[str, Any]:
 def ui_file(file: Media) -> dict[str, Any]:
     """Returns a file as a part of a message of the AI SDK: by its address, or as a ``data:`` URL."""
     return {"type": "file", "mediaType": file.mime_type, "url": file.address()}
+
+
+def texts_of(message: Any, depth: int = 0) -> Iterator[str]:
+    """Yields the texts of a message, of a block, or of several."""
+    if isinstance(message, str):
+        yield message
+    elif depth < _MOST_LEVELS and isinstance(message, Mapping):
+        for name in _HOLD_TEXT:
+            yield from texts_of(message.get(name), depth + 1)
+    elif depth < _MOST_LEVELS and isinstance(message, (list, tuple)):
+        for one in message:
+            yield from texts_of(one, depth + 1)

@@ -20,8 +20,7 @@ from ..wires import CitedSource, cited_sources, distinct_sources, made_files
 from .approval_ids import approval_id
 from .encoding import Frame, RunEnd, plain
 from .shown import is_pending
-from .sources import ui_file, ui_source
-from .texts import texts_of
+from .sources import texts_of, ui_file, ui_source
 
 Chunk = dict[str, Any]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import sqlite3
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -609,15 +611,15 @@ async def test_on_redis_the_keys_of_what_has_dropped_are_not_kept(
 async def test_a_fault_in_the_middle_of_a_file_s_commit_leaves_nothing_of_it(tmp_path: Path) -> None:
     path = tmp_path / "records.db"
     records = SqliteRecords(path, busy_timeout=0.2)
-    await records.commit(Put(A, b"1", rev=1))
+    await records.commit(Put(A, b"1", rev=1), Put(C, b"1"))
     for fault in ("INSERT", "UPDATE", "DELETE"):
         with closing(sqlite3.connect(path)) as other, other:
             other.execute(f"CREATE TRIGGER broken AFTER {fault} ON records BEGIN SELECT RAISE(ABORT, 'broken'); END")
         with pytest.raises(sqlite3.Error, match="broken"):
-            await records.commit(Put(B, b"2", "any"), Put(A, b"2", "any"), Touch(A, 1, 5.0), DeletePrefix(A))
+            await records.commit(Put(B, b"2", "any"), Put(A, b"2", "any"), Touch(A, 1, 5.0), DeletePrefix(C))
         with closing(sqlite3.connect(path)) as other, other:
             other.execute("DROP TRIGGER broken")
-        assert await values(records, A, B) == [b"1", None]
+        assert await values(records, A, B, C) == [b"1", None, b"1"]
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert await values(records, A) == [b"1"], "a read takes no lock"
@@ -663,35 +665,71 @@ def test_no_statement_of_a_file_looks_through_a_table_that_grows(tmp_path: Path)
             assert not [line for line in plan if re.match(r"SCAN (?!CONSTANT)", line)], (name, plan)
 
 
+def logged(postgres: PostgresServer) -> str:
+    return Path(postgres.folder, "log").read_text()
+
+
 @pytest.mark.costly
 @pytest.mark.parametrize("backend", ["postgres"])
 async def test_no_statement_of_postgres_looks_through_a_table_that_grows(
     make: Make, backend: str, postgres: PostgresServer, tmp_path: Path
 ) -> None:
+    """The server logs how it has done each, those inside a commit, too."""
     import psycopg
 
-    records = make()
-    await records.commit(Put(A, b""))
+    from streamtools.durable.store_postgres import STATEMENTS as KNOWN
+
+    quoted = f'"{schema_of(tmp_path)}"'
+    known = {text.replace("{s}", quoted).partition("%s")[0].partition("{c}")[0] for text in KNOWN.values()}
+    await make().commit(Put(A, b""))
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(
-            f"""INSERT INTO "{schema_of(tmp_path)}".records SELECT 'call'::bytea || '\\x00'::bytea || n::text::bytea,
-            '', n, now(), now() + n * interval '1 second' FROM generate_series(1, 100000) n"""
+            f"""INSERT INTO {quoted}.records SELECT 'call'::bytea || '\\x00'::bytea || n::text::bytea,
+            '', n, now(), now() + n * interval '1 second' FROM generate_series(1, 100000) n""".encode()
         )
-        connection.execute(f'ANALYZE "{schema_of(tmp_path)}".records')
-        given: dict[str, tuple[Any, ...]] = {
-            "get": ([b"a", b"b"],),
-            "scan": (b"call", b"", b"call\xff", 10),
-            "lock": ([b"a", b"b"],),
-            "touch": (1.0, b"a", 1),
-            "expire": (1.0, b"a"),
-            "delete": (b"call\x005", b"call\x006"),
-            "put": (b"", 1, 1.0, 1.0, b"a", 2, "c", "k"),
-            "put absent": (b"", 1, 1.0, 1.0, b"a", "c", "k"),
-        }
-        for name, statement in records._sql.items():
-            values = given.get(name, (b"", 1, 1.0, 1.0, b"a") if name in ("insert", "update") else ())
-            plan = "\n".join(str(row[0]) for row in connection.execute(b"EXPLAIN " + statement, values))
-            assert "Seq Scan" not in plan, (name, plan)
+        connection.execute(f"ANALYZE {quoted}.records".encode())
+        explains = ("log_min_duration = 0", "log_nested_statements = on")
+        for setting in ("session_preload_libraries = auto_explain", *(f"auto_explain.{one}" for one in explains)):
+            connection.execute(f"ALTER ROLE tester SET {setting}".encode())
+        records = make()
+        await records.get(A)
+        before = len(logged(postgres))
+        for n in range(10):  # a plan is made for all values behind the fifth
+            key, log_of = ("k", str(n)), ("log", str(n))
+            await records.commit(Append(log_of, 0, [b"1"] * 3, drop_in=60.0), Put(key, b"", stale_in=60.0, rev=n + 1))
+            await records.commit(Put(key, b""), Put(A, b"", "any"))
+            await records.commit(Append(log_of, 3, [b"1"]), Touch(key, n + 1, 60.0), Expire(log_key(log_of, 1), 1.0))
+            await records.commit(DeletePrefix(key), Check(A, None))
+            await records.scan(("call",), limit=10)
+            await records.get(key)
+        await records.commit(Put(B, b"", stale_in=0.3, renewed=True))
+
+        async def all_are_seen() -> bool:
+            text = logged(postgres)[before:]
+            return all(one in text for one in known)
+
+        await until(all_are_seen)
+        connection.execute("ALTER ROLE tester RESET ALL")
+    done = logged(postgres)[before:].split("Query Text: ")
+    assert len(done) > 150
+    assert [one for one in done if "Seq Scan" in one] == []
+
+
+SETS_UP = ("_set_up", "_check_version", "_version_of", "_row")
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_nothing_is_executed_but_these_statements_and_what_sets_up_and_frames(backend: str) -> None:
+    spec = find_spec(f"streamtools.durable.store_{backend}")
+    assert spec is not None
+    assert spec.origin is not None
+    others = set[str]()
+    for function in ast.walk(ast.parse(Path(spec.origin).read_text("utf-8"))):
+        if isinstance(function, ast.FunctionDef) and function.name not in SETS_UP:
+            for call in (one for one in ast.walk(function) if isinstance(one, ast.Call) and one.args):
+                if isinstance(call.func, ast.Attribute) and call.func.attr.startswith("execute"):
+                    others.add(ast.unparse(call.args[0]).partition("[")[0].partition(" ")[0].strip("'\"f"))
+    assert others <= {"STATEMENTS", "self._sql", "BEGIN", "COMMIT", "ROLLBACK", "PRAGMA", "LISTEN"}
 
 
 @pytest.mark.costly

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,8 @@ async def test_a_disk_that_is_full_or_a_store_that_is_closed_is_an_answer_on_eac
         page = program.page()
         await page.ask("POST", "/", said("first"))
         if fault == "full":
-            await store.hand_over(lambda file: file.execute("PRAGMA max_page_count=1").fetchall())()
+            shrink = partial(store.records.transact, lambda file: file.execute("PRAGMA max_page_count=1").fetchall())
+            await store.records.handed(shrink)()
         else:
             await program.chats.aclose()
             store.close()

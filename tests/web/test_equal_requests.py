@@ -17,6 +17,7 @@ from test_chat_app import WIRE, said, texts
 
 from streamtools import agent_loop, tool
 from streamtools.dispatch import SqliteStore
+from streamtools.durable.store_sqlite import SqliteRecords
 from streamtools.web import Chats
 
 pytestmark = pytest.mark.anyio
@@ -25,20 +26,23 @@ pytestmark = pytest.mark.anyio
 class Unhurried(SqliteStore):
     """A file whose answers reach their callers some turns of the event loop later, in an order made of a seed."""
 
+    class _records(SqliteRecords):
+        random: Random
+
+        def handed(self, *work: Any) -> Callable[[], Coroutine[Any, Any, Any]]:
+            waiter = super().handed(*work)
+
+            async def wait() -> Any:
+                found = await waiter()
+                for _ in range(self.random.choice((0, 0, 1, 3, 9, 30))):
+                    await anyio.lowlevel.checkpoint()
+                return found
+
+            return wait
+
     def __init__(self, path: Path, random: Random) -> None:
         super().__init__(path)
-        self._random = random
-
-    def hand_over(self, work: Any, *ends: Any) -> Callable[[], Coroutine[Any, Any, Any]]:
-        waiter = super().hand_over(work, *ends)
-
-        async def wait() -> Any:
-            found = await waiter()
-            for _ in range(self._random.choice((0, 0, 1, 3, 9, 30))):
-                await anyio.lowlevel.checkpoint()
-            return found
-
-        return wait
+        self.records.random = random  # type: ignore[attr-defined]
 
 
 class Program:
