@@ -16,7 +16,6 @@ answer. The process that holds a run's lease writes the run's records, and all o
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
@@ -25,24 +24,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic_core import from_json, to_json
 
-from ..durable.codec import MARK, read_value, written_value
 from ..durable.fields import Range, read_object
 from ..durable.lease import JournalLease, Waiter
 from ..durable.record_store import RecordStore
 from ..durable.records import Check, Conflict, DeletePrefix, Key, Op, Put, Record, Rev
 from ..errors import ChatConflict, JournalError, LocalProtocolError
 from ..parts import RunOutcome
-from .client_input import ClientTool, UserFile, UserMessage, UserText, to_wire
+from .client_input import ClientTool, UserMessage, read_kept_message
 from .client_tools import read_tools, written_tools
 from .folded import folded, written_answer
 from .log import Entry, committed, log_key, numbered, read_entries
+from .past import Past, read_past, written_past
 
 MAX_ID_CHARS = 256  # of a conversation's id
 _MAX_PAGE_BYTES = 16 << 20
 _FIRST_PAGE = 16  # turns that are read at once; then twice as many
 _MOVES_AFTER_MS = 60_000  # a conversation that was changed so lately counts as changed then
 _END_OF_TIME_MS = 10**13 - 1
-_MARK = f'"{MARK}"'.encode()  # in a value that JSON does not have
 _FACTS = ("before", "user", "visits", "wire", "outcome", "unsettled", "size")
 
 
@@ -88,18 +86,6 @@ class ChatTurn:
     def is_open(self) -> bool:
         """True if the run goes on by itself, or when somebody has answered."""
         return self.outcome in (None, "left", "suspended")
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What an earlier run has left in the history."""
-
-    wire: str | None  # None if no run has answered the message
-    messages: list[Any] = field(repr=False)
-    message: UserMessage | None = None  # if it is not among the messages
-
-    def over(self, wire: str) -> list[Any]:
-        return self.messages if self.message is None else [*to_wire(self.message, wire, new=False), *self.messages]
 
 
 FILE_ERRORS = (JournalError, sqlite3.Error, OSError, LocalProtocolError)  # what is raised where records cannot be used
@@ -313,9 +299,8 @@ class Conversations:
         """Hands over what a visit has come to, with all that the run has added and shown."""
         wire = turn.wire
         assert wire is not None, "known to the run"
-        said = to_wire(turn.message, wire, new=False)
-        written = {"before": turn.before, "wire": wire, "messages": written_value([*said, *added])}  # Bedrock's: bytes
-        messages, answer = to_json(written), written_answer(folded(entries))
+        messages = written_past(turn.before, turn.message, added, wire, turn.outcome)
+        answer = written_answer(folded(entries))
         turn = replace(turn, size=len(messages) + len(answer))
         ops = [
             _put_turn(turn, "any"),
@@ -434,7 +419,7 @@ def _put_turn(turn: ChatTurn, expect: Rev | Literal["absent", "any"]) -> Put:
 def _read_turn(record: Record) -> ChatTurn:
     try:
         facts: dict[str, Any] = from_json(record.value)
-        message = _read_message(facts.pop("id"), facts.pop("parts"))
+        message = read_kept_message(facts.pop("id"), facts.pop("parts"))
         tools = None if (tools := facts.pop("tools")) is None else tools.encode()
         tools, number = read_tools(tools), int(record.key[-1], 16)
         given = {"chat_id": record.key[1], "number": number, "message": message, "tools": tools}
@@ -442,20 +427,6 @@ def _read_turn(record: Record) -> ChatTurn:
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise _unread() from error
     return replace(turn, rev=record.rev)
-
-
-def _read_message(message_id: Any, parts: Any) -> UserMessage:
-    if type(message_id) is not str:
-        raise ValueError("a text was expected")
-    return UserMessage(message_id, tuple(_read_part(**one) for one in parts))
-
-
-def _read_part(
-    text: str | None = None, media_type: str = "", url: str = "", filename: str | None = None
-) -> UserText | UserFile:
-    if not all(type(one) is str for one in (text or "", media_type, url, filename or "")):
-        raise ValueError("texts were expected")
-    return UserFile(media_type=media_type, url=url, filename=filename) if text is None else UserText(text)
 
 
 def _read_head(record: Record) -> ChatHead:
@@ -468,17 +439,9 @@ def _read_head(record: Record) -> ChatHead:
 
 def _read_added(record: Record) -> tuple[int | None, Past]:
     try:
-        written = json.loads(record.value)
-        before, wire, messages = written["before"], written["wire"], written["messages"]
-        if type(before) not in (int, type(None)) or type(wire) is not str:
-            raise ValueError("a number and a wire were expected")
-        messages = read_value(messages) if _MARK in record.value else messages
-        if type(messages) is not list:
-            raise ValueError("messages were expected")
-        message = _read_message(written["id"], written["parts"]) if "parts" in written else None
+        return read_past(record.value)
     except (ValueError, TypeError, LookupError) as error:
         raise _unread() from error
-    return before, Past(wire, messages, message)
 
 
 def _unread() -> JournalError:
