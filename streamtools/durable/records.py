@@ -156,6 +156,14 @@ class Records(Protocol):
     def close(self) -> None: ...
 
 
+Row: TypeAlias = tuple[Any, Any, Any, Any]  # a record as it is kept, with its key as bytes
+
+
+def record_of(row: Row) -> Record:
+    key, value, rev, is_stale = row
+    return Record(read_key(key), bytes(value), int(rev), bool(is_stale))
+
+
 def log_key(log: Key, number: int) -> Key:
     return *log, f"{number:016x}"
 
