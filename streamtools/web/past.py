@@ -17,8 +17,7 @@ from pydantic_core import from_json, to_json
 
 from ..durable.codec import MARK, read_value, written_value
 from ..history import convert, repair
-from ..wires import Wire, find
-from ..wires.transcript import Entry, Reply, id_as_read
+from ..wires import Entry, Reply, Wire, find
 from .client_input import UserMessage, read_kept_message, to_wire
 
 _MARK = f'"{MARK}"'.encode()  # in a value that JSON does not have
@@ -75,7 +74,7 @@ def _whole_ids(messages: list[Any], wire: Wire) -> list[str] | None:
 def _call_ids(entries: Iterable[Entry]) -> Iterator[str]:
     for entry in entries:
         if isinstance(entry, Reply):
-            yield from filter(None, map(id_as_read, entry.answer.calls))
+            yield from (id_ for id_, call in entry.answer.calls.items() if not call.call_id_synthesized)
 
 
 def read_past(value: bytes) -> tuple[int | None, Past]:
