@@ -203,6 +203,21 @@ def user_message(message_id: str, parts: list[UserText | UserFile], path: str) -
     return UserMessage(message_id, kept)
 
 
+def read_kept_message(message_id: Any, parts: Any) -> UserMessage:
+    """Returns a message that was kept; raises a `ValueError` or `TypeError` if nobody here has written it."""
+    if type(message_id) is not str:
+        raise ValueError("a text was expected")
+    return UserMessage(message_id, tuple(_read_part(**one) for one in parts))
+
+
+def _read_part(
+    text: str | None = None, media_type: str = "", url: str = "", filename: str | None = None
+) -> UserText | UserFile:
+    if not all(type(one) is str for one in (text or "", media_type, url, filename or "")):
+        raise ValueError("texts were expected")
+    return UserFile(media_type=media_type, url=url, filename=filename) if text is None else UserText(text)
+
+
 # -- writing --
 
 

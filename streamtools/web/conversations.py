@@ -16,7 +16,6 @@ answer. The process that holds a run's lease writes the run's records, and all o
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
@@ -25,24 +24,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic_core import from_json, to_json
 
-from ..durable.codec import MARK, read_value, written_value
 from ..durable.fields import Range, read_object
 from ..durable.lease import JournalLease, Waiter
 from ..durable.record_store import RecordStore
 from ..durable.records import Check, Conflict, DeletePrefix, Key, Op, Put, Record, Rev
 from ..errors import ChatConflict, JournalError, LocalProtocolError
 from ..parts import RunOutcome
-from .client_input import ClientTool, UserFile, UserMessage, UserText, to_wire
+from .client_input import ClientTool, UserMessage, read_kept_message
 from .client_tools import read_tools, written_tools
 from .folded import folded, written_answer
 from .log import Entry, committed, log_key, numbered, read_entries
+from .past import Past, read_past, written_past
 
 MAX_ID_CHARS = 256  # of a conversation's id
 _MAX_PAGE_BYTES = 16 << 20
 _FIRST_PAGE = 16  # turns that are read at once; then twice as many
 _MOVES_AFTER_MS = 60_000  # a conversation that was changed so lately counts as changed then
 _END_OF_TIME_MS = 10**13 - 1
-_MARK = f'"{MARK}"'.encode()  # in a value that JSON does not have
 _FACTS = ("before", "user", "visits", "wire", "outcome", "unsettled", "size")
 
 
@@ -88,18 +86,6 @@ class ChatTurn:
     def is_open(self) -> bool:
         """True if the run goes on by itself, or when somebody has answered."""
         return self.outcome in (None, "left", "suspended")
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What an earlier run has left in the history."""
-
-    wire: str | None  # None if no run has answered the message
-    messages: list[Any] = field(repr=False)
-    message: UserMessage | None = None  # if it is not among the messages
-
-    def over(self, wire: str) -> list[Any]:
-        return self.messages if self.message is None else [*to_wire(self.message, wire, new=False), *self.messages]
 
 
 FILE_ERRORS = (JournalError, sqlite3.Error, OSError, LocalProtocolError)  # what is raised where records cannot be used
@@ -247,17 +233,17 @@ class Conversations:
                 yield one.key[-1]
             after = page[-1].key
 
-    async def due(self, before: float, limit: int) -> list[str]:
-        """Returns some conversations that have not changed since a time, in seconds since 1970."""
+    async def due(self, before: float, limit: int) -> list[Key]:
+        """Returns the keys, which end in their ids, of some conversations that have not changed since a time, in
+        seconds since 1970."""
         found = await self._records.scan(("due",), None, limit)
-        return [one.key[-1] for one in found if int(one.key[1]) < before * 1e3]
+        return [one.key for one in found if int(one.key[1]) < before * 1e3]
 
-    async def put_off(self, chat_id: str) -> None:
-        """Notes that a conversation cannot be removed now."""
-        (found,) = await self._records.get(_head_key(chat_id))
-        if found is not None:
-            chat = _read_head(found)
-            await self._records.commit(*_moved(chat, replace(chat, due_ms=_now_ms()), found.rev))
+    async def put_off(self, due: Key) -> None:
+        """Notes that a conversation was removed, or cannot be now."""
+        (found,) = await self._records.get(_head_key(due[-1]))
+        moved = [] if found is None else _moved(found, replace(_read_head(found), due_ms=_now_ms()))
+        await self._records.commit(DeletePrefix(due), *moved)
 
     # -- changes --
 
@@ -280,9 +266,7 @@ class Conversations:
             put, is_open = _put_turn(turn, "absent"), Put(("open", chat_id), b"", "any")
             said = Put(_said_key(chat_id, turn.message.id), str(number).encode(), "any")
             free = [] if latest is None else [Check(_turn_key(latest), latest.rev)]
-            end = await self._records.commit(
-                *_moved(old, chat, None if found is None else found.rev), *free, put, said, is_open
-            )
+            end = await self._records.commit(*_moved(found, chat), *free, put, said, is_open)
             if not isinstance(end, Conflict):
                 return replace(turn, rev=put.rev)
             if latest is not None and end.key == _turn_key(latest):
@@ -292,8 +276,8 @@ class Conversations:
         """Counts a visit to a run, and returns the run; None if it is gone. Notes in which directory it keeps long
         results. Raises a `RunTakenOver` if somebody else goes on with it."""
         while True:
-            turn, chat, rev = await self._both(run_id)
-            if turn is None or chat is None:
+            turn, found = await self._both(run_id)
+            if turn is None or found is None:
                 return None
             # One that was stopped before it has begun stays so.
             outcome = turn.outcome if turn.outcome == "cancelled" else None
@@ -302,9 +286,9 @@ class Conversations:
             if directory is not None:
                 key = *_turn_key(turn)[1:], _digest(directory)
                 ops = [Put(("files", *key), directory.encode("utf-8", "surrogatepass"), "any")]
-            now = _now_ms()
+            chat, now = _read_head(found), _now_ms()
             if chat.number == turn.number and now > chat.changed_ms + _MOVES_AFTER_MS:
-                ops += _moved(chat, replace(chat, changed_ms=now, due_ms=now), rev)
+                ops += _moved(found, replace(chat, changed_ms=now, due_ms=now))
             end = await self._records.commit(lease.fence, put, *ops)
             if not isinstance(end, Conflict):
                 return replace(visited, rev=put.rev)
@@ -315,9 +299,8 @@ class Conversations:
         """Hands over what a visit has come to, with all that the run has added and shown."""
         wire = turn.wire
         assert wire is not None, "known to the run"
-        said = to_wire(turn.message, wire, new=False)
-        written = {"before": turn.before, "wire": wire, "messages": written_value([*said, *added])}  # Bedrock's: bytes
-        messages, answer = to_json(written), written_answer(folded(entries))
+        messages = written_past(turn.before, turn.message, added, wire, turn.outcome)
+        answer = written_answer(folded(entries))
         turn = replace(turn, size=len(messages) + len(answer))
         ops = [
             _put_turn(turn, "any"),
@@ -336,13 +319,13 @@ class Conversations:
         """Notes that a run is not to go on, so that it does not by itself; returns it, or None if it is over, or has
         `begun` though it had not to."""
         while True:
-            turn, chat, rev = await self._both(run_id)
-            if turn is None or not turn.is_open or not (begun or turn.outcome is None):
+            turn, found = await self._both(run_id)
+            if turn is None or found is None or not turn.is_open or not (begun or turn.outcome is None):
                 return None
             ended, ops = replace(turn, outcome=outcome), list[Op]()
             put = _put_turn(ended, Rev(turn.rev))
-            if chat is not None and chat.number == turn.number:
-                ops = [Check(_head_key(chat.id), rev), DeletePrefix(("open", chat.id))]
+            if _read_head(found).number == turn.number:
+                ops = [Check(found.key, found.rev), DeletePrefix(("open", turn.chat_id))]
             if not isinstance(await self._records.commit(put, *ops), Conflict):
                 return replace(ended, rev=put.rev)
 
@@ -362,7 +345,7 @@ class Conversations:
                 return left or [run_id]
             free = [] if latest is None else [Check(latest.key, latest.rev)]
             kinds = ("turn", "said", "added", "answer", "files", "log", "open")
-            ops = [*_moved(chat, None, found.rev), *(DeletePrefix((kind, chat_id)) for kind in kinds)]
+            ops = [*_moved(found, None), *(DeletePrefix((kind, chat_id)) for kind in kinds)]
             gone = Put(("gone", chat_id), str(chat.number).encode(), "any")
             if not isinstance(await self._records.commit(*free, *ops, gone), Conflict):
                 return []
@@ -371,12 +354,10 @@ class Conversations:
         found = await self._records.get(*(_key("turn", chat_id, number) for number in numbers))
         return [None if one is None else _read_turn(one) for one in found]
 
-    async def _both(self, run_id: str) -> tuple[ChatTurn | None, ChatHead | None, int]:
+    async def _both(self, run_id: str) -> tuple[ChatTurn | None, Record | None]:
         chat_id, number = numbered(run_id)
         turn, chat = await self._records.get(("turn", chat_id, number), _head_key(chat_id))
-        if turn is None or chat is None:
-            return None, None, 0
-        return _read_turn(turn), _read_head(chat), chat.rev
+        return None if turn is None else _read_turn(turn), chat
 
 
 # -- keys --
@@ -407,13 +388,14 @@ def _now_ms() -> int:
     return int(time.time() * 1e3)
 
 
-def _moved(old: ChatHead | None, new: ChatHead | None, rev: int | None) -> Iterator[Op]:
+def _moved(found: Record | None, new: ChatHead | None) -> Iterator[Op]:
     """Yields what puts a conversation in the place of what it was, with the keys that find it."""
-    before, after = (set() if one is None else {*_found_by(one)} for one in (old, new))
+    before = set() if found is None else {*_found_by(_read_head(found))}
+    after = set() if new is None else {*_found_by(new)}
     if new is not None:
-        yield Put(_head_key(new.id), to_json(asdict(new)), "absent" if rev is None else Rev(rev))
-    elif old is not None and rev is not None:
-        yield from (Check(_head_key(old.id), rev), DeletePrefix(_head_key(old.id)))
+        yield Put(_head_key(new.id), to_json(asdict(new)), "absent" if found is None else Rev(found.rev))
+    elif found is not None:
+        yield from (Check(found.key, found.rev), DeletePrefix(found.key))
     yield from map(DeletePrefix, before - after)
     yield from (Put(key, b"", "any") for key in after - before)
 
@@ -437,7 +419,7 @@ def _put_turn(turn: ChatTurn, expect: Rev | Literal["absent", "any"]) -> Put:
 def _read_turn(record: Record) -> ChatTurn:
     try:
         facts: dict[str, Any] = from_json(record.value)
-        message = _read_message(facts.pop("id"), facts.pop("parts"))
+        message = read_kept_message(facts.pop("id"), facts.pop("parts"))
         tools = None if (tools := facts.pop("tools")) is None else tools.encode()
         tools, number = read_tools(tools), int(record.key[-1], 16)
         given = {"chat_id": record.key[1], "number": number, "message": message, "tools": tools}
@@ -445,20 +427,6 @@ def _read_turn(record: Record) -> ChatTurn:
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise _unread() from error
     return replace(turn, rev=record.rev)
-
-
-def _read_message(message_id: Any, parts: Any) -> UserMessage:
-    if type(message_id) is not str:
-        raise ValueError("a text was expected")
-    return UserMessage(message_id, tuple(_read_part(**one) for one in parts))
-
-
-def _read_part(
-    text: str | None = None, media_type: str = "", url: str = "", filename: str | None = None
-) -> UserText | UserFile:
-    if not all(type(one) is str for one in (text or "", media_type, url, filename or "")):
-        raise ValueError("texts were expected")
-    return UserFile(media_type=media_type, url=url, filename=filename) if text is None else UserText(text)
 
 
 def _read_head(record: Record) -> ChatHead:
@@ -471,17 +439,9 @@ def _read_head(record: Record) -> ChatHead:
 
 def _read_added(record: Record) -> tuple[int | None, Past]:
     try:
-        written = json.loads(record.value)
-        before, wire, messages = written["before"], written["wire"], written["messages"]
-        if type(before) not in (int, type(None)) or type(wire) is not str:
-            raise ValueError("a number and a wire were expected")
-        messages = read_value(messages) if _MARK in record.value else messages
-        if type(messages) is not list:
-            raise ValueError("messages were expected")
-        message = _read_message(written["id"], written["parts"]) if "parts" in written else None
+        return read_past(record.value)
     except (ValueError, TypeError, LookupError) as error:
         raise _unread() from error
-    return before, Past(wire, messages, message)
 
 
 def _unread() -> JournalError:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NotRequired, Self, TypeAlias, TypedDict
 from weakref import WeakValueDictionary
@@ -45,7 +44,6 @@ from ..errors import (
 from ..events import Observation
 from ..front import AgentLoop
 from ..ground import type_name
-from ..history import convert, repair
 from ..parts import RUN_OUTCOMES, RunOutcome
 from ..pipelines.messages import STOPPED
 from ..policy.offloads import Offloads, remove_files
@@ -62,13 +60,13 @@ from .client_input import (
     UserMessage,
     UserText,
     texts_in,
-    to_wire,
 )
 from .client_tools import tools_of
-from .conversations import FILE_ERRORS, MAX_ID_CHARS, ChatHead, ChatTurn, Conversations, Past, fault_of
+from .conversations import FILE_ERRORS, MAX_ID_CHARS, ChatHead, ChatTurn, Conversations, fault_of
 from .folded import folded
 from .live import LiveRun
 from .log import Entry, RunLog, VisitEnd
+from .past import Past, history_of
 from .readers import RunReader
 from .repeats import is_about, repeated, rested_at, steps_asked
 from .shown import ShownRun
@@ -128,12 +126,7 @@ class Chat:
             BadRequest: the wire has no place for a file of the new message; the client is told so.
             ExportError: there is no such wire.
         """
-        target, messages = find(wire), list[Any]()
-        # Whole stretches are converted: a conversation that begins with an answer, or ends with a call, is none.
-        for name, runs in groupby(self._past, lambda one: one.wire or target.name):
-            stretch = [message for one in runs for message in one.over(name)]
-            messages += stretch if name == target.name else convert(stretch, name, target).messages
-        return repair([*messages, *to_wire(self.message, target, new=self._is_new)], target)
+        return history_of(self._past, self.message, find(wire), is_new=self._is_new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,16 +378,15 @@ class ChatRuns:
     async def _sweep(self, keep_s: float) -> None:
         """Removes a few conversations that have not changed for so many seconds. Contains its errors."""
         try:
-            for chat_id in await self._conversations.due(time.time() - keep_s, _SWEPT_AT_ONCE):
+            for due in await self._conversations.due(time.time() - keep_s, _SWEPT_AT_ONCE):
                 try:
-                    head = await self._conversations.head(chat_id)
-                    run_id = f"{chat_id}/0" if head is None else head.run_id
+                    head = await self._conversations.head(due[-1])
+                    run_id = "" if head is None else head.run_id
                     if run_id not in self._live and not await self._store.is_held(run_id):
-                        await self.delete(chat_id)
-                        continue
+                        await self.delete(due[-1])
                 except (JournalError, RunStillRunning, ChatConflict) as error:
-                    _logger.error("the conversation %r is not removed, though it is due: %s", chat_id, error)
-                await self._conversations.put_off(chat_id)
+                    _logger.error("the conversation %r is not removed, though it is due: %s", due[-1], error)
+                await self._conversations.put_off(due)
         except Exception:  # of the records; the next request looks again
             _logger.exception("conversations that are due are not removed")
 
@@ -411,10 +403,14 @@ class ChatRuns:
 
     async def aclose(self) -> None:
         """Leaves the runs that go on here; they go on with the next request, or by `recover`."""
-        for run_id in list(self._scopes):
+        left = list(self._scopes)
+        for run_id in left:
             self._leave(run_id)
         while self._live:
             await next(iter(self._live.values())).wait()
+        with suppress(*FILE_ERRORS):
+            if left:  # a look behind what was handed over: the leases are given back
+                await self._store.is_held(left[-1])
 
     def _leave(self, run_id: str) -> None:
         if run_id in self._live:
@@ -737,11 +733,9 @@ class ChatRuns:
     def _finish(
         self, loop: AgentLoop, lease: JournalLease, turn: ChatTurn, outcome: str | None, entries: Sequence[Entry]
     ) -> Waiter:
-        begun, messages = loop.begun_with, loop.messages
-        added = messages[len(begun) :] if messages[: len(begun)] == begun else messages
         unsettled = tuple(seen.idempotency_key for seen in loop.unsettled if seen.idempotency_key is not None)
         turn = replace(turn, wire=loop.wire.name, outcome=outcome, unsettled=unsettled)
-        return self._conversations.finish(turn, lease, added, entries)
+        return self._conversations.finish(turn, lease, loop.added, entries)
 
 
 async def _tools_of(declared: tuple[ClientTool, ...]) -> tuple[Tool[..., Any], ...]:
