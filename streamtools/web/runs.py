@@ -199,7 +199,7 @@ class ChatRuns:
                 return Joined(known, -1)
             if given.trigger != "edit":
                 raise ChatConflict("answered", "the message was answered; to have another answer, regenerate")
-        if known is None and given.earlier not in (None, None if head is None else head.message.id):
+        if known is None and given.earlier and (head is None or head.message.id not in given.earlier):
             text = "the messages before this one are not those of the conversation; load it anew, and say it again"
             raise ChatConflict("unknown_history", text)
         await self._check_free(head)
