@@ -26,7 +26,7 @@ from pydantic_core import from_json, to_json
 
 from ..durable.fields import Range, read_object
 from ..durable.lease import JournalLease, Waiter
-from ..durable.record_store import RecordStore
+from ..durable.record_store import RecordStore, each
 from ..durable.records import Check, Conflict, DeletePrefix, Key, Op, Put, Record, Rev
 from ..errors import ChatConflict, JournalError, LocalProtocolError
 from ..parts import RunOutcome
@@ -155,15 +155,8 @@ class Conversations:
 
     async def past(self, turn: ChatTurn) -> list[Past]:
         """Returns what all runs before one have left in the history, without the branches beside."""
-        added, after, chain = dict[int, Record](), None, list[Past]()
-        if turn.before is None:
-            return chain
-        while page := await self._records.scan(("added", turn.chat_id), after):
-            added |= {int(one.key[-1], 16): one for one in page}
-            after = page[-1].key
-            if len(page) < 1_000:
-                break
-        number: int | None = turn.before
+        number, chain = turn.before, list[Past]()
+        added = {} if number is None else {int(one.key[-1], 16): one async for one in self._each("added", turn.chat_id)}
         while number is not None:
             before, one = _read_added(added[number]) if number in added else await self._unanswered(turn, number)
             if before is not None and before >= number:
@@ -198,15 +191,8 @@ class Conversations:
 
     async def files(self, chat_id: str) -> list[tuple[str, str]]:
         """Returns the runs that have kept long results in files, each with a directory of them."""
-        found = await self._records.scan(("files", chat_id))
-        return [(f"{chat_id}/{int(one.key[2], 16)}", one.value.decode()) for one in found]
-
-    async def runs(self, chat_id: str) -> list[str]:
-        found, after = list[str](), None
-        while page := await self._records.scan(("turn", chat_id), after, 100):
-            found += [f"{chat_id}/{int(one.key[-1], 16)}" for one in page]
-            after = page[-1].key
-        return found
+        each = self._each("files", chat_id)
+        return [(_run_id(one.key), one.value.decode("utf-8", "surrogatepass")) async for one in each]
 
     # -- lists --
 
@@ -225,13 +211,9 @@ class Conversations:
         ]
         return chats, ".".join(keys[limit - 1][-2:]) if len(keys) > limit else None
 
-    async def open(self) -> AsyncIterator[str]:
-        """Yields the conversations whose latest run is not over."""
-        after = None
-        while page := await self._records.scan(("open",), after):
-            for one in page:
-                yield one.key[-1]
-            after = page[-1].key
+    async def open(self) -> list[str]:
+        """Returns the conversations whose latest run is not over."""
+        return [one.key[-1] async for one in self._each("open")]
 
     async def due(self, before: float, limit: int) -> list[Key]:
         """Returns the keys, which end in their ids, of some conversations that have not changed since a time, in
@@ -263,7 +245,7 @@ class Conversations:
             else:
                 chat = replace(old, number=number, changed_ms=now, due_ms=now)
             turn = replace(turn, number=number)
-            put, is_open = _put_turn(turn, "absent"), Put(("open", chat_id), b"", "any")
+            put, is_open = _put_turn(turn, "any"), Put(("open", chat_id), b"", "any")
             said = Put(_said_key(chat_id, turn.message.id), str(number).encode(), "any")
             free = [] if latest is None else [Check(_turn_key(latest), latest.rev)]
             end = await self._records.commit(*_moved(found, chat), *free, put, said, is_open)
@@ -339,7 +321,7 @@ class Conversations:
             chat = _read_head(found)
             run_id = f"{chat_id}/{chat.number}"
             latest, run = await self._records.get(_key("turn", chat_id, chat.number), ("run", run_id))
-            known = await self.runs(chat_id)
+            known = [_run_id(one.key) async for one in self._each("turn", chat_id)]
             left = [run_id for run_id in known if run_id not in erased]
             if left or run is not None:  # which has begun since
                 return left or [run_id]
@@ -349,6 +331,9 @@ class Conversations:
             gone = Put(("gone", chat_id), str(chat.number).encode(), "any")
             if not isinstance(await self._records.commit(*free, *ops, gone), Conflict):
                 return []
+
+    def _each(self, *prefix: str) -> AsyncIterator[Record]:
+        return each(self._records, prefix)
 
     async def _turns(self, chat_id: str, numbers: Iterable[int]) -> list[ChatTurn | None]:
         found = await self._records.get(*(_key("turn", chat_id, number) for number in numbers))
@@ -369,6 +354,10 @@ def _key(kind: str, chat_id: str, number: int) -> Key:
 
 def _head_key(chat_id: str) -> Key:
     return "chat", chat_id
+
+
+def _run_id(key: Key) -> str:
+    return f"{key[1]}/{int(key[2], 16)}"
 
 
 def _turn_key(turn: ChatTurn) -> Key:
@@ -409,7 +398,7 @@ def _found_by(chat: ChatHead) -> Iterator[Key]:
 # -- values --
 
 
-def _put_turn(turn: ChatTurn, expect: Rev | Literal["absent", "any"]) -> Put:
+def _put_turn(turn: ChatTurn, expect: Rev | Literal["any"]) -> Put:
     facts = {name: getattr(turn, name) for name in _FACTS}
     written = {**facts, "id": turn.message.id, "parts": [*map(asdict, turn.message.parts)]}
     tools = written_tools(turn.tools)

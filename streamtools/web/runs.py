@@ -362,7 +362,7 @@ class ChatRuns:
     async def recover(self) -> list[str]:
         """Goes on with every run whose process has died; returns their conversations."""
         found = []
-        async for chat_id in self._conversations.open():
+        for chat_id in await self._conversations.open():
             try:
                 head = await self._conversations.head(chat_id)
                 if head is not None and head.run_id not in self._live and await self._go_on(head):
