@@ -107,6 +107,8 @@ class MemoryRecords:
                 self._make(step)
             for drops in dropping(steps):
                 heapq.heappush(self._drops, (_at(drops.drop_in) or 0.0, drops.key))
+            if len(self._drops) > 2 * len(self._kept) + 100:  # of what was put again and again
+                self._drops = sorted((one.drop_at or 0.0, key) for key, one in self._kept.items() if one.drop_at)
         self._news.tell(*changed_keys(steps))
         return Done()
 

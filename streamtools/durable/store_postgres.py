@@ -55,7 +55,10 @@ except ImportError as error:  # pragma: no cover - it is installed where this is
     raise ImportError(missing("the client of Postgres", "postgres")) from error
 
 VERSION = 1
-_PASSING = (psycopg.OperationalError, psycopg.errors.UniqueViolation, psycopg.errors.ReadOnlySqlTransaction)
+_LENT = (psycopg.errors.InvalidSqlStatementName, psycopg.errors.DuplicatePreparedStatement)  # by a pooler
+_PASSING = (
+    psycopg.OperationalError, psycopg.errors.UniqueViolation, psycopg.errors.ReadOnlySqlTransaction, *_LENT
+)  # fmt: skip
 _SWEEP_S = 60.0  # between two removals of what has dropped, unless there is more
 _PAUSE_S = 0.05  # between two tries while the server is gone
 _AT = "clock_timestamp() + {} * interval '1 second'"
@@ -151,7 +154,7 @@ class PostgresRecords(ThreadedRecords):
         names = {"{s}": quoted, "{c}": _NAME, "{channel}": self._channel}
         self._sql = {name: re.sub(r"\{\w+\}", lambda at: names[at[0]], text).encode() for name, text in texts}
         self._connection: psycopg.Connection[Any] | None = None
-        self._prepared = set[str]()
+        self._prepares, self._prepared = self._listens_at == url, set[bytes]()
         self._sweep_at = 0.0
         super().__init__(checked_seconds("timeout", timeout))
 
@@ -191,6 +194,7 @@ class PostgresRecords(ThreadedRecords):
                 reason = type(error).__name__ if is_quoted else str(error).partition("\n")[0]
                 if not isinstance(error, _PASSING):
                     raise OSError(f"Postgres has refused an operation: {reason}") from error
+                self._prepares = self._prepares and not isinstance(error, _LENT)
                 is_standby = isinstance(error, psycopg.errors.ReadOnlySqlTransaction)  # another server has taken over
                 if self._connection is not None and (self._connection.closed or is_standby):
                     self._disconnect()
@@ -203,13 +207,14 @@ class PostgresRecords(ThreadedRecords):
         # The driver's cursors take three times as long as the server.
         given = [one if isinstance(one, bytes) else one.encode() for one in values]
         formats, link = [int(isinstance(one, bytes)) for one in values], connection.pgconn
-        if self._listens_at != self._url:  # a pooler lends another connection each time
+        if not self._prepares:
             result = link.exec_params(self._sql[name], given, None, formats, 1)
         else:
-            if name not in self._prepared:
-                _checked(link.prepare(name.encode(), self._sql[name]), link)
-                self._prepared.add(name)
-            result = link.exec_prepared(name.encode(), given, formats, 1)
+            title = hashlib.sha256(self._sql[name]).hexdigest().encode()  # no other statement of any program has it
+            if title not in self._prepared:
+                _checked(link.prepare(title, self._sql[name]), link)
+                self._prepared.add(title)
+            result = link.exec_prepared(title, given, formats, 1)
         rows = ([result.get_value(row, at) for at in range(4)] for row in range(_checked(result, link).ntuples))
         return [(key, value, int.from_bytes(rev or b""), is_stale == b"\1") for key, value, rev, is_stale in rows]
 
@@ -222,7 +227,7 @@ class PostgresRecords(ThreadedRecords):
             except BaseException:
                 connection.close()
                 raise
-            self._connection, self._prepared = connection, set[str]()
+            self._connection, self._prepared = connection, set[bytes]()
         return self._connection
 
     def _set_up(self, connection: psycopg.Connection[Any]) -> None:

@@ -112,14 +112,14 @@ def take_over_chats(tables: Collection[str], insert: Insert, connection: sqlite3
         key, before = part(row["run_id"]), None if row["before"] is None else int(row["before"].rpartition("/")[2])
         latest[row["run_id"]], number = row, int(key[1], 16)
         first.setdefault(key[0], row)
-        said = {"id": row["message_id"], "parts": json.loads(row["message"])}
+        said = {"message": {"id": row["message_id"], "parts": json.loads(row["message"])}}
         tools = [
             dict(zip(("name", "description", "parameters"), one, strict=True))
             for one in json.loads(row["tools"] or "[]")
         ]
         facts = {name: row.get(name) for name in ("user", "visits", "wire", "outcome")}
         facts |= {"before": before, "unsettled": json.loads(row["unsettled"] or "[]"), "size": len(row["added"] or b"")}
-        turn = {**facts, **said, "tools": json.dumps(tools) if tools else None}
+        turn = {"chat_id": key[0], "number": number, **facts, **said, "tools": tools}
         insert(("turn", *key), json.dumps(turn).encode())
         insert(("said", key[0], digest(row["message_id"])), str(number).encode())
         if row["added"] is not None and row["wire"] is not None:

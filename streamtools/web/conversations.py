@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Seque
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal
 
+from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from ..durable.fields import Range, read_object
@@ -30,8 +31,7 @@ from ..durable.record_store import RecordStore, each
 from ..durable.records import Check, Conflict, DeletePrefix, Key, Op, Put, Record, Rev
 from ..errors import ChatConflict, JournalError, LocalProtocolError
 from ..parts import RunOutcome
-from .client_input import ClientTool, UserMessage, read_kept_message
-from .client_tools import read_tools, written_tools
+from .client_input import ClientTool, UserMessage
 from .folded import folded, written_answer
 from .log import Entry, committed, log_key, numbered, read_entries
 from .past import Past, read_past, written_past
@@ -41,7 +41,6 @@ _MAX_PAGE_BYTES = 16 << 20
 _FIRST_PAGE = 16  # turns that are read at once; then twice as many
 _MOVES_AFTER_MS = 60_000  # a conversation that was changed so lately counts as changed then
 _END_OF_TIME_MS = 10**13 - 1
-_FACTS = ("before", "user", "visits", "wire", "outcome", "unsettled", "size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +229,7 @@ class Conversations:
     # -- changes --
 
     async def begin(self, turn: ChatTurn, latest: ChatTurn | None, words: str) -> ChatTurn | None:
-        """Adds a run, and makes it the conversation's end; None if that is not `latest` as it was any more. Raises a
-        `BadRequest` if the tools are too large."""
+        """Adds a run, and makes it the conversation's end; None if that is not `latest` as it was any more."""
         chat_id = turn.chat_id
         while True:
             found, gone = await self._records.get(_head_key(chat_id), ("gone", chat_id))
@@ -398,24 +396,18 @@ def _found_by(chat: ChatHead) -> Iterator[Key]:
 # -- values --
 
 
+_TURN = TypeAdapter(ChatTurn)
+
+
 def _put_turn(turn: ChatTurn, expect: Rev | Literal["any"]) -> Put:
-    facts = {name: getattr(turn, name) for name in _FACTS}
-    written = {**facts, "id": turn.message.id, "parts": [*map(asdict, turn.message.parts)]}
-    tools = written_tools(turn.tools)
-    return Put(_turn_key(turn), to_json({**written, "tools": tools}), expect)
+    return Put(_turn_key(turn), _TURN.dump_json(turn, exclude={"rev"}), expect)
 
 
 def _read_turn(record: Record) -> ChatTurn:
     try:
-        facts: dict[str, Any] = from_json(record.value)
-        message = read_kept_message(facts.pop("id"), facts.pop("parts"))
-        tools = None if (tools := facts.pop("tools")) is None else tools.encode()
-        tools, number = read_tools(tools), int(record.key[-1], 16)
-        given = {"chat_id": record.key[1], "number": number, "message": message, "tools": tools}
-        turn: ChatTurn = read_object(ChatTurn, facts | given)
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        return replace(_TURN.validate_json(record.value), rev=record.rev)
+    except ValueError as error:
         raise _unread() from error
-    return replace(turn, rev=record.rev)
 
 
 def _read_head(record: Record) -> ChatHead:

@@ -60,8 +60,8 @@ from .client_input import (
     UserMessage,
     UserText,
     texts_in,
+    tools_of,
 )
-from .client_tools import tools_of
 from .conversations import FILE_ERRORS, MAX_ID_CHARS, ChatHead, ChatTurn, Conversations, fault_of
 from .folded import folded
 from .live import LiveRun

@@ -213,15 +213,17 @@ class Page:
 
     async def _follow(self) -> None:
         """Reads on, decides, and has settled, until the run is over."""
+        was_over = False
         while True:
             with suppress(Unreachable):
                 if self.dice.random() < 0.1:  # a reload
                     self._last_id = None
+                    self._shown.clear()
                 self.doing = f"joins {self._run_id} behind {self._last_id}"
                 status, code = await self._stream("GET", None, is_whole=self._last_id is None)
                 assert status in (200, 204, 410, 503), (status, code)
                 if status != 204:
-                    self._last_id = None if status == 410 else self._last_id
+                    was_over, self._last_id = False, None if status == 410 else self._last_id
                     await self.world.pause()
                     continue
                 self.doing = f"loads {self._run_id}"
@@ -239,6 +241,8 @@ class Page:
                 elif await self.world.settle(self._run_id):
                     self.doing = f"has {self._run_id} settled"
                     await self.world.pause()
+                elif not was_over:  # somebody may have stopped it, or decided, between the two
+                    was_over = True
                 else:
                     self.final[self._run_id] = last
                     self.world.judge(self, last, self._shown[self._run_id].whole())

@@ -735,6 +735,17 @@ def test_nothing_is_executed_but_these_statements_and_what_sets_up_and_frames(ba
     assert others <= {"STATEMENTS", "self._sql", "BEGIN", "COMMIT", "ROLLBACK", "PRAGMA", "LISTEN"}
 
 
+@pytest.mark.parametrize("backend", ["postgres"])
+async def test_behind_a_pooler_that_nobody_told_of_statements_are_prepared_no_more(
+    make: Make, backend: str, pool: int
+) -> None:
+    records = [make(proxy=pool) for _ in range(6)]  # more than the pooler's connections
+    async with anyio.create_task_group() as group:
+        for number, one in enumerate(records * 3):
+            group.start_soon(one.commit, Put(("k", str(number)), b""))
+    assert len(await records[0].scan(("k",))) == 18
+
+
 @pytest.mark.costly
 @pytest.mark.parametrize("backend", ["postgres"])
 async def test_a_schema_is_made_once_and_one_of_another_version_is_refused_aloud(
