@@ -15,7 +15,6 @@ answer. The process that holds a run's lease writes the run's records, and all o
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
@@ -29,11 +28,12 @@ from ..durable.fields import Range, read_object
 from ..durable.lease import JournalLease, Waiter
 from ..durable.record_store import RecordStore, each
 from ..durable.records import Check, Conflict, DeletePrefix, Key, Op, Put, Record, Rev
+from ..durable.run_records import hashed
 from ..errors import ChatConflict, JournalError, LocalProtocolError
 from ..parts import RunOutcome
 from .client_input import ClientTool, UserMessage
 from .folded import folded, written_answer
-from .log import Entry, committed, log_key, numbered, read_entries
+from .log import Entry, log_key, numbered, read_entries
 from .past import Past, read_past, written_past
 
 MAX_ID_CHARS = 256  # of a conversation's id
@@ -198,7 +198,7 @@ class Conversations:
     async def of(self, owner: str, before: str | None, limit: int) -> tuple[list[ChatHead], str | None]:
         """Returns conversations that a person began, those that were changed last first, and what names the place
         behind them, if there are more."""
-        prefix = ("owner", _digest(owner))
+        prefix = ("owner", hashed([owner]))
         after = None if before is None else (*prefix, *before.partition(".")[::2])
         keys = [one.key for one in await self._records.scan(prefix, after, limit + 1)]
         ids = [key[-1] for key in keys[:limit]]
@@ -264,7 +264,7 @@ class Conversations:
             visited = replace(turn, visits=turn.visits + 1, outcome=outcome)
             put, ops = _put_turn(visited, Rev(turn.rev)), list[Op]()
             if directory is not None:
-                key = *_turn_key(turn)[1:], _digest(directory)
+                key = *_turn_key(turn)[1:], hashed([directory])
                 ops = [Put(("files", *key), directory.encode("utf-8", "surrogatepass"), "any")]
             chat, now = _read_head(found), _now_ms()
             if chat.number == turn.number and now > chat.changed_ms + _MOVES_AFTER_MS:
@@ -287,7 +287,7 @@ class Conversations:
             Put(_key("added", turn.chat_id, turn.number), messages, "any"),
             Put(_key("answer", turn.chat_id, turn.number), answer, "any"),
         ]
-        return committed(self._records, lease, *ops, *([] if turn.is_open else [DeletePrefix(("open", turn.chat_id))]))
+        return lease.commit(*ops, *([] if turn.is_open else [DeletePrefix(("open", turn.chat_id))]))
 
     async def keep(self, turn: ChatTurn, entries: Iterable[Entry], *, with_log: bool = True) -> None:
         """Keeps what a run has shown, unless it was gone on with meanwhile."""
@@ -363,12 +363,7 @@ def _turn_key(turn: ChatTurn) -> Key:
 
 
 def _said_key(chat_id: str, message_id: str) -> Key:
-    return "said", chat_id, _digest(message_id)
-
-
-def _digest(text: str) -> str:
-    """Returns a part of a key for a text of any length."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return "said", chat_id, hashed([message_id])
 
 
 def _now_ms() -> int:
@@ -390,7 +385,7 @@ def _moved(found: Record | None, new: ChatHead | None) -> Iterator[Op]:
 def _found_by(chat: ChatHead) -> Iterator[Key]:
     yield "due", f"{chat.due_ms:013d}", chat.id
     if chat.owner is not None:
-        yield "owner", _digest(chat.owner), f"{_END_OF_TIME_MS - chat.changed_ms:013d}", chat.id
+        yield "owner", hashed([chat.owner]), f"{_END_OF_TIME_MS - chat.changed_ms:013d}", chat.id
 
 
 # -- values --
