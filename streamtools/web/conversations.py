@@ -15,7 +15,6 @@ answer. The process that holds a run's lease writes the run's records, and all o
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
@@ -29,11 +28,12 @@ from ..durable.fields import Range, read_object
 from ..durable.lease import JournalLease, Waiter
 from ..durable.record_store import RecordStore, each
 from ..durable.records import Check, Conflict, DeletePrefix, Key, Op, Put, Record, Rev
+from ..durable.run_records import hashed
 from ..errors import ChatConflict, JournalError, LocalProtocolError
 from ..parts import RunOutcome
 from .client_input import ClientTool, UserMessage
 from .folded import folded, written_answer
-from .log import Entry, committed, log_key, numbered, read_entries
+from .log import Entry, log_key, numbered, read_entries
 from .past import Past, read_past, written_past
 
 MAX_ID_CHARS = 256  # of a conversation's id
@@ -154,15 +154,8 @@ class Conversations:
 
     async def past(self, turn: ChatTurn) -> list[Past]:
         """Returns what all runs before one have left in the history, without the branches beside."""
-        added, after, chain = dict[int, Record](), None, list[Past]()
-        if turn.before is None:
-            return chain
-        while page := await self._records.scan(("added", turn.chat_id), after):
-            added |= {int(one.key[-1], 16): one for one in page}
-            after = page[-1].key
-            if len(page) < 1_000:
-                break
-        number: int | None = turn.before
+        number, chain = turn.before, list[Past]()
+        added = {} if number is None else {int(one.key[-1], 16): one async for one in self._each("added", turn.chat_id)}
         while number is not None:
             before, one = _read_added(added[number]) if number in added else await self._unanswered(turn, number)
             if before is not None and before >= number:
@@ -197,22 +190,15 @@ class Conversations:
 
     async def files(self, chat_id: str) -> list[tuple[str, str]]:
         """Returns the runs that have kept long results in files, each with a directory of them."""
-        found = await self._records.scan(("files", chat_id))
-        return [(f"{chat_id}/{int(one.key[2], 16)}", one.value.decode()) for one in found]
-
-    async def runs(self, chat_id: str) -> list[str]:
-        found, after = list[str](), None
-        while page := await self._records.scan(("turn", chat_id), after, 100):
-            found += [f"{chat_id}/{int(one.key[-1], 16)}" for one in page]
-            after = page[-1].key
-        return found
+        each = self._each("files", chat_id)
+        return [(_run_id(one.key), one.value.decode("utf-8", "surrogatepass")) async for one in each]
 
     # -- lists --
 
     async def of(self, owner: str, before: str | None, limit: int) -> tuple[list[ChatHead], str | None]:
         """Returns conversations that a person began, those that were changed last first, and what names the place
         behind them, if there are more."""
-        prefix = ("owner", _digest(owner))
+        prefix = ("owner", hashed([owner]))
         after = None if before is None else (*prefix, *before.partition(".")[::2])
         keys = [one.key for one in await self._records.scan(prefix, after, limit + 1)]
         ids = [key[-1] for key in keys[:limit]]
@@ -224,10 +210,9 @@ class Conversations:
         ]
         return chats, ".".join(keys[limit - 1][-2:]) if len(keys) > limit else None
 
-    async def open(self) -> AsyncIterator[str]:
-        """Yields the conversations whose latest run is not over."""
-        async for one in each(self._records, ("open",)):
-            yield one.key[-1]
+    async def open(self) -> list[str]:
+        """Returns the conversations whose latest run is not over."""
+        return [one.key[-1] async for one in self._each("open")]
 
     async def due(self, before: float, limit: int) -> list[Key]:
         """Returns the keys, which end in their ids, of some conversations that have not changed since a time, in
@@ -258,7 +243,7 @@ class Conversations:
             else:
                 chat = replace(old, number=number, changed_ms=now, due_ms=now)
             turn = replace(turn, number=number)
-            put, is_open = _put_turn(turn, "absent"), Put(("open", chat_id), b"", "any")
+            put, is_open = _put_turn(turn, "any"), Put(("open", chat_id), b"", "any")
             said = Put(_said_key(chat_id, turn.message.id), str(number).encode(), "any")
             free = [] if latest is None else [Check(_turn_key(latest), latest.rev)]
             end = await self._records.commit(*_moved(found, chat), *free, put, said, is_open)
@@ -279,7 +264,7 @@ class Conversations:
             visited = replace(turn, visits=turn.visits + 1, outcome=outcome)
             put, ops = _put_turn(visited, Rev(turn.rev)), list[Op]()
             if directory is not None:
-                key = *_turn_key(turn)[1:], _digest(directory)
+                key = *_turn_key(turn)[1:], hashed([directory])
                 ops = [Put(("files", *key), directory.encode("utf-8", "surrogatepass"), "any")]
             chat, now = _read_head(found), _now_ms()
             if chat.number == turn.number and now > chat.changed_ms + _MOVES_AFTER_MS:
@@ -302,7 +287,7 @@ class Conversations:
             Put(_key("added", turn.chat_id, turn.number), messages, "any"),
             Put(_key("answer", turn.chat_id, turn.number), answer, "any"),
         ]
-        return committed(self._records, lease, *ops, *([] if turn.is_open else [DeletePrefix(("open", turn.chat_id))]))
+        return lease.commit(*ops, *([] if turn.is_open else [DeletePrefix(("open", turn.chat_id))]))
 
     async def keep(self, turn: ChatTurn, entries: Iterable[Entry], *, with_log: bool = True) -> None:
         """Keeps what a run has shown, unless it was gone on with meanwhile."""
@@ -334,7 +319,7 @@ class Conversations:
             chat = _read_head(found)
             run_id = f"{chat_id}/{chat.number}"
             latest, run = await self._records.get(_key("turn", chat_id, chat.number), ("run", run_id))
-            known = await self.runs(chat_id)
+            known = [_run_id(one.key) async for one in self._each("turn", chat_id)]
             left = [run_id for run_id in known if run_id not in erased]
             if left or run is not None:  # which has begun since
                 return left or [run_id]
@@ -344,6 +329,9 @@ class Conversations:
             gone = Put(("gone", chat_id), str(chat.number).encode(), "any")
             if not isinstance(await self._records.commit(*free, *ops, gone), Conflict):
                 return []
+
+    def _each(self, *prefix: str) -> AsyncIterator[Record]:
+        return each(self._records, prefix)
 
     async def _turns(self, chat_id: str, numbers: Iterable[int]) -> list[ChatTurn | None]:
         found = await self._records.get(*(_key("turn", chat_id, number) for number in numbers))
@@ -366,17 +354,16 @@ def _head_key(chat_id: str) -> Key:
     return "chat", chat_id
 
 
+def _run_id(key: Key) -> str:
+    return f"{key[1]}/{int(key[2], 16)}"
+
+
 def _turn_key(turn: ChatTurn) -> Key:
     return _key("turn", turn.chat_id, turn.number)
 
 
 def _said_key(chat_id: str, message_id: str) -> Key:
-    return "said", chat_id, _digest(message_id)
-
-
-def _digest(text: str) -> str:
-    """Returns a part of a key for a text of any length."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return "said", chat_id, hashed([message_id])
 
 
 def _now_ms() -> int:
@@ -398,7 +385,7 @@ def _moved(found: Record | None, new: ChatHead | None) -> Iterator[Op]:
 def _found_by(chat: ChatHead) -> Iterator[Key]:
     yield "due", f"{chat.due_ms:013d}", chat.id
     if chat.owner is not None:
-        yield "owner", _digest(chat.owner), f"{_END_OF_TIME_MS - chat.changed_ms:013d}", chat.id
+        yield "owner", hashed([chat.owner]), f"{_END_OF_TIME_MS - chat.changed_ms:013d}", chat.id
 
 
 # -- values --
@@ -407,7 +394,7 @@ def _found_by(chat: ChatHead) -> Iterator[Key]:
 _TURN = TypeAdapter(ChatTurn)
 
 
-def _put_turn(turn: ChatTurn, expect: Rev | Literal["absent", "any"]) -> Put:
+def _put_turn(turn: ChatTurn, expect: Rev | Literal["any"]) -> Put:
     return Put(_turn_key(turn), _TURN.dump_json(turn, exclude={"rev"}), expect)
 
 
