@@ -7,16 +7,17 @@ said before, and answers to calls that wait.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, TypeAdapter
 from pydantic_core import to_json
 
 from ..content import Media, Text, read_data_url
-from ..errors import BadRequest
+from ..errors import BadRequest, SchemaError, ToolDefinitionError
 from ..limits import Limits
+from ..tools import Tool
 from ..wires import Prompt, Wire, find
 from ..wires.transcript import decoded
 from .bodies import Posted, printable, unique
@@ -27,6 +28,7 @@ to another text of the message of that id; or that a run goes on whose calls it 
 
 MAX_PARTS = 256  # texts and files in one message
 MAX_TOOLS = 128  # tools that a client declares: providers take about as many in one request
+MAX_TOOLS_BYTES = 1 << 20  # bytes of all of them, as JSON: each run keeps its own
 MAX_NAME_CHARS = 255  # characters of a file's name, as file systems have it
 MAX_URL_CHARS = 8192  # characters of an address; base64 in a `data:` URL is bounded by the body alone
 
@@ -203,21 +205,6 @@ def user_message(message_id: str, parts: list[UserText | UserFile], path: str) -
     return UserMessage(message_id, kept)
 
 
-def read_kept_message(message_id: Any, parts: Any) -> UserMessage:
-    """Returns a message that was kept; raises a `ValueError` or `TypeError` if nobody here has written it."""
-    if type(message_id) is not str:
-        raise ValueError("a text was expected")
-    return UserMessage(message_id, tuple(_read_part(**one) for one in parts))
-
-
-def _read_part(
-    text: str | None = None, media_type: str = "", url: str = "", filename: str | None = None
-) -> UserText | UserFile:
-    if not all(type(one) is str for one in (text or "", media_type, url, filename or "")):
-        raise ValueError("texts were expected")
-    return UserFile(media_type=media_type, url=url, filename=filename) if text is None else UserText(text)
-
-
 # -- writing --
 
 
@@ -259,3 +246,37 @@ def texts_in(value: Any) -> Iterator[str]:
     elif isinstance(value, (dict, list)):
         for one in value.values() if isinstance(value, dict) else value:
             yield from texts_in(one)
+
+
+# -- making tools --
+
+
+def tools_of(declared: Sequence[ClientTool]) -> tuple[Tool[..., Any], ...]:
+    """Makes tools of what a client declares: their calls are handed out, and the run rests until the client has
+    answered. Raises a `BadRequest` for a name or a schema that cannot be used, and if they are too large."""
+    if len(to_json([*declared])) > MAX_TOOLS_BYTES:
+        raise BadRequest(
+            "the tools are too large", path="tools", limit=f"max_tools_bytes={MAX_TOOLS_BYTES}", status=413
+        )
+    return tuple(_made(number, tool) for number, tool in enumerate(declared))
+
+
+def _made(number: int, declared: ClientTool) -> Tool[..., Any]:
+    try:
+        return Tool.from_schema(
+            _never_called,
+            declared.parameters,
+            name=declared.name,
+            description=declared.description,
+            owner="client",
+            pass_as="mapping",
+            deferred=True,
+        )
+    except (SchemaError, ToolDefinitionError) as error:
+        raise BadRequest(
+            "expected a name, and a JSON Schema for arguments, that can be used", path=f"tools[{number}]"
+        ) from error
+
+
+def _never_called(arguments: dict[str, Any]) -> NoReturn:
+    raise AssertionError("the client runs it")

@@ -15,25 +15,25 @@ answer. The process that holds a run's lease writes the run's records, and all o
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal
 
+from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from ..durable.fields import Range, read_object
 from ..durable.lease import JournalLease, Waiter
-from ..durable.record_store import RecordStore
+from ..durable.record_store import RecordStore, each
 from ..durable.records import Check, Conflict, DeletePrefix, Key, Op, Put, Record, Rev
+from ..durable.run_records import hashed
 from ..errors import ChatConflict, JournalError, LocalProtocolError
 from ..parts import RunOutcome
-from .client_input import ClientTool, UserMessage, read_kept_message
-from .client_tools import read_tools, written_tools
+from .client_input import ClientTool, UserMessage
 from .folded import folded, written_answer
-from .log import Entry, committed, log_key, numbered, read_entries
+from .log import Entry, log_key, numbered, read_entries
 from .past import Past, read_past, written_past
 
 MAX_ID_CHARS = 256  # of a conversation's id
@@ -41,7 +41,6 @@ _MAX_PAGE_BYTES = 16 << 20
 _FIRST_PAGE = 16  # turns that are read at once; then twice as many
 _MOVES_AFTER_MS = 60_000  # a conversation that was changed so lately counts as changed then
 _END_OF_TIME_MS = 10**13 - 1
-_FACTS = ("before", "user", "visits", "wire", "outcome", "unsettled", "size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +212,7 @@ class Conversations:
     async def of(self, owner: str, before: str | None, limit: int) -> tuple[list[ChatHead], str | None]:
         """Returns conversations that a person began, those that were changed last first, and what names the place
         behind them, if there are more."""
-        prefix = ("owner", _digest(owner))
+        prefix = ("owner", hashed([owner]))
         after = None if before is None else (*prefix, *before.partition(".")[::2])
         keys = [one.key for one in await self._records.scan(prefix, after, limit + 1)]
         ids = [key[-1] for key in keys[:limit]]
@@ -227,11 +226,8 @@ class Conversations:
 
     async def open(self) -> AsyncIterator[str]:
         """Yields the conversations whose latest run is not over."""
-        after = None
-        while page := await self._records.scan(("open",), after):
-            for one in page:
-                yield one.key[-1]
-            after = page[-1].key
+        async for one in each(self._records, ("open",)):
+            yield one.key[-1]
 
     async def due(self, before: float, limit: int) -> list[Key]:
         """Returns the keys, which end in their ids, of some conversations that have not changed since a time, in
@@ -248,8 +244,7 @@ class Conversations:
     # -- changes --
 
     async def begin(self, turn: ChatTurn, latest: ChatTurn | None, words: str) -> ChatTurn | None:
-        """Adds a run, and makes it the conversation's end; None if that is not `latest` as it was any more. Raises a
-        `BadRequest` if the tools are too large."""
+        """Adds a run, and makes it the conversation's end; None if that is not `latest` as it was any more."""
         chat_id = turn.chat_id
         while True:
             found, gone = await self._records.get(_head_key(chat_id), ("gone", chat_id))
@@ -284,7 +279,7 @@ class Conversations:
             visited = replace(turn, visits=turn.visits + 1, outcome=outcome)
             put, ops = _put_turn(visited, Rev(turn.rev)), list[Op]()
             if directory is not None:
-                key = *_turn_key(turn)[1:], _digest(directory)
+                key = *_turn_key(turn)[1:], hashed([directory])
                 ops = [Put(("files", *key), directory.encode("utf-8", "surrogatepass"), "any")]
             chat, now = _read_head(found), _now_ms()
             if chat.number == turn.number and now > chat.changed_ms + _MOVES_AFTER_MS:
@@ -307,7 +302,7 @@ class Conversations:
             Put(_key("added", turn.chat_id, turn.number), messages, "any"),
             Put(_key("answer", turn.chat_id, turn.number), answer, "any"),
         ]
-        return committed(self._records, lease, *ops, *([] if turn.is_open else [DeletePrefix(("open", turn.chat_id))]))
+        return lease.commit(*ops, *([] if turn.is_open else [DeletePrefix(("open", turn.chat_id))]))
 
     async def keep(self, turn: ChatTurn, entries: Iterable[Entry], *, with_log: bool = True) -> None:
         """Keeps what a run has shown, unless it was gone on with meanwhile."""
@@ -376,12 +371,7 @@ def _turn_key(turn: ChatTurn) -> Key:
 
 
 def _said_key(chat_id: str, message_id: str) -> Key:
-    return "said", chat_id, _digest(message_id)
-
-
-def _digest(text: str) -> str:
-    """Returns a part of a key for a text of any length."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return "said", chat_id, hashed([message_id])
 
 
 def _now_ms() -> int:
@@ -403,30 +393,24 @@ def _moved(found: Record | None, new: ChatHead | None) -> Iterator[Op]:
 def _found_by(chat: ChatHead) -> Iterator[Key]:
     yield "due", f"{chat.due_ms:013d}", chat.id
     if chat.owner is not None:
-        yield "owner", _digest(chat.owner), f"{_END_OF_TIME_MS - chat.changed_ms:013d}", chat.id
+        yield "owner", hashed([chat.owner]), f"{_END_OF_TIME_MS - chat.changed_ms:013d}", chat.id
 
 
 # -- values --
 
 
+_TURN = TypeAdapter(ChatTurn)
+
+
 def _put_turn(turn: ChatTurn, expect: Rev | Literal["absent", "any"]) -> Put:
-    facts = {name: getattr(turn, name) for name in _FACTS}
-    written = {**facts, "id": turn.message.id, "parts": [*map(asdict, turn.message.parts)]}
-    tools = written_tools(turn.tools)
-    return Put(_turn_key(turn), to_json({**written, "tools": tools}), expect)
+    return Put(_turn_key(turn), _TURN.dump_json(turn, exclude={"rev"}), expect)
 
 
 def _read_turn(record: Record) -> ChatTurn:
     try:
-        facts: dict[str, Any] = from_json(record.value)
-        message = read_kept_message(facts.pop("id"), facts.pop("parts"))
-        tools = None if (tools := facts.pop("tools")) is None else tools.encode()
-        tools, number = read_tools(tools), int(record.key[-1], 16)
-        given = {"chat_id": record.key[1], "number": number, "message": message, "tools": tools}
-        turn: ChatTurn = read_object(ChatTurn, facts | given)
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        return replace(_TURN.validate_json(record.value), rev=record.rev)
+    except ValueError as error:
         raise _unread() from error
-    return replace(turn, rev=record.rev)
 
 
 def _read_head(record: Record) -> ChatHead:

@@ -20,7 +20,7 @@ from pydantic_core import to_json
 from ..durable.codec import read_event, written_event
 from ..durable.fields import read_object
 from ..durable.lease import JournalLease, Waiter
-from ..durable.records import Key, Op, Put, Records
+from ..durable.records import Key, Put, Records
 from ..errors import JournalError
 from ..events import Event, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from ..parts import RUN_OUTCOMES
@@ -56,7 +56,7 @@ class RunLog:
         """Hands entries over at once, to be kept unless somebody else goes on with the run; returns what waits for
         that, and raises a `RunTakenOver` if so."""
         key = *log_key(run_id), f"{entries[-1].seq:016x}"
-        return committed(self._records, lease, Put(key, written_entries(entries), "any", drop_in=KEPT_S))
+        return lease.commit(Put(key, written_entries(entries), "any", drop_in=KEPT_S))
 
     async def read(self, run_id: str, after: int) -> list[Entry]:
         """Returns some entries with numbers above `after`, in order; none if there are none yet. Raises a
@@ -79,15 +79,6 @@ def numbered(run_id: str) -> tuple[str, str]:
     """Returns the parts of a run's id as its keys have them."""
     chat_id, _, number = run_id.rpartition("/")
     return chat_id, f"{int(number):016x}"
-
-
-def committed(records: Records, lease: JournalLease, *ops: Op) -> Waiter:
-    made = records.hand_over(lease.fence, *ops)
-
-    async def stored() -> None:
-        lease.check(await made())
-
-    return stored
 
 
 # -- what is written --

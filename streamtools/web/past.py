@@ -10,15 +10,15 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from types import NoneType
 from typing import Any
 
+from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from ..durable.codec import MARK, read_value, written_value
 from ..history import convert, repair
 from ..wires import Entry, Reply, Wire, find
-from .client_input import UserMessage, read_kept_message, to_wire
+from .client_input import UserMessage, to_wire
 
 _MARK = f'"{MARK}"'.encode()  # in a value that JSON does not have
 
@@ -77,6 +77,18 @@ def _call_ids(entries: Iterable[Entry]) -> Iterator[str]:
             yield from (id_ for id_, call in entry.answer.calls.items() if not call.call_id_synthesized)
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    before: int | None
+    wire: str
+    messages: Any
+    call_ids: tuple[str, ...] | None = None
+    message: UserMessage | None = None
+
+
+_KEPT = TypeAdapter(_Kept)
+
+
 def read_past(value: bytes) -> tuple[int | None, Past]:
     """Returns the number of the run before, and what a run has left; raises a `ValueError`, `TypeError` or
     `LookupError` if nobody here has written this."""
@@ -84,11 +96,8 @@ def read_past(value: bytes) -> tuple[int | None, Past]:
         written = from_json(value)
     except ValueError:  # it is deep
         written = json.loads(value)
-    before, wire, messages, ids = (written.get(name) for name in ("before", "wire", "messages", "call_ids"))
-    messages = read_value(messages) if _MARK in value else messages
-    ids = None if ids is None else tuple(ids)
-    is_ours = type(before) in (int, NoneType) and type(wire) is str and type(messages) is list
-    if not is_ours or not {*map(type, ids or ())} <= {str}:
-        raise ValueError("a number, a wire, messages and ids were expected")
-    message = read_kept_message(written["id"], written["parts"]) if "parts" in written else None
-    return before, Past(wire, messages, message, ids if message is None else None)
+    kept = _KEPT.validate_python(written)
+    messages = read_value(kept.messages) if _MARK in value else kept.messages
+    if type(messages) is not list:
+        raise ValueError("messages were expected")
+    return kept.before, Past(kept.wire, messages, kept.message, kept.call_ids if kept.message is None else None)

@@ -30,6 +30,7 @@ from ..durable.journal_steps import place_of
 from ..durable.lease import JournalLease, Waiter
 from ..durable.record_store import RecordStore
 from ..durable.records import checked_seconds
+from ..durable.run_records import is_over
 from ..errors import (
     AlreadyDecided,
     AnswerError,
@@ -44,7 +45,7 @@ from ..errors import (
 from ..events import Observation
 from ..front import AgentLoop
 from ..ground import type_name
-from ..parts import RUN_OUTCOMES, RunOutcome
+from ..parts import RunOutcome
 from ..pipelines.messages import STOPPED
 from ..policy.offloads import Offloads, remove_files
 from ..privacy import Privacy, Redact
@@ -60,8 +61,8 @@ from .client_input import (
     UserMessage,
     UserText,
     texts_in,
+    tools_of,
 )
-from .client_tools import tools_of
 from .conversations import FILE_ERRORS, MAX_ID_CHARS, ChatHead, ChatTurn, Conversations, fault_of
 from .folded import folded
 from .live import LiveRun
@@ -483,7 +484,7 @@ class ChatRuns:
         waiting = await self._waiting(head.run_id)
         calls = () if waiting is None else waiting.calls
         decisions = list[Decision]()
-        if waiting is not None and not _is_over(head):
+        if waiting is not None and not is_over(head.outcome):
             decisions = [
                 found for one in given.approvals if (found := _decision(waiting, one, by, self.privacy)) is not None
             ]
@@ -740,11 +741,6 @@ class ChatRuns:
 
 async def _tools_of(declared: tuple[ClientTool, ...]) -> tuple[Tool[..., Any], ...]:
     return await anyio.to_thread.run_sync(tools_of, declared) if declared else ()  # large schemas take a second
-
-
-def _is_over(turn: ChatTurn) -> bool:
-    facts = RUN_OUTCOMES.get(turn.outcome)  # type: ignore[call-overload]  # None, or ``left``
-    return facts is not None and not facts.goes_on
 
 
 def _hiding(redact: Redact) -> Callable[[Any], Any]:
