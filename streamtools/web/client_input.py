@@ -117,8 +117,8 @@ class ClientInput:
     message_id: str | None = None
     """The message that the client wants to have replaced; of ``resume``, the one that is to go on. None if it names
     none."""
-    earlier: str | None = None
-    """The user's message before it, as the client knows the conversation; None if it has sent none."""
+    earlier: tuple[str, ...] = ()
+    """The user's message before it that has an answer, as the client knows the conversation, and those behind it."""
     approvals: tuple[ClientApproval, ...] = ()
     results: tuple[ClientResult, ...] = ()
     client_tools: tuple[ClientTool, ...] = ()
@@ -148,10 +148,16 @@ def checked_tools(declared: Iterable[ClientTool], path: str) -> tuple[ClientTool
     return tools
 
 
-def earlier_of(messages: Iterable[tuple[str, Any]]) -> str | None:
-    """Returns the id of the user's last message among those before the new one, by their roles; "" if it has none."""
-    ids = [id_ for role, id_ in messages if role == "user"]
-    return None if not ids else ids[-1] if isinstance(ids[-1], str) else ""
+def earlier_of(messages: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
+    """Returns the ids of the user's messages among those before the new one, by their roles: of the last that has an
+    answer, and of those behind it, which perhaps were refused; "" for one without an id."""
+    ids, answered = list[str](), -1
+    for role, id_ in messages:
+        if role == "user":
+            ids.append(id_ if isinstance(id_, str) else "")
+        elif role == "assistant":
+            answered = len(ids) - 1
+    return tuple(ids[answered:]) if answered >= 0 else ()
 
 
 def read_file(path: str, url: str, media_type: str | None, filename: str | None = None) -> UserFile:

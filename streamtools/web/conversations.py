@@ -154,15 +154,8 @@ class Conversations:
 
     async def past(self, turn: ChatTurn) -> list[Past]:
         """Returns what all runs before one have left in the history, without the branches beside."""
-        added, after, chain = dict[int, Record](), None, list[Past]()
-        if turn.before is None:
-            return chain
-        while page := await self._records.scan(("added", turn.chat_id), after):
-            added |= {int(one.key[-1], 16): one for one in page}
-            after = page[-1].key
-            if len(page) < 1_000:
-                break
-        number: int | None = turn.before
+        number, chain = turn.before, list[Past]()
+        added = {} if number is None else {int(one.key[-1], 16): one async for one in self._each("added", turn.chat_id)}
         while number is not None:
             before, one = _read_added(added[number]) if number in added else await self._unanswered(turn, number)
             if before is not None and before >= number:
@@ -197,15 +190,8 @@ class Conversations:
 
     async def files(self, chat_id: str) -> list[tuple[str, str]]:
         """Returns the runs that have kept long results in files, each with a directory of them."""
-        found = await self._records.scan(("files", chat_id))
-        return [(f"{chat_id}/{int(one.key[2], 16)}", one.value.decode()) for one in found]
-
-    async def runs(self, chat_id: str) -> list[str]:
-        found, after = list[str](), None
-        while page := await self._records.scan(("turn", chat_id), after, 100):
-            found += [f"{chat_id}/{int(one.key[-1], 16)}" for one in page]
-            after = page[-1].key
-        return found
+        each = self._each("files", chat_id)
+        return [(_run_id(one.key), one.value.decode("utf-8", "surrogatepass")) async for one in each]
 
     # -- lists --
 
@@ -224,10 +210,9 @@ class Conversations:
         ]
         return chats, ".".join(keys[limit - 1][-2:]) if len(keys) > limit else None
 
-    async def open(self) -> AsyncIterator[str]:
-        """Yields the conversations whose latest run is not over."""
-        async for one in each(self._records, ("open",)):
-            yield one.key[-1]
+    async def open(self) -> list[str]:
+        """Returns the conversations whose latest run is not over."""
+        return [one.key[-1] async for one in self._each("open")]
 
     async def due(self, before: float, limit: int) -> list[Key]:
         """Returns the keys, which end in their ids, of some conversations that have not changed since a time, in
@@ -258,7 +243,7 @@ class Conversations:
             else:
                 chat = replace(old, number=number, changed_ms=now, due_ms=now)
             turn = replace(turn, number=number)
-            put, is_open = _put_turn(turn, "absent"), Put(("open", chat_id), b"", "any")
+            put, is_open = _put_turn(turn, "any"), Put(("open", chat_id), b"", "any")
             said = Put(_said_key(chat_id, turn.message.id), str(number).encode(), "any")
             free = [] if latest is None else [Check(_turn_key(latest), latest.rev)]
             end = await self._records.commit(*_moved(found, chat), *free, put, said, is_open)
@@ -334,7 +319,7 @@ class Conversations:
             chat = _read_head(found)
             run_id = f"{chat_id}/{chat.number}"
             latest, run = await self._records.get(_key("turn", chat_id, chat.number), ("run", run_id))
-            known = await self.runs(chat_id)
+            known = [_run_id(one.key) async for one in self._each("turn", chat_id)]
             left = [run_id for run_id in known if run_id not in erased]
             if left or run is not None:  # which has begun since
                 return left or [run_id]
@@ -344,6 +329,9 @@ class Conversations:
             gone = Put(("gone", chat_id), str(chat.number).encode(), "any")
             if not isinstance(await self._records.commit(*free, *ops, gone), Conflict):
                 return []
+
+    def _each(self, *prefix: str) -> AsyncIterator[Record]:
+        return each(self._records, prefix)
 
     async def _turns(self, chat_id: str, numbers: Iterable[int]) -> list[ChatTurn | None]:
         found = await self._records.get(*(_key("turn", chat_id, number) for number in numbers))
@@ -364,6 +352,10 @@ def _key(kind: str, chat_id: str, number: int) -> Key:
 
 def _head_key(chat_id: str) -> Key:
     return "chat", chat_id
+
+
+def _run_id(key: Key) -> str:
+    return f"{key[1]}/{int(key[2], 16)}"
 
 
 def _turn_key(turn: ChatTurn) -> Key:
@@ -402,7 +394,7 @@ def _found_by(chat: ChatHead) -> Iterator[Key]:
 _TURN = TypeAdapter(ChatTurn)
 
 
-def _put_turn(turn: ChatTurn, expect: Rev | Literal["absent", "any"]) -> Put:
+def _put_turn(turn: ChatTurn, expect: Rev | Literal["any"]) -> Put:
     return Put(_turn_key(turn), _TURN.dump_json(turn, exclude={"rev"}), expect)
 
 

@@ -200,7 +200,7 @@ class ChatRuns:
                 return Joined(known, -1)
             if given.trigger != "edit":
                 raise ChatConflict("answered", "the message was answered; to have another answer, regenerate")
-        if known is None and given.earlier not in (None, None if head is None else head.message.id):
+        if known is None and given.earlier and (head is None or head.message.id not in given.earlier):
             text = "the messages before this one are not those of the conversation; load it anew, and say it again"
             raise ChatConflict("unknown_history", text)
         await self._check_free(head)
@@ -363,7 +363,7 @@ class ChatRuns:
     async def recover(self) -> list[str]:
         """Goes on with every run whose process has died; returns their conversations."""
         found = []
-        async for chat_id in self._conversations.open():
+        for chat_id in await self._conversations.open():
             try:
                 head = await self._conversations.head(chat_id)
                 if head is not None and head.run_id not in self._live and await self._go_on(head):

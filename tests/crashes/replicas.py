@@ -521,7 +521,11 @@ class World:
                     await self.compare(page)
         except TimeoutError:
             trouble.cancel()
-            self.wrong("lost", f"a run does not come to its end: {[(one.chat_id, one.doing) for one in pages]}")
+            calls = [(call.key, call.state, call.pid) for call in await self.store.calls()]
+            doing = [(one.chat_id, one.doing) for one in pages]
+            self.wrong(
+                "lost", f"a run does not come to its end: {doing}; {calls}; {[one.pid for one in self.replicas]}"
+            )
         self.counts.update(schedules=1, conversations=len(pages))
 
     def judge_ledger(self) -> None:

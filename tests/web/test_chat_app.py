@@ -246,13 +246,15 @@ async def test_a_page_with_a_history_that_the_server_does_not_know_is_told_so(ro
 
     unknown = (409, "unknown_history")
     assert await ask("lost", "m1", "a1", "m2") == unknown
-    assert await ask("k", "a0", "m1") == 200, "the page greets its user"
+    assert await ask("k", "a0", "m0", "m1") == 200, "the page greets its user, and m0 was refused"
     assert await ask("k", "a0", "m1", "a1", "m2") == 200
     assert await ask("k", "a0", "m1", "a1", "m2") == 200, "the same again"
     assert await ask("k", "a0", "m1", "a1", "m3") == unknown, "another tab has said more"
     assert await ask("k", "m9", "a9", "m3") == unknown
-    assert await ask("k", "m3") == 200, "the new message alone"
-    assert len(program.asked) == 3
+    assert await ask("k", "m2", "a2", "m8", "a8", "m3") == unknown, "its records are older than the page"
+    assert await ask("k", "m1", "a1", "m2", "m3") == 200, "the answer has broken off"
+    assert await ask("k", "m4") == 200, "the new message alone"
+    assert len(program.asked) == 4
 
 
 async def test_stopping_is_a_request_and_may_be_repeated(program: Program) -> None:
