@@ -153,11 +153,11 @@ class ThreadedRecords(ABC):
         return [*map(record_of, await self._ask(partial(self._scan, least, least + b"\xff", behind, limit)))]
 
     async def commit(self, *ops: Op, undo: Sequence[Op] = ()) -> Done | Conflict:
-        steps, back = steps_of(ops), steps_of(undo)
-        return await self._ask(partial(self._commit, steps, back), partial(self._commit, back, []) if back else None)
+        back = partial(self._take_back, undo) if undo else None
+        return await self._ask(partial(self._commit, steps_of(ops), undo), back)
 
     def hand_over(self, *ops: Op) -> Callable[[], Coroutine[Any, Any, Done | Conflict]]:
-        return self.handed(partial(self._commit, steps_of(ops), []))
+        return self.handed(partial(self._commit, steps_of(ops), ()))
 
     async def changed(self, prefix: Key, since: int, seconds: float) -> int:
         if not since:
@@ -274,7 +274,10 @@ class ThreadedRecords(ABC):
         touches = [Touch(key, rev, seconds) for key, (rev, seconds) in self._renewed.items()]
         StoreJob(partial(self._touch, touches), 0.0).run()
 
-    def _commit(self, steps: Sequence[Step], undo: Sequence[Step], job: StoreJob) -> Done | Conflict:
+    def _take_back(self, undo: Sequence[Op], job: StoreJob) -> Done | Conflict:
+        return self._commit(steps_of(undo), (), job)
+
+    def _commit(self, steps: Sequence[Step], undo: Sequence[Op], job: StoreJob) -> Done | Conflict:
         job.check()
         self.let_go(steps)
         if undo and time.monotonic() >= job.until:
@@ -283,7 +286,7 @@ class ThreadedRecords(ABC):
             end = self._make(steps, job)
         except Exception:
             if undo:  # it may have been made, and its answer lost
-                StoreJob(partial(self._make, undo), 0.0).run()
+                StoreJob(partial(self._make, steps_of(undo)), 0.0).run()
             raise
         self.note(steps, end)
         return end
