@@ -140,6 +140,8 @@ STATEMENTS = {
 class PostgresRecords(ThreadedRecords):
     """`Records` in a schema of a Postgres database; the arguments are those of `PostgresStore`."""
 
+    idle_s = 30.0  # another connection takes ten times as long as a commit
+
     def __init__(
         self, url: str, *, schema: str = "streamtools", timeout: float = 5.0, listen: str | bool = True
     ) -> None:
