@@ -301,9 +301,11 @@ def _checked(result: PGresult, link: PGconn) -> PGresult:
         return result
     if link.status != ConnStatus.OK:
         raise psycopg.OperationalError(link.error_message.decode(errors="replace"))
-    code, text = (result.error_field(one) or b"" for one in (DiagnosticField.SQLSTATE, DiagnosticField.MESSAGE_PRIMARY))
+    state, text = (
+        result.error_field(one) or b"" for one in (DiagnosticField.SQLSTATE, DiagnosticField.MESSAGE_PRIMARY)
+    )
     try:
-        kind = psycopg.errors.lookup(code.decode())
+        kind = psycopg.errors.lookup(state.decode())
     except KeyError:
         kind = psycopg.DatabaseError
     raise kind(text.decode(errors="replace"))
