@@ -103,7 +103,7 @@ class Shown:
     def __init__(self, parts: list[Any] | None = None) -> None:
         self.steps = [] if parts is None else normal(parts)
         self.frames: list[tuple[int, str, Any]] = []
-        self.rests = False  # its stream has ended with calls that wait
+        self.rests = False  # useChat's stream has ended, and not with the run
 
     def read_own(self, seq: int, name: str, data: Any) -> None:
         if name == "attempt_discarded":
@@ -118,8 +118,14 @@ class Shown:
                 self.steps[-1:] = [["", {}] for _ in self.steps[-1:]]
             case "text-delta":
                 self.steps[-1][0] += chunk["delta"]
+            case "start":
+                self.rests = False
             case "finish":
-                self.rests = chunk["finishReason"] == "tool-calls"
+                self.rests = chunk["finishReason"] in ("tool-calls", "interrupted")
+            case "error":
+                self.rests = True
+            case "abort":
+                self.rests = "reason" not in chunk  # it was left
             case "tool-input-start" | "tool-input-available":
                 self.steps[-1][1].setdefault(chunk["toolCallId"], None)
             case "tool-output-available" | "tool-output-error" | "tool-output-denied" | "tool-input-error":
@@ -127,10 +133,6 @@ class Shown:
                 step = next((one for one in reversed(self.steps) if chunk["toolCallId"] in one[1]), None)
                 assert step is not None, f"an end of a call that the page does not know: {chunk}"
                 step[1][chunk["toolCallId"]] = state, chunk.get("output", chunk.get("errorText"))
-
-    def waiting(self) -> set[str]:
-        """Returns the calls that have no end."""
-        return {id for _, calls in self.steps for id, end in calls.items() if end is None}
 
     def whole(self) -> list[Any]:
         """Returns all of it, without the numbers that ids of calls have where they recur, and without empty steps."""
@@ -243,7 +245,7 @@ class Page:
                 self._run_id = last["id"]
                 asked = [part for part in last["parts"] if part.get("state") == "approval-requested"]
                 known = self._shown.get(self._run_id)
-                if known is None or (known.rests and known.waiting() != {part["toolCallId"] for part in asked}):
+                if known is None or (known.rests and (not asked or known.whole() != Shown(last["parts"]).whole())):
                     self._shown[self._run_id] = Shown(last["parts"])  # somebody else has decided: it is loaded anew
                 if asked:
                     await self._decide(asked)
