@@ -153,11 +153,10 @@ def compare(session: nox.Session) -> None:
 
 @nox.session
 def soak(session: nox.Session) -> None:
-    """Hours, not minutes: calls around their begin, interrupts, payments that are decided at once."""
+    """Hours, not minutes: calls around their begin, interrupts."""
     session.install("-e", ".[dev]")
     session.run("python", "-m", "benchmarks.soak_double_runs", "10000")
     session.run("python", "-m", "benchmarks.soak_interrupts", "500")
-    session.run("python", "-m", "benchmarks.soak_deciders", "2000")
 
 
 @nox.session

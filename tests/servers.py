@@ -86,8 +86,8 @@ class PostgresServer:
         command = [_postgres("initdb"), "-D", folder, "-U", "tester", "-A", "trust", "-N", "--locale=C", "-E", "UTF8"]
         subprocess.run(command, check=True, capture_output=True, user=self.user, cwd="/")
 
-    def start(self) -> None:
-        settings = ["fsync=off", "unix_socket_directories=", "listen_addresses=127.0.0.1"]
+    def start(self, *settings: str) -> None:
+        settings = ("fsync=off", "unix_socket_directories=", "listen_addresses=127.0.0.1", *settings)
         self._control("start", "-o", " ".join(["-p", str(self.port), *(f"-c {one}" for one in settings)]))
 
     def stop(self, mode: str = "immediate") -> None:
@@ -107,12 +107,12 @@ def _postgres(name: str) -> str:
 
 
 @contextmanager
-def postgres_server() -> Iterator[PostgresServer]:
+def postgres_server(*settings: str) -> Iterator[PostgresServer]:
     """A server that runs, on a free port."""
     pytest.importorskip("psycopg", reason="THE CLIENT OF POSTGRES IS NOT INSTALLED: the store there was not tested")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         server = PostgresServer(folder, free_port())
-        server.start()
+        server.start(*settings)
         try:
             yield server
         finally:

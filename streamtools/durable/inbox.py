@@ -52,6 +52,7 @@ class StoredInbox(Observer):
         self._read: list[str] = []  # entries that no response shows as read
         self._step = -1
         self._asked: dict[str, Suspended] = {}  # the step's calls that were asked about, by their ids
+        self._over: set[str] = set()  # the step's calls that have ended
         self._resolved: set[str] = set()  # the keys of calls that were decided: by what is on record, so as it says
         self._decided: list[tuple[str, int, str, Decision]] = []  # not taken yet: entry id, step, key
 
@@ -114,6 +115,8 @@ class StoredInbox(Observer):
             taken = runner.look_again(decision.call_id, key) if runner is not None and step == self._step else None
             if step < self._step:
                 taken = False
+            elif step == self._step and taken is None and decision.call_id in self._over:
+                taken = True  # by a process that has died
             if taken is None:
                 continue
             self._decided.remove(one)
@@ -139,7 +142,7 @@ class StoredInbox(Observer):
 
     def on_event(self, event: Event) -> None:
         if isinstance(event, StepStart):
-            self._step, self._asked = event.step, {}
+            self._step, self._asked, self._over = event.step, {}, set()
         elif isinstance(event, (ApprovalRequested, AnswerRequested)):
             runner = self._runner
             asked = [] if runner is None else runner.attempt.calls.waiting.asked_about(event.call_id)
@@ -149,10 +152,15 @@ class StoredInbox(Observer):
                 self._note(lambda lease: lease.note_waiting(waiting))
         elif isinstance(event, ApprovalResolved) and event.call_id in self._asked:
             self._resolved.add(self._asked[event.call_id].calls[0].idempotency_key)
-        elif isinstance(event, Observation) and event.call_id in self._asked:
-            waited = self._asked.pop(event.call_id)
-            if not isinstance(event.error, (ApprovalPending, AnswerPending)):
+        elif isinstance(event, Observation):
+            waited = self._asked.pop(event.call_id, None)
+            if isinstance(event.error, (ApprovalPending, AnswerPending)):
+                return
+            if waited is not None:
                 self._note(lambda lease: lease.note_over(waited))
+            self._over.add(event.call_id)
+            if self._run is not None and self._run.is_iterated:
+                self.apply()
 
     def _note(self, write: Callable[[JournalLease], Waiter]) -> None:
         if self._place.held is None:

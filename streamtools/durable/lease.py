@@ -83,7 +83,7 @@ class JournalLease:
         if response.ends is not None:
             puts.append(Put(step_key("ends", self.run_id, step), response.ends, "any"))
         self.steps += 1
-        return self._commit(*self._noted(ends, read), *puts)
+        return self.commit(*self._noted(ends, read), *puts)
 
     def put(self, entry_id: str, entry: Mapping[str, Any]) -> Waiter:
         written = written_entry(entry)
@@ -92,16 +92,16 @@ class JournalLease:
         self._latest += 1
         key = inbox_key(self.run_id, self._latest, entry_id)
         self._entries.setdefault(entry_id, []).append(key)
-        return self._commit(Put(key, written, "any"))
+        return self.commit(Put(key, written, "any"))
 
     def note_waiting(self, suspended: Suspended) -> Waiter:
-        return self._commit(*journal_waiting.noted(self.run_id, suspended))
+        return self.commit(*journal_waiting.noted(self.run_id, suspended))
 
     def note_over(self, suspended: Suspended) -> Waiter:
-        return self._commit(*journal_waiting.noted(self.run_id, suspended, is_over=True))
+        return self.commit(*journal_waiting.noted(self.run_id, suspended, is_over=True))
 
     def note_handed_out(self, step: int, call_id: str, key: str) -> Waiter:
-        return self._commit(
+        return self.commit(
             Put((*step_key("handed", self.run_id, step), hashed([key])), json.dumps([call_id, key]).encode(), "any")
         )
 
@@ -126,7 +126,7 @@ class JournalLease:
         if head.is_over:
             ops.append(Put(head.over_key(self.run_id), b"", "any"))
             ops += [op for keys in self._calls.values() for key in keys for op in dropped(key, self.store.keep)]
-        return self._commit(*ops, DeletePrefix(lease_key(self.run_id)))
+        return self.commit(*ops, DeletePrefix(lease_key(self.run_id)))
 
     def let_go(self) -> Waiter:
         """Gives the lease back, unless somebody else has it."""
@@ -144,7 +144,8 @@ class JournalLease:
             ops += [op for key in self._calls.pop(step, ()) for op in dropped(key, self.store.keep)]
         return ops
 
-    def _commit(self, *ops: Op) -> Waiter:
+    def commit(self, *ops: Op) -> Waiter:
+        """Hands a commit over, which changes nothing if somebody else goes on with the run."""
         made = self.store.records.hand_over(self.fence, *ops)
 
         async def stored() -> None:

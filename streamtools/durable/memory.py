@@ -58,13 +58,11 @@ class MemoryRecords:
     _news: News = field(default_factory=News)
 
     async def get(self, *keys: Key) -> list[Record | None]:
-        """See `Records`."""
         await checkpoint()
         with self._lock:
             return [self._found(key) for key in keys if checked_written_key(key)]
 
     async def scan(self, prefix: Key, after: Key | None = None, limit: int = 1_000) -> list[Record]:
-        """See `Records`."""
         await checkpoint()
         with self._lock:
             first = bisect.bisect_left(self._order, prefix)
@@ -74,13 +72,11 @@ class MemoryRecords:
             return [one for key in found if (one := self._found(key)) is not None]
 
     async def commit(self, *ops: Op, undo: Sequence[Op] = ()) -> Done | Conflict:
-        """See `Records`."""
         if undo:  # nobody waits any more: nothing is begun
             await checkpoint()
         return await self.hand_over(*ops)()
 
     def hand_over(self, *ops: Op) -> Callable[[], Coroutine[Any, Any, Done | Conflict]]:
-        """See `Records`."""
         end: Done | Conflict | RecordsFull
         try:
             end = self._commit(steps_of(ops))
@@ -95,11 +91,9 @@ class MemoryRecords:
         return answer
 
     async def changed(self, prefix: Key, since: int, seconds: float) -> int:
-        """See `Records`."""
         return await self._news.wait(prefix, since, seconds) if since else self._news.number
 
-    def close(self) -> None:
-        """Does nothing."""
+    def close(self) -> None: ...
 
     def _commit(self, steps: Sequence[Step]) -> Done | Conflict:
         with self._lock:
@@ -113,6 +107,8 @@ class MemoryRecords:
                 self._make(step)
             for drops in dropping(steps):
                 heapq.heappush(self._drops, (_at(drops.drop_in) or 0.0, drops.key))
+            if len(self._drops) > 2 * len(self._kept) + 100:  # of what was put again and again
+                self._drops = sorted((one.drop_at or 0.0, key) for key, one in self._kept.items() if one.drop_at)
         self._news.tell(*changed_keys(steps))
         return Done()
 

@@ -215,14 +215,12 @@ class RecordStore:
         Args:
             completed: return those on record, too.
         """
-        calls, after = list[StoredCall](), None
-        while page := await self.records.scan(("call",), after):
-            for record in page:
-                call, state = (known := read_call(record)[0]), known.state(record)
-                if completed or state != "completed":
-                    given = (call.fingerprint, state, call.claimed_at, call.host, call.pid)
-                    calls.append(StoredCall(called(record.key), *given))
-            after = page[-1].key
+        calls = list[StoredCall]()
+        async for one in each(self.records, ("call",)):
+            call = read_call(one)[0]
+            if (state := call.state(one)) != "completed" or completed:
+                given = (call.fingerprint, state, call.claimed_at, call.host, call.pid)
+                calls.append(StoredCall(called(one.key), *given))
         return sorted(calls, key=lambda call: call.claimed_at)
 
     async def settle(self, key: str, result: bytes | None, *, force: bool = False) -> None:

@@ -156,6 +156,14 @@ class Records(Protocol):
     def close(self) -> None: ...
 
 
+Row: TypeAlias = tuple[Any, Any, Any, Any]  # a record as it is kept, with its key as bytes
+
+
+def record_of(row: Row) -> Record:
+    key, value, rev, is_stale = row
+    return Record(read_key(key), bytes(value), int(rev), bool(is_stale))
+
+
 def log_key(log: Key, number: int) -> Key:
     return *log, f"{number:016x}"
 
@@ -305,10 +313,10 @@ def words_of(step: Step) -> tuple[str, str, int, int, bytes, float | None, float
     """Returns a step for the program of a server: its name, what it expects, and which number; its own number, its
     value, and seconds until its record goes stale, and drops."""
     expect, drop_in = expected(step), getattr(step, "drop_in", None)
-    expects = (expect, 0) if isinstance(expect, str) else (_EXPECTS[expect.stale], expect.number)
-    put = (step.rev, step.value) if isinstance(step, Put) else (0, b"")
-    drop_in = None if drop_in == math.inf else drop_in
-    return type(step).__name__, *expects, *put, getattr(step, "stale_in", None), drop_in
+    expects, number = (expect, 0) if isinstance(expect, str) else (_EXPECTS[expect.stale], expect.number)
+    rev, value = (step.rev, step.value) if isinstance(step, Put) else (0, b"")
+    stale_in, drop_in = getattr(step, "stale_in", None), None if drop_in == math.inf else drop_in
+    return type(step).__name__, expects, number, rev, value, stale_in, drop_in
 
 
 _EXPECTS = {None: "number", True: "stale", False: "fresh"}

@@ -59,11 +59,15 @@ class RunHead:
 
     @property
     def is_over(self) -> bool:
-        facts = RUN_OUTCOMES.get(self.outcome)  # type: ignore[call-overload]  # None, too
-        return facts is not None and not facts.goes_on
+        return is_over(self.outcome)
 
     def over_key(self, run_id: str) -> Key:
         return "over", f"{(self.ended_at or 0.0) * 1000:015.0f}", run_id
+
+
+def is_over(outcome: str | None) -> bool:
+    facts = RUN_OUTCOMES.get(outcome)  # type: ignore[call-overload]  # None, or ``left``
+    return facts is not None and not facts.goes_on
 
 
 def read_number(written: str) -> int:

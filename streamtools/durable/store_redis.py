@@ -45,14 +45,13 @@ from .records import (
     Check,
     Conflict,
     Done,
-    Key,
     Put,
     Record,
+    Row,
     Step,
     Touch,
     checked_seconds,
     key_of,
-    read_key,
     told,
     words_of,
     written_key,
@@ -186,8 +185,6 @@ _SHARE = 0.8  # of the time that is left, for acknowledgements: the rest is for 
 class RedisRecords(ThreadedRecords):
     """`Records` on a Redis server; the arguments are those of `RedisStore`."""
 
-    loses_answers = True
-
     def __init__(
         self,
         server: str | Redis,
@@ -216,24 +213,20 @@ class RedisRecords(ThreadedRecords):
 
     # -- in the thread --
 
-    def _get(self, keys: Sequence[bytes], job: StoreJob) -> list[Record | None]:
+    def _get(self, keys: Sequence[bytes], job: StoreJob) -> list[Row]:
         with self._client.pipeline(transaction=False) as all_of_them:
             all_of_them.time()
             for key in keys:
-                all_of_them.hmget(self._prefix + key, "rev", "value", "stale_at")
+                all_of_them.hmget(self._prefix + key, "value", "rev", "stale_at")
             (seconds, micros), *found = self._answer(all_of_them.execute)
         now = seconds * 1000 + micros // 1000
-        return [
-            None if rev is None else Record(read_key(key), value or b"", int(rev), at is not None and int(at) <= now)
-            for key, (rev, value, at) in zip(keys, found, strict=True)
-        ]
+        rows = zip(keys, found, strict=True)
+        return [(key, value, rev, at and int(at) <= now) for key, (value, rev, at) in rows if rev is not None]
 
-    def _scan(self, prefix: Key, after: Key | None, limit: int, job: StoreJob) -> list[Record]:
-        written = written_key(prefix)
-        least = b"[" + written if after is None else b"(" + written_key(after)
-        values = least, b"(" + written + b"\xff", limit
-        found = self._answer(self._scripts[_SCAN], keys=[self._prefix], args=values)
-        return [Record(read_key(key), value, int(rev), bool(is_stale)) for key, value, rev, is_stale in found]
+    def _scan(self, least: bytes, most: bytes, behind: bytes, limit: int, job: StoreJob) -> list[Row]:
+        values = b"(" + behind if behind else b"[" + least, b"(" + most, limit
+        found: list[Row] = self._answer(self._scripts[_SCAN], keys=[self._prefix], args=values)
+        return found
 
     def _make(self, steps: Sequence[Step], job: StoreJob) -> Done | Conflict:
         end = self._committed(steps, None)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -29,16 +29,15 @@ from .records import (
     DeletePrefix,
     Done,
     Expire,
-    Key,
     Put,
-    Record,
     RecordsFull,
+    Row,
     Step,
     Touch,
     checked_seconds,
     dropping,
     judged,
-    read_key,
+    record_of,
     written_key,
 )
 from .threaded import StoreJob, ThreadedRecords
@@ -120,18 +119,12 @@ class SqliteRecords(ThreadedRecords):
 
     # -- in the thread --
 
-    def _get(self, keys: Sequence[bytes], job: StoreJob) -> list[Record | None]:
-        return self.transact(lambda connection: [_found(key, connection) for key in keys], job, "DEFERRED")
+    def _get(self, keys: Sequence[bytes], job: StoreJob) -> list[Row]:
+        return self.transact(partial(_found, keys), job, "DEFERRED")
 
-    def _scan(self, prefix: Key, after: Key | None, limit: int, job: StoreJob) -> list[Record]:
-        least, most = _range(prefix)
-        behind = b"" if after is None else written_key(after)
-
-        def found(connection: sqlite3.Connection) -> list[Record]:
-            values = (machine_clock(), boot_id(), least, behind, most, time.time(), limit)
-            return [_record(*row) for row in connection.execute(STATEMENTS["scan"], values)]
-
-        return self.transact(found, job, "DEFERRED")
+    def _scan(self, least: bytes, most: bytes, behind: bytes, limit: int, job: StoreJob) -> list[Row]:
+        values = (machine_clock(), boot_id(), least, behind, most, time.time(), limit)
+        return self.transact(lambda connection: [*connection.execute(STATEMENTS["scan"], values)], job, "DEFERRED")
 
     def _make(self, steps: Sequence[Step], job: StoreJob) -> Done | Conflict:
         return self.transact(partial(self._made, steps), job)
@@ -142,25 +135,25 @@ class SqliteRecords(ThreadedRecords):
 
     def _made(self, steps: Sequence[Step], connection: sqlite3.Connection) -> Done | Conflict:
         """Makes a commit in a transaction that is open."""
-        found = {
-            one.key: _found(written_key(one.key), connection) for one in steps if not isinstance(one, DeletePrefix)
-        }
+        keys = [written_key(one.key) for one in steps if not isinstance(one, DeletePrefix)]
+        found = {one.key: one for one in map(record_of, _found(keys, connection))}
         if (end := judged(steps, found)) is not None:
             return end
         for kind in {one.key[0] for one in dropping(steps)}:
             connection.execute(STATEMENTS["sweep"], (kind, time.time()))
         for step in steps:
             if isinstance(step, Put):
-                if found[step.key] is None:
+                if step.key not in found:
                     self._make_room(step.key[0], connection)
                 row = (step.key[0], written_key(step.key), step.value, step.rev, *_stale_at(step.stale_in))
                 connection.execute(STATEMENTS["put"], (*row, _drop_at(step)))
-            elif isinstance(step, Expire) and found[step.key] is not None:
+            elif isinstance(step, Expire) and step.key in found:
                 connection.execute(STATEMENTS["expire"], (_drop_at(step), written_key(step.key)))
             elif isinstance(step, Touch):
                 connection.execute(STATEMENTS["touch"], (*_stale_at(step.stale_in), written_key(step.key), step.rev))
             elif isinstance(step, DeletePrefix):
-                connection.execute(STATEMENTS["delete"], _range(step.prefix))
+                least = written_key(step.prefix)
+                connection.execute(STATEMENTS["delete"], (least, least + b"\xff"))
         return Done()
 
     def _make_room(self, kind: str, connection: sqlite3.Connection) -> None:
@@ -340,18 +333,9 @@ class SqliteStore(RecordStore):
 # -- in a transaction --
 
 
-def _found(key: bytes, connection: sqlite3.Connection) -> Record | None:
-    row = connection.execute(STATEMENTS["get"], (machine_clock(), boot_id(), key, time.time())).fetchone()
-    return None if row is None else _record(*row)
-
-
-def _record(key: Any, value: Any, rev: Any, is_stale: Any) -> Record:
-    return Record(read_key(key), value, rev, bool(is_stale))
-
-
-def _range(prefix: Key) -> tuple[bytes, bytes]:
-    written = written_key(prefix)
-    return written, written + b"\xff"
+def _found(keys: Iterable[bytes], connection: sqlite3.Connection) -> list[Row]:
+    now = machine_clock(), boot_id()
+    return [row for key in keys for row in connection.execute(STATEMENTS["get"], (*now, key, time.time()))]
 
 
 def _stale_at(stale_in: float | None) -> tuple[float | None, str | None]:

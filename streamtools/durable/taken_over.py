@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import sqlite3
@@ -99,9 +98,6 @@ def take_over_chats(tables: Collection[str], insert: Insert, connection: sqlite3
         chat_id, _, number = run_id.rpartition("/")
         return chat_id, f"{int(number):016x}"
 
-    def digest(text: str) -> str:
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
     def rows(query: str, table: str) -> list[Any]:
         return connection.execute(query).fetchall() if table in tables else []
 
@@ -112,16 +108,16 @@ def take_over_chats(tables: Collection[str], insert: Insert, connection: sqlite3
         key, before = part(row["run_id"]), None if row["before"] is None else int(row["before"].rpartition("/")[2])
         latest[row["run_id"]], number = row, int(key[1], 16)
         first.setdefault(key[0], row)
-        said = {"id": row["message_id"], "parts": json.loads(row["message"])}
+        said = {"message": {"id": row["message_id"], "parts": json.loads(row["message"])}}
         tools = [
             dict(zip(("name", "description", "parameters"), one, strict=True))
             for one in json.loads(row["tools"] or "[]")
         ]
         facts = {name: row.get(name) for name in ("user", "visits", "wire", "outcome")}
         facts |= {"before": before, "unsettled": json.loads(row["unsettled"] or "[]"), "size": len(row["added"] or b"")}
-        turn = {**facts, **said, "tools": json.dumps(tools) if tools else None}
+        turn = {"chat_id": key[0], "number": number, **facts, **said, "tools": tools}
         insert(("turn", *key), json.dumps(turn).encode())
-        insert(("said", key[0], digest(row["message_id"])), str(number).encode())
+        insert(("said", key[0], hashed([row["message_id"]])), str(number).encode())
         if row["added"] is not None and row["wire"] is not None:
             added = json.loads(row["added"])
             added = added["messages"] if isinstance(added, dict) else added
@@ -129,7 +125,7 @@ def take_over_chats(tables: Collection[str], insert: Insert, connection: sqlite3
                 ("added", *key), json.dumps({"before": before, "wire": row["wire"], "messages": added, **said}).encode()
             )
         for directory in json.loads(row["files"] or "[]"):
-            insert(("files", *key, digest(directory)), directory.encode("utf-8", "surrogatepass"))
+            insert(("files", *key, hashed([directory])), directory.encode("utf-8", "surrogatepass"))
     for run_id, answer in rows("SELECT run_id, answer FROM answers", "answers"):
         insert(("answer", *part(run_id)), answer)
     now = time.time()
@@ -146,6 +142,6 @@ def take_over_chats(tables: Collection[str], insert: Insert, connection: sqlite3
         insert(("chat", chat_id), json.dumps(chat).encode())
         insert(("due", f"{due:013d}", chat_id), b"")
         if owner is not None:
-            insert(("owner", digest(owner), f"{10**13 - 1 - began:013d}", chat_id), b"")
+            insert(("owner", hashed([owner]), f"{10**13 - 1 - began:013d}", chat_id), b"")
         if latest[head]["outcome"] in (None, "left", "suspended"):
             insert(("open", chat_id), b"")

@@ -38,6 +38,7 @@ from .records import (
     Put,
     Record,
     Rev,
+    Row,
     Step,
     Touch,
     changed_keys,
@@ -46,8 +47,10 @@ from .records import (
     heard,
     is_under,
     key_of,
+    record_of,
     steps_of,
     waker,
+    written_key,
 )
 
 T = TypeVar("T")
@@ -116,7 +119,6 @@ class StoreJob:
 class ThreadedRecords(ABC):
     """`Records` with a thread of their own. An operation waits for `patience` seconds at most."""
 
-    loses_answers = False  # a commit that has failed may have been made
     looks = False  # while somebody waits for a change, the thread looks for it: others are told
 
     def __init__(self, patience: float) -> None:
@@ -142,24 +144,22 @@ class ThreadedRecords(ABC):
     # -- for callers --
 
     async def get(self, *keys: Key) -> list[Record | None]:
-        """See `Records`."""
-        return await self._ask(partial(self._get, [*map(checked_written_key, keys)]))
+        rows = await self._ask(partial(self._get, [*map(checked_written_key, keys)]))
+        found = {one.key: one for one in map(record_of, rows)}
+        return [found.get(key) for key in keys]
 
     async def scan(self, prefix: Key, after: Key | None = None, limit: int = 1_000) -> list[Record]:
-        """See `Records`."""
-        return await self._ask(partial(self._scan, prefix, after, limit))
+        least, behind = written_key(prefix), b"" if after is None else written_key(after)
+        return [*map(record_of, await self._ask(partial(self._scan, least, least + b"\xff", behind, limit)))]
 
     async def commit(self, *ops: Op, undo: Sequence[Op] = ()) -> Done | Conflict:
-        """See `Records`."""
         steps, back = steps_of(ops), steps_of(undo)
         return await self._ask(partial(self._commit, steps, back), partial(self._commit, back, []) if back else None)
 
     def hand_over(self, *ops: Op) -> Callable[[], Coroutine[Any, Any, Done | Conflict]]:
-        """See `Records`."""
         return self.handed(partial(self._commit, steps_of(ops), []))
 
     async def changed(self, prefix: Key, since: int, seconds: float) -> int:
-        """See `Records`."""
         if not since:
             await self._ask(self._listen)
             return self.news.number
@@ -277,12 +277,12 @@ class ThreadedRecords(ABC):
     def _commit(self, steps: Sequence[Step], undo: Sequence[Step], job: StoreJob) -> Done | Conflict:
         job.check()
         self.let_go(steps)
-        if undo and self.loses_answers and time.monotonic() >= job.until:
+        if undo and time.monotonic() >= job.until:
             raise TimeoutError(self._busy())  # it waited for others, which got no answer
         try:
             end = self._make(steps, job)
         except Exception:
-            if undo and self.loses_answers:
+            if undo:  # it may have been made, and its answer lost
                 StoreJob(partial(self._make, undo), 0.0).run()
             raise
         self.note(steps, end)
@@ -310,10 +310,11 @@ class ThreadedRecords(ABC):
     # -- for each kind to implement, called in its thread --
 
     @abstractmethod
-    def _get(self, keys: Sequence[bytes], job: StoreJob) -> list[Record | None]: ...
+    def _get(self, keys: Sequence[bytes], job: StoreJob) -> list[Row]: ...
 
     @abstractmethod
-    def _scan(self, prefix: Key, after: Key | None, limit: int, job: StoreJob) -> list[Record]: ...
+    def _scan(self, least: bytes, most: bytes, behind: bytes, limit: int, job: StoreJob) -> list[Row]:
+        """Returns the records from `least`, and behind `behind`, to before `most`."""
 
     @abstractmethod
     def _make(self, steps: Sequence[Step], job: StoreJob) -> Done | Conflict: ...

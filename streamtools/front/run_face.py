@@ -81,9 +81,12 @@ class AgentLoop(CallsFace):
         return sum(counted, self.trajectory.discarded)
 
     @property
-    def begun_with(self) -> list[Any]:
-        """The messages that it began with: copies, as of `messages`."""
-        return list(own(self._loop.history.begun_with, MESSAGES))
+    def added(self) -> list[Any]:
+        """The messages that it has added to those it began with: copies, as of `messages`. They are all of these where
+        the history was to be repaired."""
+        step, begun = self._loop.step, self._loop.history.begun_with
+        messages = self._loop.history.messages(None if step is None else step.turn)
+        return list(own(messages[len(begun) :] if messages[: len(begun)] == begun else messages, MESSAGES))
 
     @property
     def wire(self) -> Wire:

@@ -331,7 +331,8 @@ def _check_messages(messages: Any, wire: Wire | str) -> None:
         spoken = find(wire)
     except ValueError:  # the export of the tools refuses it, and knows more names
         return
-    if not messages or any(not entry.is_empty for entry in spoken.entries(list(messages))):
+    last = list(messages[-1:])  # most histories are those of the wire, to their end
+    if not messages or any(not entry.is_empty for some in (last, list(messages)) for entry in spoken.entries(some)):
         return
     from ..history.calls import Messages, refuse_another_wires  # most messages are those of the wire
 

@@ -58,6 +58,7 @@ class CallsShown:
         self._place = place
         self._answered = frozenset(answered)
         self._ids: dict[tuple[int, str], str] = {}
+        self._begun: dict[tuple[int, str], int] = {}  # their numbers
         self._taken: set[str] = set()
         self._calls: dict[str, _Call] = {}
         self._edited: set[str] = set()  # they were approved with other arguments than the client knows
@@ -84,7 +85,7 @@ class CallsShown:
             id = f"{call_id}@{step}" + (f".{number}" if number > 1 else "")
             number += 1
         self._taken.add(id)
-        self._ids[key] = id
+        self._ids[key], self._begun[key] = id, self._place.seq
         return id
 
     # -- arguments --
@@ -160,8 +161,8 @@ class CallsShown:
             outcome = None if event.outcome == "ok" else event.outcome
             yield _result(self._place.made(self._place.mark), id, _content(event), outcome)
 
-    def discarded(self, step: int) -> Iterator[Sent]:
-        for key in [key for key in self._ids if key[0] == step]:
+    def discarded(self, step: int, from_seq: int) -> Iterator[Sent]:
+        for key in [key for key in self._ids if key[0] == step and self._begun[key] >= from_seq]:
             id = self._ids.pop(key)
             self.asked.pop(id, None)
             yield from self._void(id, OUTCOMES["discarded"].words, "discarded")

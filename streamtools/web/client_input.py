@@ -7,16 +7,17 @@ said before, and answers to calls that wait.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, TypeAdapter
 from pydantic_core import to_json
 
 from ..content import Media, Text, read_data_url
-from ..errors import BadRequest
+from ..errors import BadRequest, SchemaError, ToolDefinitionError
 from ..limits import Limits
+from ..tools import Tool
 from ..wires import Prompt, Wire, find
 from ..wires.transcript import decoded
 from .bodies import Posted, printable, unique
@@ -27,6 +28,7 @@ to another text of the message of that id; or that a run goes on whose calls it 
 
 MAX_PARTS = 256  # texts and files in one message
 MAX_TOOLS = 128  # tools that a client declares: providers take about as many in one request
+MAX_TOOLS_BYTES = 1 << 20  # bytes of all of them, as JSON: each run keeps its own
 MAX_NAME_CHARS = 255  # characters of a file's name, as file systems have it
 MAX_URL_CHARS = 8192  # characters of an address; base64 in a `data:` URL is bounded by the body alone
 
@@ -115,8 +117,8 @@ class ClientInput:
     message_id: str | None = None
     """The message that the client wants to have replaced; of ``resume``, the one that is to go on. None if it names
     none."""
-    earlier: str | None = None
-    """The user's message before it, as the client knows the conversation; None if it has sent none."""
+    earlier: tuple[str, ...] = ()
+    """The user's message before it that has an answer, as the client knows the conversation, and those behind it."""
     approvals: tuple[ClientApproval, ...] = ()
     results: tuple[ClientResult, ...] = ()
     client_tools: tuple[ClientTool, ...] = ()
@@ -146,10 +148,16 @@ def checked_tools(declared: Iterable[ClientTool], path: str) -> tuple[ClientTool
     return tools
 
 
-def earlier_of(messages: Iterable[tuple[str, Any]]) -> str | None:
-    """Returns the id of the user's last message among those before the new one, by their roles; "" if it has none."""
-    ids = [id_ for role, id_ in messages if role == "user"]
-    return None if not ids else ids[-1] if isinstance(ids[-1], str) else ""
+def earlier_of(messages: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
+    """Returns the ids of the user's messages among those before the new one, by their roles: of the last that has an
+    answer, and of those behind it, which perhaps were refused; "" for one without an id."""
+    ids, answered = list[str](), -1
+    for role, id_ in messages:
+        if role == "user":
+            ids.append(id_ if isinstance(id_, str) else "")
+        elif role == "assistant":
+            answered = len(ids) - 1
+    return tuple(ids[answered:]) if answered >= 0 else ()
 
 
 def read_file(path: str, url: str, media_type: str | None, filename: str | None = None) -> UserFile:
@@ -244,3 +252,37 @@ def texts_in(value: Any) -> Iterator[str]:
     elif isinstance(value, (dict, list)):
         for one in value.values() if isinstance(value, dict) else value:
             yield from texts_in(one)
+
+
+# -- making tools --
+
+
+def tools_of(declared: Sequence[ClientTool]) -> tuple[Tool[..., Any], ...]:
+    """Makes tools of what a client declares: their calls are handed out, and the run rests until the client has
+    answered. Raises a `BadRequest` for a name or a schema that cannot be used, and if they are too large."""
+    if len(to_json([*declared])) > MAX_TOOLS_BYTES:
+        raise BadRequest(
+            "the tools are too large", path="tools", limit=f"max_tools_bytes={MAX_TOOLS_BYTES}", status=413
+        )
+    return tuple(_made(number, tool) for number, tool in enumerate(declared))
+
+
+def _made(number: int, declared: ClientTool) -> Tool[..., Any]:
+    try:
+        return Tool.from_schema(
+            _never_called,
+            declared.parameters,
+            name=declared.name,
+            description=declared.description,
+            owner="client",
+            pass_as="mapping",
+            deferred=True,
+        )
+    except (SchemaError, ToolDefinitionError) as error:
+        raise BadRequest(
+            "expected a name, and a JSON Schema for arguments, that can be used", path=f"tools[{number}]"
+        ) from error
+
+
+def _never_called(arguments: dict[str, Any]) -> NoReturn:
+    raise AssertionError("the client runs it")

@@ -15,35 +15,32 @@ answer. The process that holds a run's lease writes the run's records, and all o
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal
 
+from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
-from ..durable.codec import MARK, read_value, written_value
 from ..durable.fields import Range, read_object
 from ..durable.lease import JournalLease, Waiter
-from ..durable.record_store import RecordStore
+from ..durable.record_store import RecordStore, each
 from ..durable.records import Check, Conflict, DeletePrefix, Key, Op, Put, Record, Rev
+from ..durable.run_records import hashed
 from ..errors import ChatConflict, JournalError, LocalProtocolError
 from ..parts import RunOutcome
-from .client_input import ClientTool, UserFile, UserMessage, UserText, to_wire
-from .client_tools import read_tools, written_tools
+from .client_input import ClientTool, UserMessage
 from .folded import folded, written_answer
-from .log import Entry, committed, log_key, numbered, read_entries
+from .log import Entry, log_key, numbered, read_entries
+from .past import Past, read_past, written_past
 
 MAX_ID_CHARS = 256  # of a conversation's id
 _MAX_PAGE_BYTES = 16 << 20
 _FIRST_PAGE = 16  # turns that are read at once; then twice as many
 _MOVES_AFTER_MS = 60_000  # a conversation that was changed so lately counts as changed then
 _END_OF_TIME_MS = 10**13 - 1
-_MARK = f'"{MARK}"'.encode()  # in a value that JSON does not have
-_FACTS = ("before", "user", "visits", "wire", "outcome", "unsettled", "size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +85,6 @@ class ChatTurn:
     def is_open(self) -> bool:
         """True if the run goes on by itself, or when somebody has answered."""
         return self.outcome in (None, "left", "suspended")
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What an earlier run has left in the history."""
-
-    wire: str | None  # None if no run has answered the message
-    messages: list[Any] = field(repr=False)
-    message: UserMessage | None = None  # if it is not among the messages
-
-    def over(self, wire: str) -> list[Any]:
-        return self.messages if self.message is None else [*to_wire(self.message, wire, new=False), *self.messages]
 
 
 FILE_ERRORS = (JournalError, sqlite3.Error, OSError, LocalProtocolError)  # what is raised where records cannot be used
@@ -169,15 +154,8 @@ class Conversations:
 
     async def past(self, turn: ChatTurn) -> list[Past]:
         """Returns what all runs before one have left in the history, without the branches beside."""
-        added, after, chain = dict[int, Record](), None, list[Past]()
-        if turn.before is None:
-            return chain
-        while page := await self._records.scan(("added", turn.chat_id), after):
-            added |= {int(one.key[-1], 16): one for one in page}
-            after = page[-1].key
-            if len(page) < 1_000:
-                break
-        number: int | None = turn.before
+        number, chain = turn.before, list[Past]()
+        added = {} if number is None else {int(one.key[-1], 16): one async for one in self._each("added", turn.chat_id)}
         while number is not None:
             before, one = _read_added(added[number]) if number in added else await self._unanswered(turn, number)
             if before is not None and before >= number:
@@ -212,22 +190,15 @@ class Conversations:
 
     async def files(self, chat_id: str) -> list[tuple[str, str]]:
         """Returns the runs that have kept long results in files, each with a directory of them."""
-        found = await self._records.scan(("files", chat_id))
-        return [(f"{chat_id}/{int(one.key[2], 16)}", one.value.decode()) for one in found]
-
-    async def runs(self, chat_id: str) -> list[str]:
-        found, after = list[str](), None
-        while page := await self._records.scan(("turn", chat_id), after, 100):
-            found += [f"{chat_id}/{int(one.key[-1], 16)}" for one in page]
-            after = page[-1].key
-        return found
+        each = self._each("files", chat_id)
+        return [(_run_id(one.key), one.value.decode("utf-8", "surrogatepass")) async for one in each]
 
     # -- lists --
 
     async def of(self, owner: str, before: str | None, limit: int) -> tuple[list[ChatHead], str | None]:
         """Returns conversations that a person began, those that were changed last first, and what names the place
         behind them, if there are more."""
-        prefix = ("owner", _digest(owner))
+        prefix = ("owner", hashed([owner]))
         after = None if before is None else (*prefix, *before.partition(".")[::2])
         keys = [one.key for one in await self._records.scan(prefix, after, limit + 1)]
         ids = [key[-1] for key in keys[:limit]]
@@ -239,31 +210,26 @@ class Conversations:
         ]
         return chats, ".".join(keys[limit - 1][-2:]) if len(keys) > limit else None
 
-    async def open(self) -> AsyncIterator[str]:
-        """Yields the conversations whose latest run is not over."""
-        after = None
-        while page := await self._records.scan(("open",), after):
-            for one in page:
-                yield one.key[-1]
-            after = page[-1].key
+    async def open(self) -> list[str]:
+        """Returns the conversations whose latest run is not over."""
+        return [one.key[-1] async for one in self._each("open")]
 
-    async def due(self, before: float, limit: int) -> list[str]:
-        """Returns some conversations that have not changed since a time, in seconds since 1970."""
+    async def due(self, before: float, limit: int) -> list[Key]:
+        """Returns the keys, which end in their ids, of some conversations that have not changed since a time, in
+        seconds since 1970."""
         found = await self._records.scan(("due",), None, limit)
-        return [one.key[-1] for one in found if int(one.key[1]) < before * 1e3]
+        return [one.key for one in found if int(one.key[1]) < before * 1e3]
 
-    async def put_off(self, chat_id: str) -> None:
-        """Notes that a conversation cannot be removed now."""
-        (found,) = await self._records.get(_head_key(chat_id))
-        if found is not None:
-            chat = _read_head(found)
-            await self._records.commit(*_moved(chat, replace(chat, due_ms=_now_ms()), found.rev))
+    async def put_off(self, due: Key) -> None:
+        """Notes that a conversation was removed, or cannot be now."""
+        (found,) = await self._records.get(_head_key(due[-1]))
+        moved = [] if found is None else _moved(found, replace(_read_head(found), due_ms=_now_ms()))
+        await self._records.commit(DeletePrefix(due), *moved)
 
     # -- changes --
 
     async def begin(self, turn: ChatTurn, latest: ChatTurn | None, words: str) -> ChatTurn | None:
-        """Adds a run, and makes it the conversation's end; None if that is not `latest` as it was any more. Raises a
-        `BadRequest` if the tools are too large."""
+        """Adds a run, and makes it the conversation's end; None if that is not `latest` as it was any more."""
         chat_id = turn.chat_id
         while True:
             found, gone = await self._records.get(_head_key(chat_id), ("gone", chat_id))
@@ -277,12 +243,10 @@ class Conversations:
             else:
                 chat = replace(old, number=number, changed_ms=now, due_ms=now)
             turn = replace(turn, number=number)
-            put, is_open = _put_turn(turn, "absent"), Put(("open", chat_id), b"", "any")
+            put, is_open = _put_turn(turn, "any"), Put(("open", chat_id), b"", "any")
             said = Put(_said_key(chat_id, turn.message.id), str(number).encode(), "any")
             free = [] if latest is None else [Check(_turn_key(latest), latest.rev)]
-            end = await self._records.commit(
-                *_moved(old, chat, None if found is None else found.rev), *free, put, said, is_open
-            )
+            end = await self._records.commit(*_moved(found, chat), *free, put, said, is_open)
             if not isinstance(end, Conflict):
                 return replace(turn, rev=put.rev)
             if latest is not None and end.key == _turn_key(latest):
@@ -292,19 +256,19 @@ class Conversations:
         """Counts a visit to a run, and returns the run; None if it is gone. Notes in which directory it keeps long
         results. Raises a `RunTakenOver` if somebody else goes on with it."""
         while True:
-            turn, chat, rev = await self._both(run_id)
-            if turn is None or chat is None:
+            turn, found = await self._both(run_id)
+            if turn is None or found is None:
                 return None
             # One that was stopped before it has begun stays so.
             outcome = turn.outcome if turn.outcome == "cancelled" else None
             visited = replace(turn, visits=turn.visits + 1, outcome=outcome)
             put, ops = _put_turn(visited, Rev(turn.rev)), list[Op]()
             if directory is not None:
-                key = *_turn_key(turn)[1:], _digest(directory)
+                key = *_turn_key(turn)[1:], hashed([directory])
                 ops = [Put(("files", *key), directory.encode("utf-8", "surrogatepass"), "any")]
-            now = _now_ms()
+            chat, now = _read_head(found), _now_ms()
             if chat.number == turn.number and now > chat.changed_ms + _MOVES_AFTER_MS:
-                ops += _moved(chat, replace(chat, changed_ms=now, due_ms=now), rev)
+                ops += _moved(found, replace(chat, changed_ms=now, due_ms=now))
             end = await self._records.commit(lease.fence, put, *ops)
             if not isinstance(end, Conflict):
                 return replace(visited, rev=put.rev)
@@ -315,16 +279,15 @@ class Conversations:
         """Hands over what a visit has come to, with all that the run has added and shown."""
         wire = turn.wire
         assert wire is not None, "known to the run"
-        said = to_wire(turn.message, wire, new=False)
-        written = {"before": turn.before, "wire": wire, "messages": written_value([*said, *added])}  # Bedrock's: bytes
-        messages, answer = to_json(written), written_answer(folded(entries))
+        messages = written_past(turn.before, turn.message, added, wire, turn.outcome)
+        answer = written_answer(folded(entries))
         turn = replace(turn, size=len(messages) + len(answer))
         ops = [
             _put_turn(turn, "any"),
             Put(_key("added", turn.chat_id, turn.number), messages, "any"),
             Put(_key("answer", turn.chat_id, turn.number), answer, "any"),
         ]
-        return committed(self._records, lease, *ops, *([] if turn.is_open else [DeletePrefix(("open", turn.chat_id))]))
+        return lease.commit(*ops, *([] if turn.is_open else [DeletePrefix(("open", turn.chat_id))]))
 
     async def keep(self, turn: ChatTurn, entries: Iterable[Entry], *, with_log: bool = True) -> None:
         """Keeps what a run has shown, unless it was gone on with meanwhile."""
@@ -336,13 +299,13 @@ class Conversations:
         """Notes that a run is not to go on, so that it does not by itself; returns it, or None if it is over, or has
         `begun` though it had not to."""
         while True:
-            turn, chat, rev = await self._both(run_id)
-            if turn is None or not turn.is_open or not (begun or turn.outcome is None):
+            turn, found = await self._both(run_id)
+            if turn is None or found is None or not turn.is_open or not (begun or turn.outcome is None):
                 return None
             ended, ops = replace(turn, outcome=outcome), list[Op]()
             put = _put_turn(ended, Rev(turn.rev))
-            if chat is not None and chat.number == turn.number:
-                ops = [Check(_head_key(chat.id), rev), DeletePrefix(("open", chat.id))]
+            if _read_head(found).number == turn.number:
+                ops = [Check(found.key, found.rev), DeletePrefix(("open", turn.chat_id))]
             if not isinstance(await self._records.commit(put, *ops), Conflict):
                 return replace(ended, rev=put.rev)
 
@@ -356,27 +319,28 @@ class Conversations:
             chat = _read_head(found)
             run_id = f"{chat_id}/{chat.number}"
             latest, run = await self._records.get(_key("turn", chat_id, chat.number), ("run", run_id))
-            known = await self.runs(chat_id)
+            known = [_run_id(one.key) async for one in self._each("turn", chat_id)]
             left = [run_id for run_id in known if run_id not in erased]
             if left or run is not None:  # which has begun since
                 return left or [run_id]
             free = [] if latest is None else [Check(latest.key, latest.rev)]
             kinds = ("turn", "said", "added", "answer", "files", "log", "open")
-            ops = [*_moved(chat, None, found.rev), *(DeletePrefix((kind, chat_id)) for kind in kinds)]
+            ops = [*_moved(found, None), *(DeletePrefix((kind, chat_id)) for kind in kinds)]
             gone = Put(("gone", chat_id), str(chat.number).encode(), "any")
             if not isinstance(await self._records.commit(*free, *ops, gone), Conflict):
                 return []
+
+    def _each(self, *prefix: str) -> AsyncIterator[Record]:
+        return each(self._records, prefix)
 
     async def _turns(self, chat_id: str, numbers: Iterable[int]) -> list[ChatTurn | None]:
         found = await self._records.get(*(_key("turn", chat_id, number) for number in numbers))
         return [None if one is None else _read_turn(one) for one in found]
 
-    async def _both(self, run_id: str) -> tuple[ChatTurn | None, ChatHead | None, int]:
+    async def _both(self, run_id: str) -> tuple[ChatTurn | None, Record | None]:
         chat_id, number = numbered(run_id)
         turn, chat = await self._records.get(("turn", chat_id, number), _head_key(chat_id))
-        if turn is None or chat is None:
-            return None, None, 0
-        return _read_turn(turn), _read_head(chat), chat.rev
+        return None if turn is None else _read_turn(turn), chat
 
 
 # -- keys --
@@ -390,30 +354,30 @@ def _head_key(chat_id: str) -> Key:
     return "chat", chat_id
 
 
+def _run_id(key: Key) -> str:
+    return f"{key[1]}/{int(key[2], 16)}"
+
+
 def _turn_key(turn: ChatTurn) -> Key:
     return _key("turn", turn.chat_id, turn.number)
 
 
 def _said_key(chat_id: str, message_id: str) -> Key:
-    return "said", chat_id, _digest(message_id)
-
-
-def _digest(text: str) -> str:
-    """Returns a part of a key for a text of any length."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return "said", chat_id, hashed([message_id])
 
 
 def _now_ms() -> int:
     return int(time.time() * 1e3)
 
 
-def _moved(old: ChatHead | None, new: ChatHead | None, rev: int | None) -> Iterator[Op]:
+def _moved(found: Record | None, new: ChatHead | None) -> Iterator[Op]:
     """Yields what puts a conversation in the place of what it was, with the keys that find it."""
-    before, after = (set() if one is None else {*_found_by(one)} for one in (old, new))
+    before = set() if found is None else {*_found_by(_read_head(found))}
+    after = set() if new is None else {*_found_by(new)}
     if new is not None:
-        yield Put(_head_key(new.id), to_json(asdict(new)), "absent" if rev is None else Rev(rev))
-    elif old is not None and rev is not None:
-        yield from (Check(_head_key(old.id), rev), DeletePrefix(_head_key(old.id)))
+        yield Put(_head_key(new.id), to_json(asdict(new)), "absent" if found is None else Rev(found.rev))
+    elif found is not None:
+        yield from (Check(found.key, found.rev), DeletePrefix(found.key))
     yield from map(DeletePrefix, before - after)
     yield from (Put(key, b"", "any") for key in after - before)
 
@@ -421,44 +385,24 @@ def _moved(old: ChatHead | None, new: ChatHead | None, rev: int | None) -> Itera
 def _found_by(chat: ChatHead) -> Iterator[Key]:
     yield "due", f"{chat.due_ms:013d}", chat.id
     if chat.owner is not None:
-        yield "owner", _digest(chat.owner), f"{_END_OF_TIME_MS - chat.changed_ms:013d}", chat.id
+        yield "owner", hashed([chat.owner]), f"{_END_OF_TIME_MS - chat.changed_ms:013d}", chat.id
 
 
 # -- values --
 
 
-def _put_turn(turn: ChatTurn, expect: Rev | Literal["absent", "any"]) -> Put:
-    facts = {name: getattr(turn, name) for name in _FACTS}
-    written = {**facts, "id": turn.message.id, "parts": [*map(asdict, turn.message.parts)]}
-    tools = written_tools(turn.tools)
-    return Put(_turn_key(turn), to_json({**written, "tools": tools}), expect)
+_TURN = TypeAdapter(ChatTurn)
+
+
+def _put_turn(turn: ChatTurn, expect: Rev | Literal["any"]) -> Put:
+    return Put(_turn_key(turn), _TURN.dump_json(turn, exclude={"rev"}), expect)
 
 
 def _read_turn(record: Record) -> ChatTurn:
     try:
-        facts: dict[str, Any] = from_json(record.value)
-        message = _read_message(facts.pop("id"), facts.pop("parts"))
-        tools = None if (tools := facts.pop("tools")) is None else tools.encode()
-        tools, number = read_tools(tools), int(record.key[-1], 16)
-        given = {"chat_id": record.key[1], "number": number, "message": message, "tools": tools}
-        turn: ChatTurn = read_object(ChatTurn, facts | given)
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        return replace(_TURN.validate_json(record.value), rev=record.rev)
+    except ValueError as error:
         raise _unread() from error
-    return replace(turn, rev=record.rev)
-
-
-def _read_message(message_id: Any, parts: Any) -> UserMessage:
-    if type(message_id) is not str:
-        raise ValueError("a text was expected")
-    return UserMessage(message_id, tuple(_read_part(**one) for one in parts))
-
-
-def _read_part(
-    text: str | None = None, media_type: str = "", url: str = "", filename: str | None = None
-) -> UserText | UserFile:
-    if not all(type(one) is str for one in (text or "", media_type, url, filename or "")):
-        raise ValueError("texts were expected")
-    return UserFile(media_type=media_type, url=url, filename=filename) if text is None else UserText(text)
 
 
 def _read_head(record: Record) -> ChatHead:
@@ -471,17 +415,9 @@ def _read_head(record: Record) -> ChatHead:
 
 def _read_added(record: Record) -> tuple[int | None, Past]:
     try:
-        written = json.loads(record.value)
-        before, wire, messages = written["before"], written["wire"], written["messages"]
-        if type(before) not in (int, type(None)) or type(wire) is not str:
-            raise ValueError("a number and a wire were expected")
-        messages = read_value(messages) if _MARK in record.value else messages
-        if type(messages) is not list:
-            raise ValueError("messages were expected")
-        message = _read_message(written["id"], written["parts"]) if "parts" in written else None
+        return read_past(record.value)
     except (ValueError, TypeError, LookupError) as error:
         raise _unread() from error
-    return before, Past(wire, messages, message)
 
 
 def _unread() -> JournalError:

@@ -10,7 +10,7 @@ days later: no run reads it, but to know what its readers have seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,8 +18,9 @@ import orjson
 from pydantic_core import to_json
 
 from ..durable.codec import read_event, written_event
+from ..durable.fields import read_object
 from ..durable.lease import JournalLease, Waiter
-from ..durable.records import Key, Op, Put, Records
+from ..durable.records import Key, Put, Records
 from ..errors import JournalError
 from ..events import Event, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from ..parts import RUN_OUTCOMES
@@ -55,7 +56,7 @@ class RunLog:
         """Hands entries over at once, to be kept unless somebody else goes on with the run; returns what waits for
         that, and raises a `RunTakenOver` if so."""
         key = *log_key(run_id), f"{entries[-1].seq:016x}"
-        return committed(self._records, lease, Put(key, written_entries(entries), "any", drop_in=KEPT_S))
+        return lease.commit(Put(key, written_entries(entries), "any", drop_in=KEPT_S))
 
     async def read(self, run_id: str, after: int) -> list[Entry]:
         """Returns some entries with numbers above `after`, in order; none if there are none yet. Raises a
@@ -78,15 +79,6 @@ def numbered(run_id: str) -> tuple[str, str]:
     """Returns the parts of a run's id as its keys have them."""
     chat_id, _, number = run_id.rpartition("/")
     return chat_id, f"{int(number):016x}"
-
-
-def committed(records: Records, lease: JournalLease, *ops: Op) -> Waiter:
-    made = records.hand_over(lease.fence, *ops)
-
-    async def stored() -> None:
-        lease.check(await made())
-
-    return stored
 
 
 # -- what is written --
@@ -113,9 +105,7 @@ def written_entries(entries: Sequence[Entry]) -> bytes:
             continue
         key = None
         if isinstance(entry, VisitEnd):
-            facts = {"seq": entry.seq, "outcome": entry.outcome}
-            facts |= {"error_kind": entry.error_kind, "call_ids": list(entry.call_ids)}
-            written.append({"end": facts | {"retry_after": entry.retry_after}})
+            written.append({"end": asdict(entry)})
         else:
             written.append(written_event(entry))
     try:
@@ -131,7 +121,7 @@ def read_entries(body: Any) -> Iterator[Entry]:
             if "deltas" in written:
                 yield from _read_deltas(written)
             elif "end" in written:
-                yield _read_end(**written["end"])
+                yield _read_end(written["end"])
             else:
                 yield read_event(written)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -149,12 +139,11 @@ def _read_deltas(written: dict[str, Any]) -> list[Event]:
     return [make(text, seq=seq, step=step) for seq, text in zip(seqs, texts, strict=True)]
 
 
-def _read_end(seq: Any, outcome: Any, error_kind: Any, call_ids: Any, retry_after: Any = None) -> VisitEnd:
-    texts = [outcome, *call_ids, *(() if error_kind is None else (error_kind,))]
-    is_time = retry_after is None or type(retry_after) is float
-    if type(seq) is not int or not is_time or not all(type(one) is str for one in texts) or outcome not in RUN_OUTCOMES:
-        raise ValueError("the end of a visit was expected")
-    return VisitEnd(seq, outcome, error_kind, tuple(call_ids), retry_after)
+def _read_end(written: dict[str, Any]) -> VisitEnd:
+    end: VisitEnd = read_object(VisitEnd, written)
+    if end.outcome not in RUN_OUTCOMES:
+        raise ValueError("an outcome of a run was expected")
+    return end
 
 
 def run_end(end: VisitEnd) -> RunEnd:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NotRequired, Self, TypeAlias, TypedDict
 from weakref import WeakValueDictionary
@@ -31,6 +30,7 @@ from ..durable.journal_steps import place_of
 from ..durable.lease import JournalLease, Waiter
 from ..durable.record_store import RecordStore
 from ..durable.records import checked_seconds
+from ..durable.run_records import is_over
 from ..errors import (
     AlreadyDecided,
     AnswerError,
@@ -45,8 +45,7 @@ from ..errors import (
 from ..events import Observation
 from ..front import AgentLoop
 from ..ground import type_name
-from ..history import convert, repair
-from ..parts import RUN_OUTCOMES, RunOutcome
+from ..parts import RunOutcome
 from ..pipelines.messages import STOPPED
 from ..policy.offloads import Offloads, remove_files
 from ..privacy import Privacy, Redact
@@ -62,13 +61,13 @@ from .client_input import (
     UserMessage,
     UserText,
     texts_in,
-    to_wire,
+    tools_of,
 )
-from .client_tools import tools_of
-from .conversations import FILE_ERRORS, MAX_ID_CHARS, ChatHead, ChatTurn, Conversations, Past, fault_of
+from .conversations import FILE_ERRORS, MAX_ID_CHARS, ChatHead, ChatTurn, Conversations, fault_of
 from .folded import folded
 from .live import LiveRun
 from .log import Entry, RunLog, VisitEnd
+from .past import Past, history_of
 from .readers import RunReader
 from .repeats import is_about, repeated, rested_at, steps_asked
 from .shown import ShownRun
@@ -128,12 +127,7 @@ class Chat:
             BadRequest: the wire has no place for a file of the new message; the client is told so.
             ExportError: there is no such wire.
         """
-        target, messages = find(wire), list[Any]()
-        # Whole stretches are converted: a conversation that begins with an answer, or ends with a call, is none.
-        for name, runs in groupby(self._past, lambda one: one.wire or target.name):
-            stretch = [message for one in runs for message in one.over(name)]
-            messages += stretch if name == target.name else convert(stretch, name, target).messages
-        return repair([*messages, *to_wire(self.message, target, new=self._is_new)], target)
+        return history_of(self._past, self.message, find(wire), is_new=self._is_new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +200,7 @@ class ChatRuns:
                 return Joined(known, -1)
             if given.trigger != "edit":
                 raise ChatConflict("answered", "the message was answered; to have another answer, regenerate")
-        if known is None and given.earlier not in (None, None if head is None else head.message.id):
+        if known is None and given.earlier and (head is None or head.message.id not in given.earlier):
             text = "the messages before this one are not those of the conversation; load it anew, and say it again"
             raise ChatConflict("unknown_history", text)
         await self._check_free(head)
@@ -369,7 +363,7 @@ class ChatRuns:
     async def recover(self) -> list[str]:
         """Goes on with every run whose process has died; returns their conversations."""
         found = []
-        async for chat_id in self._conversations.open():
+        for chat_id in await self._conversations.open():
             try:
                 head = await self._conversations.head(chat_id)
                 if head is not None and head.run_id not in self._live and await self._go_on(head):
@@ -385,16 +379,15 @@ class ChatRuns:
     async def _sweep(self, keep_s: float) -> None:
         """Removes a few conversations that have not changed for so many seconds. Contains its errors."""
         try:
-            for chat_id in await self._conversations.due(time.time() - keep_s, _SWEPT_AT_ONCE):
+            for due in await self._conversations.due(time.time() - keep_s, _SWEPT_AT_ONCE):
                 try:
-                    head = await self._conversations.head(chat_id)
-                    run_id = f"{chat_id}/0" if head is None else head.run_id
+                    head = await self._conversations.head(due[-1])
+                    run_id = "" if head is None else head.run_id
                     if run_id not in self._live and not await self._store.is_held(run_id):
-                        await self.delete(chat_id)
-                        continue
+                        await self.delete(due[-1])
                 except (JournalError, RunStillRunning, ChatConflict) as error:
-                    _logger.error("the conversation %r is not removed, though it is due: %s", chat_id, error)
-                await self._conversations.put_off(chat_id)
+                    _logger.error("the conversation %r is not removed, though it is due: %s", due[-1], error)
+                await self._conversations.put_off(due)
         except Exception:  # of the records; the next request looks again
             _logger.exception("conversations that are due are not removed")
 
@@ -411,10 +404,14 @@ class ChatRuns:
 
     async def aclose(self) -> None:
         """Leaves the runs that go on here; they go on with the next request, or by `recover`."""
-        for run_id in list(self._scopes):
+        left = list(self._scopes)
+        for run_id in left:
             self._leave(run_id)
         while self._live:
             await next(iter(self._live.values())).wait()
+        with suppress(*FILE_ERRORS):
+            if left:  # a look behind what was handed over: the leases are given back
+                await self._store.is_held(left[-1])
 
     def _leave(self, run_id: str) -> None:
         if run_id in self._live:
@@ -487,7 +484,7 @@ class ChatRuns:
         waiting = await self._waiting(head.run_id)
         calls = () if waiting is None else waiting.calls
         decisions = list[Decision]()
-        if waiting is not None and not _is_over(head):
+        if waiting is not None and not is_over(head.outcome):
             decisions = [
                 found for one in given.approvals if (found := _decision(waiting, one, by, self.privacy)) is not None
             ]
@@ -737,20 +734,13 @@ class ChatRuns:
     def _finish(
         self, loop: AgentLoop, lease: JournalLease, turn: ChatTurn, outcome: str | None, entries: Sequence[Entry]
     ) -> Waiter:
-        begun, messages = loop.begun_with, loop.messages
-        added = messages[len(begun) :] if messages[: len(begun)] == begun else messages
         unsettled = tuple(seen.idempotency_key for seen in loop.unsettled if seen.idempotency_key is not None)
         turn = replace(turn, wire=loop.wire.name, outcome=outcome, unsettled=unsettled)
-        return self._conversations.finish(turn, lease, added, entries)
+        return self._conversations.finish(turn, lease, loop.added, entries)
 
 
 async def _tools_of(declared: tuple[ClientTool, ...]) -> tuple[Tool[..., Any], ...]:
     return await anyio.to_thread.run_sync(tools_of, declared) if declared else ()  # large schemas take a second
-
-
-def _is_over(turn: ChatTurn) -> bool:
-    facts = RUN_OUTCOMES.get(turn.outcome)  # type: ignore[call-overload]  # None, or ``left``
-    return facts is not None and not facts.goes_on
 
 
 def _hiding(redact: Redact) -> Callable[[Any], Any]:

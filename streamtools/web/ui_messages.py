@@ -59,7 +59,7 @@ class UIMessages:
         self._in_step = False  # the client's step is open
         self._dispatches = True
         self._open: dict[str, str] = {}  # texts that grow: kind by id
-        self._steered: list[tuple[int, Chunk]] = []  # of the step, which a reset takes back
+        self._stands: list[Event] = []  # of the step, which a reset takes back as a whole
         self._ids: dict[tuple[int, str], str] = {}
         self._taken: set[str] = set()
         self._calls: dict[str, ToolCall] = {}  # of the step by our id
@@ -81,6 +81,7 @@ class UIMessages:
         return [("", chunk) for chunk in self._chunks(event)]
 
     def _chunks(self, event: Event) -> Iterator[Chunk]:
+        self._stands.append(event)
         match event:
             case of.TextStart() | of.TextDelta() | of.TextEnd():
                 yield from self._text("text", event)
@@ -246,7 +247,7 @@ class UIMessages:
                 if not event.continued:
                     yield from self._finish_step()
                     self._in_step = True
-                    self._calls, self._steered, self._named_here = {}, [], 0
+                    self._calls, self._stands, self._named_here = {}, [], 0
                     yield {"type": "start-step"}
             case of.MessageAdded():
                 yield from self._added(event)
@@ -265,6 +266,11 @@ class UIMessages:
                 yield from self._finish_step()
 
     def _discarded(self, event: of.AttemptDiscarded) -> Iterator[Chunk]:
+        del self._stands[-1]
+        stands = [one for one in self._stands if one.seq < event.from_seq]
+        if len(stands) == len(self._stands):  # nothing of it was shown
+            return
+        self._stands = []
         self._open, self._calls, self._in_step, self._named_here = {}, {}, True, 0
         self._sources_of = {one: step for one, step in self._sources_of.items() if step != event.step}
         self._serving.clear()
@@ -273,10 +279,10 @@ class UIMessages:
             self._taken.discard(id)
             self._given.pop(id, None)
             self._asked.pop(id, None)
-        self._steered = [(seq, chunk) for seq, chunk in self._steered if seq < event.from_seq]
         if self._version == 7:
             yield {"type": "reset-step"}
-            yield from (chunk for _, chunk in self._steered)
+            for one in stands:
+                yield from self._chunks(one)
 
     def _finish_step(self) -> Iterator[Chunk]:
         yield from self._close("text", "reasoning")
@@ -286,13 +292,10 @@ class UIMessages:
 
     def _added(self, event: of.MessageAdded) -> Iterator[Chunk]:
         parts = [{"type": "text", "text": text} for text in texts_of(event.messages)]
-        chunk: Chunk
         if self._version == 7:
-            chunk = {"type": "steering-message", "id": event.message_id, "parts": parts}
+            yield {"type": "steering-message", "id": event.message_id, "parts": parts}
         else:
-            chunk = {"type": "data-steering", "id": event.message_id, "data": {"parts": parts}}
-        self._steered.append((event.seq, chunk))
-        yield chunk
+            yield {"type": "data-steering", "id": event.message_id, "data": {"parts": parts}}
 
     def _end(self, end: RunEnd) -> Iterator[Chunk]:
         yield from self._finish_step()

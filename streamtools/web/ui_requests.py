@@ -100,7 +100,7 @@ def read_ui_request(body: bytes, *, max_bytes: int = MAX_BYTES) -> client.Client
         trigger=trigger,
         message=None if trigger == "resume" else _message(value["messages"][at], f"messages[{at}]"),
         message_id=root.message_id,
-        earlier=client.earlier_of((one.role, one.id) for one in root.messages[:-1]) if begins else None,
+        earlier=client.earlier_of((one.role, one.id) for one in root.messages[:-1]) if begins else (),
         approvals=unique(_approvals(calls, root.edited_args or {}), lambda one: one.id, "messages"),
         results=unique(_results(calls), lambda one: one.call_id, "messages"),
     )

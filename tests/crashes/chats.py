@@ -1,6 +1,7 @@
 """A page and the process that runs its conversation are killed at random points, and begin again until the run ended.
 
     python tests/crashes/chats.py --kills 100
+    python tests/crashes/chats.py --on postgres --kills 100
     python tests/crashes/chats.py --seed 4711 --kills 1
 
 A point is a frame that the page reads, a piece of a response, or the code of a tool before and after its effect. At
@@ -31,10 +32,10 @@ if __name__ == "__main__":
 
 import anyio
 import anyio.lowlevel
+from crashes.stores import places, store_at
 from every_wire import framed, said
 
 from streamtools import agent_loop, tool
-from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.results import encode_result
 from streamtools.framing import SSEDecoder
 from streamtools.web import Chats
@@ -54,6 +55,7 @@ class Visit:
     """One life of the process."""
 
     folder: Path
+    address: str
     dies_at: int | None = None
     """The number of the point at which it kills itself."""
     leaves: int | None = None
@@ -112,7 +114,7 @@ class Visit:
 
     async def page(self) -> None:
         """Begins or joins the run, decides what it is asked, and notes each frame, until nothing goes on."""
-        async with Chats(records=self.folder / "chats.db", run=self.run) as chats:
+        async with Chats(records=store_at(self.address), run=self.run) as chats:
             app = chats.app(may=lambda request: True)
             if not self.known():
                 message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "go"}]}
@@ -214,13 +216,13 @@ def _visited(visit: Visit) -> bool:
     return not os.WIFSIGNALED(status)
 
 
-async def _settled(folder: Path) -> int:
+async def _settled(visit: Visit) -> int:
     """Looks into the log for calls whose end is not known, as a person would ask the bank."""
-    done = (folder / "log").read_text().splitlines() if (folder / "log").exists() else []
+    done = (visit.folder / "log").read_text().splitlines() if (visit.folder / "log").exists() else []
     count = 0
-    with SqliteStore(folder / "chats.db") as store:
+    with store_at(visit.address) as store:
         for call in await store.calls():
-            if call.state == "unknown" and not call.key.startswith("run:"):
+            if call.state == "unknown":
                 ref = _ref_of(call.key)
                 await store.settle(call.key, encode_result(f"done {ref}") if f"effect {ref}" in done else None)
                 count += 1
@@ -237,27 +239,26 @@ def _ref(step: int, at: int) -> str:
     return f"{step}.{at}e" if step == EDITED_STEP else f"{step}.{at}"
 
 
-def run(folder: Path, seed: int) -> tuple[int, int]:
+def run(quiet: Visit, seed: int) -> tuple[int, int]:
     """Runs one schedule; returns how often the process was killed, and how many calls were settled."""
     dice = random.Random(f"chats {seed}")
     killed = settled = 0
     leaves = dice.choice((None, 1, 2, 5))
     for _ in range(dice.choice((1, 2, 3))):
-        killed += not _visited(Visit(folder, dice.randint(1, 90), leaves))
-        settled += anyio.run(_settled, folder)
+        killed += not _visited(replace(quiet, dies_at=dice.randint(1, 90), leaves=leaves))
+        settled += anyio.run(_settled, quiet)
     for _ in range(MOST_QUIET):
-        assert _visited(Visit(folder, None, leaves)), "nobody kills it"
-        settled += anyio.run(_settled, folder)
-        known = Visit(folder).known()
+        assert _visited(replace(quiet, leaves=leaves)), "nobody kills it"
+        settled += anyio.run(_settled, quiet)
+        known = quiet.known()
         if known and known[-1]["name"] == "run_end" and known[-1]["data"]["outcome"] == "answered":
             break
     return killed, settled
 
 
-def problems(folder: Path) -> list[str]:
+def problems(visit: Visit) -> list[str]:
     """Returns what the page has, or the bank, and may not."""
-    visit = Visit(folder)
-    log = (folder / "log").read_text().splitlines() if (folder / "log").exists() else []
+    log = (visit.folder / "log").read_text().splitlines() if (visit.folder / "log").exists() else []
     found = [line for line in log if line.startswith("error")]
     known = visit.known()
     if not known or known[-1]["data"].get("outcome") != "answered":
@@ -275,7 +276,7 @@ def problems(folder: Path) -> list[str]:
     shown = folded(known)
 
     async def kept() -> tuple[list[Any], list[Any]]:
-        chats = Chats(records=folder / "chats.db", run=visit.run)
+        chats = Chats(records=store_at(visit.address), run=visit.run)
         (turn,) = await chats.history("k") or []
         # What the next run would be made of: there, ids that recur would be others.
         (past,) = await chats._conversations.past(replace(turn, number=2, before=1))
@@ -313,20 +314,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--on", choices=[*places], default="sqlite", help="what keeps the conversations")
     options = parser.parse_args(arguments)
     killed = settled = wrong = runs = 0
     seed = options.seed
-    while killed < options.kills:
-        folder = Path(tempfile.mkdtemp(prefix="chats-"))
-        one, settles = run(folder, seed)
-        killed, settled, runs = killed + one, settled + settles, runs + 1
-        if found := problems(folder):
-            wrong += 1
-            print(f"seed {seed}, in {folder}:", *found, sep="\n  ", flush=True)
-        else:
-            shutil.rmtree(folder)
-        seed += 1
-    print(f"chats: {killed} kills in {runs} runs, {wrong} went wrong, {settled} calls settled")
+    with places[options.on]() as place:
+        while killed < options.kills:
+            folder = Path(tempfile.mkdtemp(prefix="chats-"))
+            visit = Visit(folder, place.address(folder))
+            one, settles = run(visit, seed)
+            killed, settled, runs = killed + one, settled + settles, runs + 1
+            if found := problems(visit):
+                wrong += 1
+                print(f"seed {seed}, in {folder}:", *found, sep="\n  ", flush=True)
+            else:
+                shutil.rmtree(folder)
+            seed += 1
+    print(f"chats on {options.on}: {killed} kills in {runs} runs, {wrong} went wrong, {settled} calls settled")
     return wrong
 
 

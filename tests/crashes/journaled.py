@@ -1,18 +1,19 @@
 """Runs with a journal are killed at points drawn by a seed, and started again by the same line until they have ended.
 
     python tests/crashes/journaled.py --kills 500
+    python tests/crashes/journaled.py --on postgres --kills 500
     python tests/crashes/journaled.py --schedules 300          with files that are locked or full now and then
     python tests/crashes/journaled.py --seed 4711 --kills 1 --keep /tmp/seed-4711
 
-A point is a piece of the response, the code of a tool before and after its effect, or a transaction of the journal's
-file before and after it was made. The model says something else each time it is asked, under other ids; its connection
+A point is a piece of the response, the code of a tool before and after its effect, or a commit of the journal's
+before and after it was made. The model says something else each time it is asked, under other ids; its connection
 breaks off, with and without ``retry=``, people say things meanwhile, and approve in the process or elsewhere. Whoever
 finds a call whose end is not known looks into the log, as a person would ask the bank, and settles it. Spans are
 exported as they end: each visit's run, and each call that began, has to be among them, whoever was killed.
 
-With a faulty file, a schedule is a row of waves, and each wave is one or two processes that run the same line at once.
-Meanwhile somebody else locks the file for longer than they wait for it, a transaction finds the disk full, a process is
-killed, or stands still for longer than its lease. A visit may end with an error that says so.
+With ``--schedules``, a schedule is a row of waves, and a wave is one or two processes that run the same line at once.
+Meanwhile somebody else locks the file, or the server's records, for longer than they wait for it, a file finds the disk
+full, a process is killed, or stands still for longer than its lease. A visit may end with an error that says so.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ import os
 import random
 import shutil
 import signal
-import sqlite3
 import sys
 import tempfile
 import threading
@@ -42,14 +42,15 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
 
 import anyio
+from crashes.stores import Place, hold, places, store_at
 from every_wire import framed, said
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
 from streamtools import ApprovalRequested, Decision, Retry, Trajectory, agent_loop, tool
-from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.results import encode_result
 from streamtools.durable.journal import Journal
+from streamtools.durable.record_store import RecordStore
 from streamtools.durable.store_sqlite import SqliteRecords
 from streamtools.errors import AlreadyDecided
 from streamtools.history import lint
@@ -61,7 +62,7 @@ WIRES = ("openai.chat_completions", "anthropic.messages", "openai.responses", "g
 MOST_QUIET = 8
 PATIENCE_S = 60.0
 """For a visit, which takes a second or two."""
-HURRIED = {"busy_timeout": 0.1, "lease": 0.5}
+HURRIED = {"patience": 0.1, "lease": 0.5}
 SAID = ("JournalError", "RunTakenOver", "RunStillRunning", "TimeoutError", "OperationalError", "DecisionError")
 """The errors that a visit may end with whose file failed, or whose call waits no longer since the other server ran."""
 T = TypeVar("T")
@@ -87,13 +88,14 @@ class Visit:
     """One process' turn at a run."""
 
     folder: Path
+    address: str
     wire: str
     dies_at: int | None = None
     """The number of the point at which the process kills itself."""
     seed: int | None = None
     """Decides where connections break off and what is said; None: nowhere, and nothing."""
     patience: Mapping[str, float] = field(default_factory=dict)
-    """Of the file: how long an operation waits for it, and how long a lease holds."""
+    """Of the store: how long an operation waits for its file or server, and how long a lease holds."""
     fills: float = 0.0
     """How likely it is that the disk is full in a transaction."""
 
@@ -212,7 +214,7 @@ class Visit:
     async def decide_elsewhere(self, event: ApprovalRequested) -> None:
         """Approves a call as another process would."""
         self.point()
-        with SqliteStore(self.folder / "runs.db") as store:
+        with store_at(self.address) as store:
             try:
                 await Journal(store).decide("order-7", _decision(event))
                 self.note("decide")
@@ -234,27 +236,28 @@ def digest(messages: Sequence[Any]) -> str:
     return hashlib.sha256(json.dumps(messages, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _points(visit: Visit) -> SqliteStore:
-    """A store with points before and after each transaction, and a disk that is full now and then."""
-    dice = random.Random(f"disk {visit.seed}")
+def _points(visit: Visit) -> RecordStore:
+    """A store with points before and after each commit, and a file's disk that is full now and then."""
+    store, dice = store_at(visit.address, **visit.patience), random.Random(f"disk {visit.seed}")
+    records: Any = store.records
+    make, connected = records._make, getattr(records, "_connected", None)
 
-    class Points(SqliteRecords):
-        def _connected(self) -> sqlite3.Connection:
-            connection = super()._connected()
-            if visit.fills:  # a file cannot be bounded below its size, so this one may grow no more
-                connection.execute(f"PRAGMA max_page_count = {1 if dice.random() < visit.fills else 1 << 30}")
-            return connection
+    def made(*given: Any) -> Any:
+        visit.point()
+        value = make(*given)
+        visit.point()
+        return value
 
-        def transact(self, *given: Any, **named: Any) -> Any:
-            visit.point()
-            value = super().transact(*given, **named)
-            visit.point()
-            return value
+    def filled(*given: Any) -> Any:
+        connection = connected(*given)
+        if visit.fills:  # a file cannot be bounded below its size, so this one may grow no more
+            connection.execute(f"PRAGMA max_page_count = {1 if dice.random() < visit.fills else 1 << 30}")
+        return connection
 
-    class Store(SqliteStore):
-        _records = Points
-
-    return Store(visit.folder / "runs.db", **visit.patience)
+    records._make = made
+    if isinstance(records, SqliteRecords):
+        records._connected = filled
+    return store
 
 
 class _Lines(SpanExporter):
@@ -302,12 +305,12 @@ def ended(path: Path, status: int) -> dict[str, Any] | None:
     return None if os.WIFSIGNALED(status) else dict(json.loads(path.read_text()))
 
 
-def settle(folder: Path, unsettled: Mapping[str, str]) -> int:
+def settle(visit: Visit, unsettled: Mapping[str, str]) -> int:
     """Says of each call how it ended, as the log has it; returns how many they were."""
-    done = (folder / "log").read_text().splitlines()
+    done = (visit.folder / "log").read_text().splitlines()
 
     async def say() -> None:
-        with SqliteStore(folder / "runs.db") as store:
+        with store_at(visit.address) as store:
             in_doubt = {call.key for call in await store.calls()}  # a file that failed leaves more in doubt
             for key, ref in unsettled.items():
                 if key not in in_doubt:
@@ -319,13 +322,13 @@ def settle(folder: Path, unsettled: Mapping[str, str]) -> int:
 
 
 class _Locks:
-    """Holds the file for moments, as a backup would, longer than anybody waits for it.
+    """Holds the file, or the records of a server, for moments, as a backup would, longer than anybody waits for it.
 
     It is a process of its own: SQLite forbids that a connection is open in a process that forks, and visits are forks.
     """
 
-    def __init__(self, path: Path, dice: random.Random) -> None:
-        self._path = path
+    def __init__(self, address: str, dice: random.Random) -> None:
+        self._address = address
         self._dice = random.Random(dice.random())
         self._pid = 0
 
@@ -333,28 +336,16 @@ class _Locks:
         self._pid = os.fork()
         if self._pid == 0:
             try:
-                self._hold(time.monotonic() + 2 * PATIENCE_S)
+                until = time.monotonic() + 2 * PATIENCE_S
+                while time.monotonic() < until:
+                    time.sleep(self._dice.uniform(0.02, 0.5))
+                    hold(self._address, self._dice.uniform(0.05, 0.4))
             finally:
                 os._exit(0)
 
     def __exit__(self, *_: object) -> None:
         os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
-
-    def _hold(self, until: float) -> None:
-        while time.monotonic() < until:
-            time.sleep(self._dice.uniform(0.02, 0.5))
-            if not self._path.exists():
-                continue
-            file = sqlite3.connect(self._path, timeout=1.0, isolation_level=None)
-            try:
-                file.execute("BEGIN IMMEDIATE")
-                time.sleep(self._dice.uniform(0.05, 0.4))
-                file.execute("ROLLBACK")
-            except sqlite3.OperationalError:
-                continue  # the others hold it
-            finally:
-                file.close()
 
 
 def _wave(visits: list[Visit], dice: random.Random, *, sleeps: bool = False) -> list[dict[str, Any] | None]:
@@ -383,35 +374,38 @@ def _wave(visits: list[Visit], dice: random.Random, *, sleeps: bool = False) -> 
     return reads
 
 
-def run(folder: Path, wire: str, seed: int, *, faulty: bool) -> tuple[list[dict[str, Any]], Counter[str], list[str]]:
+def run(
+    folder: Path, place: Place, wire: str, seed: int, *, faulty: bool
+) -> tuple[list[dict[str, Any]], Counter[str], list[str]]:
     """Runs one schedule; returns what its quiet visits read, what happened, and the errors that nobody expects."""
     dice = random.Random(f"{'faulty' if faulty else 'journaled'} {seed}")
-    counts, unexpected = Counter[str](schedules=1), list[str]()
+    counts, unexpected, address = Counter[str](schedules=1), list[str](), place.address(folder)
+    quiet_visit = Visit(folder, address, wire)
     for _ in range(dice.choice((1, 2, 2, 3))):
-        visits = [_drawn(folder, wire, dice, faulty=faulty) for _ in range(dice.choice((1, 2)) if faulty else 1)]
+        visits = [_drawn(quiet_visit, dice, faulty=faulty) for _ in range(dice.choice((1, 2)) if faulty else 1)]
         (folder / "log").touch()
-        with _Locks(folder / "runs.db", dice) if faulty else nullcontext():
+        with _Locks(address, dice) if faulty else nullcontext():
             reads = _wave(visits, dice, sleeps=faulty)
         counts.update(kills=reads.count(None), meetings=len(visits) > 1)
         known = [read for read in reads if read is not None]
         unexpected += [read["raised"] for read in known if "raised" in read and read.get("kind") not in SAID * faulty]
-        counts["settled"] += settle(folder, {key: ref for read in known for key, ref in read.get("unsettled", ())})
+        counts["settled"] += settle(quiet_visit, {key: ref for read in known for key, ref in read.get("unsettled", ())})
     quiet: list[dict[str, Any]] = []
     for _ in range(MOST_QUIET):
-        (read,) = _wave([Visit(folder, wire)], dice)
+        (read,) = _wave([quiet_visit], dice)
         assert read is not None, "nobody kills it"
         quiet.append(read)
         if read.get("unsettled"):
-            counts["settled"] += settle(folder, dict(read["unsettled"]))
+            counts["settled"] += settle(quiet_visit, dict(read["unsettled"]))
         elif [one.get("outcome") for one in quiet[-2:]] == ["answered", "answered"]:
             break
     return quiet, counts, unexpected
 
 
-def _drawn(folder: Path, wire: str, dice: random.Random, *, faulty: bool) -> Visit:
+def _drawn(visit: Visit, dice: random.Random, *, faulty: bool) -> Visit:
     dies_at = dice.randint(1, 110) if not faulty or dice.random() < 0.4 else None
     faults = (HURRIED, dice.choice((0.0, 0.0, 0.05, 0.2))) if faulty else ()
-    return Visit(folder, wire, dies_at, dice.randrange(1 << 32), *faults)
+    return Visit(visit.folder, visit.address, visit.wire, dies_at, dice.randrange(1 << 32), *faults)
 
 
 def problems(reads: list[dict[str, Any]], folder: Path, *, may_skip: bool = False) -> list[str]:
@@ -464,27 +458,29 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--schedules", type=int, metavar="N", help="so many schedules with a faulty file instead")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first schedule's seed (default: 0)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the files of the last schedule there")
+    parser.add_argument("--on", choices=[*places], default="sqlite", help="what keeps the runs (default: sqlite)")
     options = parser.parse_args(arguments)
     faulty = options.schedules is not None
     wanted, count = ("schedules", options.schedules) if faulty else ("kills", options.kills)
     began, counts, seed = time.monotonic(), Counter[str](), options.seed
-    while counts[wanted] < count:
-        folder = Path(tempfile.mkdtemp(prefix="journaled-"))
-        wire = WIRES[seed % len(WIRES)]
-        try:
-            reads, happened, unexpected = run(folder, wire, seed, faulty=faulty)
-            counts += happened
-            if found := [*problems(reads, folder, may_skip=faulty), *unexpected]:
-                counts["wrong"] += 1
-                print(f"seed {seed} ({wire}): {'; '.join(found)}", flush=True)
-        finally:
-            if options.keep is not None:
-                shutil.rmtree(options.keep, ignore_errors=True)
-                shutil.copytree(folder, options.keep)
-            shutil.rmtree(folder, ignore_errors=True)
-        seed += 1
+    with places[options.on]() as place:
+        while counts[wanted] < count:
+            folder = Path(tempfile.mkdtemp(prefix="journaled-"))
+            wire = WIRES[seed % len(WIRES)]
+            try:
+                reads, happened, unexpected = run(folder, place, wire, seed, faulty=faulty)
+                counts += happened
+                if found := [*problems(reads, folder, may_skip=faulty), *unexpected]:
+                    counts["wrong"] += 1
+                    print(f"seed {seed} ({wire}): {'; '.join(found)}", flush=True)
+            finally:
+                if options.keep is not None:
+                    shutil.rmtree(options.keep, ignore_errors=True)
+                    shutil.copytree(folder, options.keep)
+                shutil.rmtree(folder, ignore_errors=True)
+            seed += 1
     print(
-        f"journaled: {counts['kills']} kills in {counts['schedules']} runs over {len(WIRES)} wires, "
+        f"journaled on {options.on}: {counts['kills']} kills in {counts['schedules']} runs over {len(WIRES)} wires, "
         f"{counts['meetings']} times two at once, {counts['wrong']} went wrong, {counts['settled']} calls settled; "
         f"{time.monotonic() - began:.1f} s"
     )

@@ -680,7 +680,7 @@ async def test_no_statement_of_postgres_looks_through_a_table_that_grows(
     from streamtools.durable.store_postgres import STATEMENTS as KNOWN
 
     quoted = f'"{schema_of(tmp_path)}"'
-    known = {text.replace("{s}", quoted).partition("%s")[0].partition("{c}")[0] for text in KNOWN.values()}
+    known = {text.replace("{s}", quoted).partition("{c}")[0] for text in KNOWN.values()}
     await make().commit(Put(A, b""))
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(
@@ -727,9 +727,23 @@ def test_nothing_is_executed_but_these_statements_and_what_sets_up_and_frames(ba
     for function in ast.walk(ast.parse(Path(spec.origin).read_text("utf-8"))):
         if isinstance(function, ast.FunctionDef) and function.name not in SETS_UP:
             for call in (one for one in ast.walk(function) if isinstance(one, ast.Call) and one.args):
-                if isinstance(call.func, ast.Attribute) and call.func.attr.startswith("execute"):
-                    others.add(ast.unparse(call.args[0]).partition("[")[0].partition(" ")[0].strip("'\"f"))
+                name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+                if name.startswith(("exec", "send_", "prepare")) and name != "exec_prepared":
+                    others.add(
+                        ast.unparse(call.args[name == "prepare"]).partition("[")[0].partition(" ")[0].strip("'\"f")
+                    )
     assert others <= {"STATEMENTS", "self._sql", "BEGIN", "COMMIT", "ROLLBACK", "PRAGMA", "LISTEN"}
+
+
+@pytest.mark.parametrize("backend", ["postgres"])
+async def test_behind_a_pooler_that_nobody_told_of_statements_are_prepared_no_more(
+    make: Make, backend: str, pool: int
+) -> None:
+    records = [make(proxy=pool) for _ in range(6)]  # more than the pooler's connections
+    async with anyio.create_task_group() as group:
+        for number, one in enumerate(records * 3):
+            group.start_soon(one.commit, Put(("k", str(number)), b""))
+    assert len(await records[0].scan(("k",))) == 18
 
 
 @pytest.mark.costly

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -87,6 +88,40 @@ def test_a_decision_from_elsewhere_reaches_a_run_that_waits_in_its_process(tmp_p
                 assert (again.messages, refunds, len(bank.asked)) == (run.messages, ["x"] * verdict, 2)
 
     on_both(case, tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="THERE ARE NO FORKS HERE: no process has died in a decided call")
+def test_a_decision_whose_process_died_in_its_call_is_read_and_the_run_rests(tmp_path: Path) -> None:
+    """Or each page that asks whether the run goes on would have it gone on with."""
+    bank, path, here = Bank(chat(calls=[REFUND, ("s", "refund", '{"to": "y"}')])), tmp_path / "runs.db", os.getpid()
+
+    @tool(needs_approval=True)
+    async def refund(to: str) -> str:
+        """Pay back."""
+        if os.getpid() != here:
+            os._exit(0)
+        return "paid back"
+
+    bank.tools.append(refund)
+
+    async def decide() -> None:
+        await read(bank.run(path))
+        waiting = await Journal(path).suspended(ORDER)
+        assert waiting is not None
+        await Journal(path).decide(ORDER, Decision.on(waiting.calls[0], True, by="ann"))
+
+    async def rest() -> None:
+        run = bank.run(path)
+        await read(run)
+        assert ([seen.outcome for seen in run.unsettled], run.outcome) == (["unknown"], "suspended")
+        assert not await Journal(path).news(ORDER)
+
+    anyio.run(decide)
+    if (child := os.fork()) == 0:
+        anyio.run(read, bank.run(path))
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "it died in the call"
+    anyio.run(rest)
 
 
 def test_a_decision_on_record_between_two_visits_holds_with_its_edited_arguments(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ async def test_marks_reach_neither_later_steps_nor_the_history_nor_what_is_kept(
             async for event in run:
                 seen.append(len(run.messages))
                 mark_all(run.messages)
-                mark_all(run.begun_with)
+                mark_all(run.added)
                 mark_all([one["messages"] for one in run.unread])
                 if isinstance(event, StepStart):
                     assert "cache_control" not in json.dumps(event.request)
@@ -155,7 +155,7 @@ async def test_marks_reach_neither_later_steps_nor_the_history_nor_what_is_kept(
                     assert "cache_control" not in json.dumps(event.messages)
                     mark_all(list(event.messages))
     assert len(ask.asked) == 3
-    assert "cache_control" not in json.dumps([ask.asked, run.messages, run.begun_with])
+    assert "cache_control" not in json.dumps([ask.asked, run.messages, run.added])
     assert given == HISTORY
     for turn in run.turns:
         first = turn.messages(wire)

@@ -170,6 +170,12 @@ def test_a_text_that_is_replaced_or_void_becomes_an_activity() -> None:
     assert sent(START, TextStart(seq=1), TextEnd(seq=2)) == []  # nothing was said
 
 
+def test_a_call_in_which_its_process_died_keeps_its_id_and_has_one_end() -> None:
+    died = [ToolCallStart("a", "look", seq=1), TextStart(seq=2), AttemptDiscarded(1, 2, "crash", seq=3)]
+    frames = sent(START, *died, Observation(call_id="a", tool_name="look", outcome="ok", value=1, seq=4))
+    assert [one["toolCallId"] for one in frames if one["type"] == "TOOL_CALL_RESULT"] == ["a"]
+
+
 def test_people_are_asked_by_interrupts_that_name_what_they_were_shown() -> None:
     asked = ApprovalRequested("a", "look", {"at": "x"}, fingerprint="f", approvals=2, seq=4)
     question = AnswerRequested("b", "look", {}, fingerprint="g", question="Which?", seq=5)

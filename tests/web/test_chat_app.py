@@ -226,6 +226,37 @@ async def test_another_answer_and_another_message_are_branches(program: Program)
     assert [turn.run_id for turn in turns] == ["k/4"]
 
 
+@every("route", ["/", "/ag-ui"])
+async def test_a_page_with_a_history_that_the_server_does_not_know_is_told_so(route: str, tmp_path: Path) -> None:
+    program = Program(tmp_path / f"{len(route)}.db")
+    page = program.page()
+
+    async def ask(chat: str, *ids: str) -> Any:
+        messages = [
+            {
+                "id": one,
+                "role": "user" if one[0] == "m" else "assistant",
+                "content": "you",
+                "parts": [{"type": "text", "text": "you"}],
+            }
+            for one in ids
+        ]
+        answer = await page.ask("POST", route, {"id": chat, "threadId": chat, "runId": "r", "messages": messages})
+        return answer.status if answer.status == 200 else (answer.status, answer.json["error"]["code"])
+
+    unknown = (409, "unknown_history")
+    assert await ask("lost", "m1", "a1", "m2") == unknown
+    assert await ask("k", "a0", "m0", "m1") == 200, "the page greets its user, and m0 was refused"
+    assert await ask("k", "a0", "m1", "a1", "m2") == 200
+    assert await ask("k", "a0", "m1", "a1", "m2") == 200, "the same again"
+    assert await ask("k", "a0", "m1", "a1", "m3") == unknown, "another tab has said more"
+    assert await ask("k", "m9", "a9", "m3") == unknown
+    assert await ask("k", "m2", "a2", "m8", "a8", "m3") == unknown, "its records are older than the page"
+    assert await ask("k", "m1", "a1", "m2", "m3") == 200, "the answer has broken off"
+    assert await ask("k", "m4") == 200, "the new message alone"
+    assert len(program.asked) == 4
+
+
 async def test_stopping_is_a_request_and_may_be_repeated(program: Program) -> None:
     page = program.page()
     left = await page.ask("POST", "/", said("slow"), leave=lambda answer: b'b"}' in answer.body)

@@ -89,7 +89,7 @@ def test_what_clients_of_both_ai_sdks_post_is_read() -> None:
             ),
         )
         thanks = UserMessage(f"{tag}-4", (UserText("Thanks"),))
-        given = ClientInput(chat_id="chat-1", trigger="submit", message=thanks, earlier=f"{tag}-1")
+        given = ClientInput(chat_id="chat-1", trigger="submit", message=thanks, earlier=(f"{tag}-1",))
         assert thanked == given, "a later step has no answers"
         assert again == ClientInput(chat_id="chat-1", trigger="regenerate", message=thanks)
         less = UserMessage(f"{tag}-1", (UserText("Pay less"),))

@@ -126,10 +126,15 @@ def test_what_was_taken_back_is_reset_and_what_the_user_said_before_it_stays() -
     early, late = (
         MessageAdded(name, ({"role": "user", "content": name},), seq=seq) for name, seq in (("a", 1), ("b", 5))
     )
-    events = [START, early, TextStart(seq=2), TextDelta("Ha", seq=3), *call()[1:], late]
+    events = [START, early, TextStart(seq=2), TextDelta("Ha", seq=3), *call()[2:], late]
     found = chunks([*events, AttemptDiscarded(1, 2, "crash", seq=6), TextStart(seq=7)])
     assert [one.get("id", one["type"]) for one in found[-3:]] == ["reset-step", "a", "7"]
     assert kinds([*call(), AttemptDiscarded(1, 1, "crash", seq=6), *call()[1:]]).count("tool-input-start") == 2
+    died = [START, *events[2:4], *call()[1:], ToolStarted("a", "pay", seq=7)]  # in the call: all but its begin is kept
+    again = chunks([*died, AttemptDiscarded(1, 7, "crash", seq=8)])
+    at = again.index({"type": "reset-step"})
+    assert again[at + 1 :] == again[1 : at - 1]
+    assert "reset-step" not in kinds([*died, AttemptDiscarded(1, 8, "crash", seq=9)])
     assert "reset-step" not in kinds([*events, AttemptDiscarded(1, 2, "crash", seq=6)], version=6)
     replaced = [START, TextStart(seq=1), TextDelta("Bye", seq=2), TextEnd(whole="Hello", seq=3)]
     assert chunks(replaced)[-1] == {"type": "data-text-replaced", "id": "1", "data": {"text": "Hello"}}

@@ -1,0 +1,195 @@
+"""Conversations whose requests go to any of several processes, on each kind of records that these can share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import anyio
+import pytest
+from chat_client import Answer, Page
+from servers import PostgresServer, RedisServer, postgres_server, redis_server
+from test_chat_app import Program, decided, kinds, said, texts
+
+from streamtools.durable.records import DeletePrefix, Put
+from streamtools.durable.store_postgres import PostgresStore
+from streamtools.durable.store_redis import RedisStore
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.asyncio_only,
+    pytest.mark.parametrize("backend", ["sqlite", "postgres", "redis"]),
+]
+Replica: TypeAlias = Callable[..., Program]
+"""Makes a process of its own, on the records of the test."""
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[RedisServer]:
+    with redis_server() as running:
+        yield running
+
+
+@pytest.fixture
+def replica(request: pytest.FixtureRequest, backend: str, tmp_path: Path) -> Iterator[Replica]:
+    made: list[Any] = []
+
+    def make(**options: Any) -> Program:
+        records: Any = tmp_path / "chats.db"
+        if backend == "postgres":
+            records = PostgresStore(request.getfixturevalue("postgres").url, schema=f"chats {tmp_path.name}"[-60:])
+        elif backend == "redis":
+            records = RedisStore(request.getfixturevalue("redis").url, prefix=f"{tmp_path}:")
+        program = Program(records, **options)
+        made.append(program.chats.journal.store)
+        return program
+
+    yield make
+    for store in made:
+        store.close()
+
+
+def is_read(answer: Answer) -> bool:
+    return b'b"}' in answer.body
+
+
+async def test_any_replica_answers_joins_decides_stops_and_makes_another_answer(replica: Replica) -> None:
+    here, there = replica(), replica()
+    one, other = here.page(), there.page()
+    assert texts((await one.ask("POST", "/", said("you"))).chunks) == "Hello, you"
+    assert texts((await other.ask("POST", "/", said("you"))).chunks) == "Hello, you", "the same request again"
+    asked = await other.ask("POST", "/", said("pay", id="m2"))
+    assert (await one.ask("POST", "/", said("more", id="m3"))).json["error"]["code"] == "waiting"
+    assert texts((await one.ask("POST", "/", decided(asked.chunks, "k/2"))).chunks).startswith("Done")
+    assert (here.paid, there.paid) == ([5], [])
+    loaded = [(await page.ask("GET", "/k")).json for page in (one, other)]
+    assert loaded[0] == loaded[1]
+    assert [part.get("output") for part in loaded[0]["messages"][3]["parts"] if "output" in part] == [
+        "paid 5",
+        "seen x",
+    ]
+    again = {"id": "k", "messages": said("pay", id="m2")["messages"], "trigger": "regenerate-message"}
+    asked = await one.ask("POST", "/", again)
+    await other.ask("POST", "/", decided(asked.chunks, "k/3", approved=False))
+    edited = said("others", id="m1", messageId="m1")
+    assert texts((await other.ask("POST", "/", edited)).chunks) == "Hello, others"
+    assert (here.paid, there.paid) == ([5], [])
+
+    answers: list[Answer] = []
+    await one.ask("POST", "/", said("slow", id="m4"), leave=is_read)
+
+    async def follow() -> None:
+        answers.append(await other.ask("GET", "/k/stream"))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(follow)
+        assert (await one.ask("POST", "/", said("more", id="m5"))).json["error"]["code"] == "running"
+        assert (await other.ask("POST", "/", said("more", id="m5"))).json["error"]["code"] == "running"
+        assert (await other.ask("POST", "/k/stop", {})).status == 204
+    assert kinds(answers[0])[-2:] == ["abort", "[DONE]"]
+    loaded = [(await page.ask("GET", "/k")).json for page in (one, other)]
+    assert loaded[0] == loaded[1]
+    assert (await other.ask("DELETE", "/k")).status == 204
+    assert [(await page.ask("GET", "/k")).status for page in (one, other)] == [404, 404]
+    assert (await one.ask("POST", "/", said("you"))).chunks[0]["messageId"] == "k/6", "no id recurs"
+
+
+async def test_readers_of_another_replicas_run_are_woken(replica: Replica) -> None:
+    here, there = replica(), replica()
+    await here.page().ask("POST", "/", said("slow"), leave=is_read)
+    seen, times = anyio.Event(), list[float]()
+
+    def watch(answer: Answer) -> bool:
+        if is_read(answer):
+            seen.set()
+        if b'd"}' in answer.body:
+            times.append(time.monotonic())
+        return False
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: there.page().ask("GET", "/k/stream", leave=watch))
+        await seen.wait()
+        for _ in range(20):  # it waits for a change by now
+            await anyio.wait_all_tasks_blocked()
+        here.held.set()
+        began = time.monotonic()
+    assert times[0] - began < 0.9, "a reader that nobody wakes looks each second"
+
+
+async def test_what_a_replica_leaves_is_gone_on_with_by_whoever_is_asked_next_or_recovers(replica: Replica) -> None:
+    for act in ("join", "recover"):
+        first = replica()
+        for name in ("over", act):
+            await first.page().ask("POST", "/", said("slow" if name == act else "you", chat=name), leave=is_read)
+        await first.chats.aclose()
+        second = replica()
+        second.held.set()
+        if act == "recover":
+            assert await second.chats.recover() == [act]
+        joined = await second.page().ask("GET", f"/{act}/stream")
+        assert texts(joined.chunks).endswith("abcd")
+        assert await replica().chats.recover() == []
+        loaded = (await replica().page().ask("GET", f"/{act}")).json["messages"][-1]["parts"]
+        assert [part["text"] for part in loaded if part["type"] == "text"] == ["abcd"]
+
+
+async def test_a_person_has_a_list_of_the_own_conversations_in_pages(replica: Replica) -> None:
+    program = replica()
+    page = {name: Page(program.chats.app(may=lambda request, name=name: name)) for name in ("ann", "bob", True, False)}
+    for number in range(5):
+        await page["ann"].ask("POST", "/", said(f"Number {number}, {'and more ' * 30}", chat=f"a{number}"))
+    await page["bob"].ask("POST", "/", said("pay", chat="b"))
+    await page["bob"].ask("POST", "/", said("more", chat="a1", id="m2"))  # he may, and it stays hers
+    listed = (await replica().page().ask("GET", "/")).json
+    assert [one["id"] for one in listed["chats"]] == ["a1", "a4", "a3", "a2", "a0"]
+    assert listed["chats"][1]["words"].startswith("Number 4, and more")
+    assert len(listed["chats"][1]["words"]) < 101
+    assert "before" not in listed
+    seen, before = list[str](), ""
+    for size in (2, 2, 1):
+        found = (await page["ann"].ask("GET", f"/?limit=2{before}")).json
+        assert len(found["chats"]) == size
+        seen += [one["id"] for one in found["chats"]]
+        before = f"&before={found.get('before')}"
+    assert seen == [one["id"] for one in listed["chats"]]
+    (bobs,) = (await page["bob"].ask("GET", "/")).json["chats"]
+    assert (bobs["id"], bobs["owner"], bobs["is_open"], bobs["words"]) == ("b", "bob", True, "pay")
+    for name in (True, False):
+        assert (await page[name].ask("GET", "/")).json["error"]["code"] == "forbidden"
+    for wrong in ("limit=0", "limit=101", "limit=x", "before=x", "before=" + "0" * 13):
+        assert (await page["ann"].ask("GET", f"/?{wrong}")).status == 400, wrong
+
+
+async def test_a_conversation_in_which_nothing_changes_is_removed_when_its_time_is_over(replica: Replica) -> None:
+    program = replica(keep=3600.0)
+    page, records = program.page(), program.chats.journal.store.records
+    for name in ("old", "waits", "new"):
+        await page.ask("POST", "/", said("pay" if name == "waits" else "you", chat=name))
+    await page.ask("POST", "/", said("slow", chat="runs"), leave=is_read)
+    for name in ("old", "waits", "runs"):
+        await _age(records, name, 3601)
+    assert await program.chats.recover() == []
+    statuses = {name: (await page.ask("GET", f"/{name}")).status for name in ("old", "waits", "runs", "new")}
+    assert statuses == {"old": 404, "waits": 404, "runs": 200, "new": 200}
+    assert [one["id"] for one in (await page.ask("GET", "/")).json["chats"]] == ["runs", "new"]
+    await _age(records, "new", 3601)
+    number = 0
+    while (await page.ask("GET", "/new")).status != 404:  # removed behind a request
+        number += 1
+        await page.ask("POST", "/", said("you", chat="next", id=f"m{number}"))
+    program.held.set()
+
+
+async def _age(records: Any, chat_id: str, seconds: float) -> None:
+    """Does as the time."""
+    (due,) = [one for one in await records.scan(("due",)) if one.key[-1] == chat_id]
+    earlier = f"{int(due.key[1]) - int(seconds * 1e3):013d}"
+    await records.commit(DeletePrefix(due.key), Put(("due", earlier, chat_id), b""))
