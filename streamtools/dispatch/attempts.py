@@ -190,7 +190,10 @@ class _Attempt:
         self.scope, self.task = scope, anyio.get_current_task().id if self.executor is not None else None
         call = self.call
         try:
-            value = await stepped(self._body(), scope, self.attempts.limits.cancel_grace, self._blocked)
+            if self.trial is not None:  # it steps the code itself
+                value = await self.trial.kept(self.begin, self._report)
+            else:
+                value = await stepped(self._body(), scope, self.attempts.limits.cancel_grace, self._blocked)
         except BaseException as error:
             is_the_executors = isinstance(error, ToolNotStarted) and not error.by_tool
             found = as_tool_error(self.tool.name, error)
@@ -293,8 +296,6 @@ class _Attempt:
         if executor is not None and self.invocation is not None:
             begin_wait(self.call, "executor")
             return _run_on(executor, self.invocation, self.begin, self._report)
-        if self.trial is not None:
-            return self.trial.kept(self.begin, self._report)
         if self.call.is_outside:
             return _answered(self.call, self.begin)
         late = None if self.tool.is_async else _late_warning(self.call, attempts.host)
@@ -302,7 +303,7 @@ class _Attempt:
         return run_in_process(*self.call.take(), self.invocation, self.begin, self._report, attempts.pool, most, late)
 
     def _blocked(self, seconds: float) -> None:
-        if self.executor is None and self.tool.is_async and self.trial is None:  # else none of its code runs here
+        if self.executor is None and self.tool.is_async:  # else none of the tool's code runs in this loop
             self.attempts.host.emit(log_blocked(self.tool.name, self.call.label, seconds))
 
     # -- how it ends --

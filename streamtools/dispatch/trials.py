@@ -135,12 +135,12 @@ class Trial:
             return
         self.began = time.monotonic()
         try:
-            with ExitStack() as managers, turn.host.new_scope() as self._scope:
+            with ExitStack() as held, turn.host.new_scope() as self._scope:
                 if (seconds := seconds_of(tool, turn.limits)) != math.inf:
                     call.stops_at = self._due = turn.host.now() + seconds
                     timer = turn.attempts.due(self._due, self._scope)
                 for manager in turn.host.around_tool(call.call_id):
-                    managers.enter_context(manager)
+                    held.enter_context(manager)
                 bound, invocation = self.checked.bound, None
                 if not FIXED.issuperset(map(type, bound.by_name.values())):
                     bound = tool.copied(bound)  # the record keeps its own

@@ -396,10 +396,11 @@ class Pump:
 
     async def _pause(self) -> None:
         self._pausing = True
-        if self.must_pause and self.trials is not None and not self.decoder.done:  # else the calls end now
-            self.trials.begin()
-        if self.must_pause and (self.trials is None or not self.decoder.done):
-            # A call that may start now does start now, however fast the source is.
+        if self.trials is not None:
+            if not self.decoder.done:  # else the calls end now
+                self.trials.begin()
+            self.must_pause = False  # a source that does not wait leaves no time to win, and no other call starts yet
+        if self.must_pause:  # a call that may start now does start now, however fast the source is
             self.must_pause = False
             await checkpoint()
             await checkpoint()  # on trio, which runs the tasks of a round in any order, its turn comes in the next
