@@ -30,6 +30,7 @@ from starlette.responses import StreamingResponse
 
 from streamtools import agent_loop
 from streamtools.dispatch import Journal
+from streamtools.durable.records import Put
 from streamtools.events import TextDelta
 from streamtools.integrations.asgi import EventStreamResponse
 from streamtools.web import Chats, OwnEvents
@@ -47,10 +48,13 @@ DELTAS, PAIRS = 20_000, 7
 READERS, READ_DELTAS, STILL_PAIRS = 1000, 100, 3
 JOINS = 200
 BATCH, BATCHES = 64, 400
+TURNS, CHATS, OPEN = 1_000, 100_000, 10
 
 
-def run(deltas: int = DELTAS, readers: int = READERS, joins: int = JOINS) -> list[Figure]:
-    """Measure the events, the readers, the joins and the log."""
+def run(
+    deltas: int = DELTAS, readers: int = READERS, joins: int = JOINS, turns: int = TURNS, chats: int = CHATS
+) -> list[Figure]:
+    """Measure the events, the readers, the joins, the log, long conversations, and many."""
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -60,6 +64,8 @@ def run(deltas: int = DELTAS, readers: int = READERS, joins: int = JOINS) -> lis
         figures += asyncio.run(_joins(folder, deltas, joins))
         figures += asyncio.run(_still(folder, deltas, readers))
         figures += asyncio.run(_readers(folder, readers))
+        figures += asyncio.run(_long(folder, turns))
+        figures += asyncio.run(_recovered(folder, chats))
     return figures
 
 
@@ -427,6 +433,65 @@ async def _log(folder: Path) -> list[Figure]:
         Figure(name=f"{name}event loop", value=each["here"], unit="µs", bar=6),
         Figure(name=f"{name}store, CPU", value=each["there"], unit="µs", bar=6, detail=detail),
     ]
+
+
+# -- a long conversation, and many of them -----------------------------------------------------------------------------
+
+
+async def _long(folder: Path, turns: int) -> list[Figure]:
+    program = _Program(folder / "long.db", 20)
+    asked: dict[str, list[float]] = {"long": [], "empty": [], "read": []}
+
+    async def say(kind: str, chat_id: str, number: int) -> None:
+        message = {"id": f"m{number}", "role": "user", "parts": [{"type": "text", "text": "Write. " * 40}]}
+        given = {"id": chat_id, "messages": [message], "trigger": "submit-message"}
+        began = time.process_time()
+        await _served(program.app, "POST", "/", _to_nobody, json.dumps(given).encode())
+        asked[kind].append(time.process_time() - began)
+
+    for number in range(turns):
+        await say("long", "k", number)
+    asked["long"].clear()
+    for number in range(PAIRS * 3):
+        await say("long", "k", turns + number)
+        await say("empty", f"new{number}", 0)
+        began = time.process_time()
+        await _served(program.app, "GET", "/k", _to_nobody)
+        asked["read"].append(time.process_time() - began)
+    took = {kind: statistics.median(each) * 1e3 for kind, each in asked.items()}
+    detail = f"{took['long']:.1f} ms, {took['empty']:.1f} into an empty one"
+    name = f"A conversation of {turns} turns"
+    return [
+        Figure(name=f"{name}: CPU of a GET", value=took["read"], unit="ms", bar=30),
+        Figure(name=f"{name}: CPU of a POST", value=took["long"] / took["empty"], unit="x", bar=1.5, detail=detail),
+    ]
+
+
+async def _recovered(folder: Path, chats: int) -> list[Figure]:
+    """Copies of a conversation that is over, and some whose process has died."""
+    program = _Program(folder / "many.db", 20, is_held=True)
+    for number in range(OPEN):
+        begun = asyncio.ensure_future(program.begin(f"open{number}", _to_nobody))
+        await program.is_written.wait()
+        program.is_written.clear()
+    await program.chats.aclose()
+    await begun
+    program.held.set()
+    await program.begin("over", _to_nobody)
+    records = program.chats.journal.store.records
+    for kind in ("chat", "turn", "said", "added", "answer", "log", "due"):
+        for record in await records.scan((kind,)):
+            if "over" in record.key:
+                for at in range(0, chats, 1_000):
+                    keys = [tuple(f"c{at + n}" if one == "over" else one for one in record.key) for n in range(1_000)]
+                    await records.commit(*(Put(key, record.value) for key in keys))
+    began = time.perf_counter()
+    found = await program.chats.recover()
+    took = time.perf_counter() - began
+    assert len(found) == OPEN, found
+    while program.chats._live:
+        await NEXT_ROUND()
+    return [Figure(name=f"recover() of {chats} conversations, {OPEN} open", value=took * 1e3, unit="ms", bar=300)]
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 from ..errors import AlreadyDecided, ToolNotStarted
@@ -100,8 +100,7 @@ def _hashed(named: list[str | int]) -> str:
 
 
 def _written(decision: Decision) -> bytes:
-    fields: Sequence[str] = ("call_id", "fingerprint", "verdict", "by", "at", "reason", "arguments")
-    return json.dumps({name: getattr(decision, name) for name in fields}).encode()
+    return json.dumps(asdict(decision)).encode()
 
 
 def _read(record: bytes, pending: Pending) -> Decision:

@@ -33,8 +33,12 @@ MAX_VALUE_BYTES = 64 << 20
 
 def new_rev(*of: str | bytes | int) -> int:
     """Returns a number for a record: a random one, or that of what is given."""
-    text = "\0".join(map(repr, of)).encode()
-    return int.from_bytes(sha256(text).digest()[:8] if of else os.urandom(8)) >> 1 or 1
+    digest = sha256()
+    for one in of:
+        written = one if isinstance(one, bytes) else repr(one).encode()
+        digest.update(f"{type(one).__name__} {len(written)} ".encode())
+        digest.update(written)
+    return int.from_bytes(digest.digest()[:8] if of else os.urandom(8)) >> 1 or 1
 
 
 @dataclass(frozen=True, slots=True)

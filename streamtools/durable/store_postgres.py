@@ -140,6 +140,8 @@ STATEMENTS = {
 class PostgresRecords(ThreadedRecords):
     """`Records` in a schema of a Postgres database; the arguments are those of `PostgresStore`."""
 
+    idle_s = 30.0  # another connection takes ten times as long as a commit
+
     def __init__(
         self, url: str, *, schema: str = "streamtools", timeout: float = 5.0, listen: str | bool = True
     ) -> None:
@@ -299,9 +301,11 @@ def _checked(result: PGresult, link: PGconn) -> PGresult:
         return result
     if link.status != ConnStatus.OK:
         raise psycopg.OperationalError(link.error_message.decode(errors="replace"))
-    code, text = (result.error_field(one) or b"" for one in (DiagnosticField.SQLSTATE, DiagnosticField.MESSAGE_PRIMARY))
+    state, text = (
+        result.error_field(one) or b"" for one in (DiagnosticField.SQLSTATE, DiagnosticField.MESSAGE_PRIMARY)
+    )
     try:
-        kind = psycopg.errors.lookup(code.decode())
+        kind = psycopg.errors.lookup(state.decode())
     except KeyError:
         kind = psycopg.DatabaseError
     raise kind(text.decode(errors="replace"))

@@ -185,6 +185,8 @@ _SHARE = 0.8  # of the time that is left, for acknowledgements: the rest is for 
 class RedisRecords(ThreadedRecords):
     """`Records` on a Redis server; the arguments are those of `RedisStore`."""
 
+    idle_s = 30.0
+
     def __init__(
         self,
         server: str | Redis,

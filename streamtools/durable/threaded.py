@@ -55,8 +55,8 @@ from .records import (
 
 T = TypeVar("T")
 
-IDLE_S = 1.0  # until a thread with nothing to do ends
 GRACE_S = 0.5  # after a deadline, so that the thread can raise its own error, which says what was in the way
+UNASKED_S = 10.0  # for which a listener goes on when nobody asks it
 LISTEN_S = 1.0  # for which a listener waits, before it looks whether it is wanted
 LOOK_S = 0.01  # between two looks at what others have changed, while somebody waits for that
 POLL_S = 0.25  # between two reads of a reader that nobody wakes
@@ -119,6 +119,7 @@ class StoreJob:
 class ThreadedRecords(ABC):
     """`Records` with a thread of their own. An operation waits for `patience` seconds at most."""
 
+    idle_s = 1.0  # until a thread with nothing to do ends, and its connection
     looks = False  # while somebody waits for a change, the thread looks for it: others are told
 
     def __init__(self, patience: float) -> None:
@@ -153,11 +154,11 @@ class ThreadedRecords(ABC):
         return [*map(record_of, await self._ask(partial(self._scan, least, least + b"\xff", behind, limit)))]
 
     async def commit(self, *ops: Op, undo: Sequence[Op] = ()) -> Done | Conflict:
-        steps, back = steps_of(ops), steps_of(undo)
-        return await self._ask(partial(self._commit, steps, back), partial(self._commit, back, []) if back else None)
+        back = partial(self._take_back, undo) if undo else None
+        return await self._ask(partial(self._commit, steps_of(ops), undo), back)
 
     def hand_over(self, *ops: Op) -> Callable[[], Coroutine[Any, Any, Done | Conflict]]:
-        return self.handed(partial(self._commit, steps_of(ops), []))
+        return self.handed(partial(self._commit, steps_of(ops), ()))
 
     async def changed(self, prefix: Key, since: int, seconds: float) -> int:
         if not since:
@@ -255,7 +256,7 @@ class ThreadedRecords(ABC):
         self._disconnect()
 
     def _spare_s(self) -> float:
-        spare = max(0.0, self._renew_at - time.monotonic()) if self._renewed else IDLE_S
+        spare = max(0.0, self._renew_at - time.monotonic()) if self._renewed else self.idle_s
         return min(spare, LOOK_S) if self.looks and self.news.waiting else spare
 
     def _retire(self) -> bool:
@@ -274,7 +275,10 @@ class ThreadedRecords(ABC):
         touches = [Touch(key, rev, seconds) for key, (rev, seconds) in self._renewed.items()]
         StoreJob(partial(self._touch, touches), 0.0).run()
 
-    def _commit(self, steps: Sequence[Step], undo: Sequence[Step], job: StoreJob) -> Done | Conflict:
+    def _take_back(self, undo: Sequence[Op], job: StoreJob) -> Done | Conflict:
+        return self._commit(steps_of(undo), (), job)
+
+    def _commit(self, steps: Sequence[Step], undo: Sequence[Op], job: StoreJob) -> Done | Conflict:
         job.check()
         self.let_go(steps)
         if undo and time.monotonic() >= job.until:
@@ -283,7 +287,7 @@ class ThreadedRecords(ABC):
             end = self._make(steps, job)
         except Exception:
             if undo:  # it may have been made, and its answer lost
-                StoreJob(partial(self._make, undo), 0.0).run()
+                StoreJob(partial(self._make, steps_of(undo)), 0.0).run()
             raise
         self.note(steps, end)
         return end
@@ -390,7 +394,7 @@ class Listener(threading.Thread):
                 self._news.tell()
 
     def _is_wanted(self) -> bool:
-        is_wanted = bool(self._news.waiting) or time.monotonic() < self.asked_at + 10 * IDLE_S
+        is_wanted = bool(self._news.waiting) or time.monotonic() < self.asked_at + UNASKED_S
         return is_wanted and not self.closed and threading.main_thread().is_alive()
 
 

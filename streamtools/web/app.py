@@ -32,7 +32,7 @@ from urllib.parse import parse_qs, unquote
 
 import anyio
 from anyio import create_task_group
-from pydantic import Field, TypeAdapter, create_model
+from pydantic import Field, TypeAdapter
 
 from ..durable.records import checked_seconds
 from ..errors import BadRequest, ChatConflict, LocalProtocolError, RunStillRunning
@@ -59,15 +59,17 @@ _EVENT_ID = re.compile(r"([0-9]{1,15})\.([0-9]{1,18})")
 _PLACE = re.compile(r"[0-9]{13}\..{1,256}", re.DOTALL)  # in a list
 
 
-def _name(name: str) -> TypeAdapter[Any]:
-    optional: Any = Id
-    field: Any = (optional | None, Field(None, alias=name))
-    return TypeAdapter(create_model("Named", __base__=Posted, chat_id=field))
+class _NamedByUI(Posted):
+    chat_id: Id | None = Field(None, alias="id")
+
+
+class _NamedByAGUI(Posted):
+    chat_id: Id | None = Field(None, alias="threadId")
 
 
 _LISTED = ("id", "owner", "began_ms", "changed_ms", "is_open", "words")
 _STOP = TypeAdapter(StopRequest)
-_NAMES = {name: _name(name) for name in ("id", "threadId")}
+_NAMES: Mapping[str, TypeAdapter[Any]] = {"id": TypeAdapter(_NamedByUI), "threadId": TypeAdapter(_NamedByAGUI)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,8 @@ def fault_of(error: BaseException | None) -> Literal["passing", "lasting"] | Non
     or full, or a server does not answer, and not removed, closed, or no database."""
     cause = error.__cause__ if isinstance(error, JournalError) else error
     code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
-    if isinstance(cause, TimeoutError) or code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL):
+    is_gone = isinstance(cause, (TimeoutError, ConnectionError))
+    if is_gone or code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL):
         return "passing"
     return "lasting" if isinstance(cause, FILE_ERRORS) else None
 

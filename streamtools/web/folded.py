@@ -11,12 +11,12 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Any
 
 from .. import events as of
 from ..parts import changed
-from .log import DELTAS, Entry, VisitEnd, written_entries
+from .log import DELTAS, Entry, VisitEnd, row_of, text_of, written_entries
 
 MAX_ANSWER_BYTES = 16 << 20
 """Bytes of an answer that is kept, as of a page of messages. Of a larger one, results and texts are left out."""
@@ -57,21 +57,10 @@ def joined(entries: Sequence[Entry], shown: int = -1) -> Sequence[Entry]:
         return entries
     kept = _kept(entries, shown) if of.AttemptDiscarded in set(map(type, entries)) else entries
     found: list[Entry] = []
-    row: list[Any] = []
-    key: Any = None
-    for entry in kept:
-        kind = type(entry)
-        if key is not None and kind is key[0] and (entry.step, getattr(entry, "call_id", None)) == key[1]:  # type: ignore[union-attr]
-            row.append(entry)
-            continue
-        if row:
-            found.append(_joined(row))
-        if kind in DELTAS:
-            row, key = [entry], (kind, (entry.step, getattr(entry, "call_id", None)))  # type: ignore[union-attr]
-        else:
-            row, key = [], None
-            found.append(entry)
-    return [*found, _joined(row)] if row else found
+    for row, group in groupby(kept, row_of):
+        same = [*group]
+        found += same if row is None else [_joined(same)]
+    return found
 
 
 def _kept(entries: Sequence[Entry], shown: int) -> list[Entry]:
@@ -90,9 +79,10 @@ def _joined(row: Sequence[Any]) -> of.Event:
     last = row[-1]
     if len(row) == 1:
         return last  # type: ignore[no-any-return]
-    if isinstance(last, of.ToolCallDelta):
-        return of.ToolCallDelta(last.call_id, "".join([one.delta for one in row]), seq=last.seq, step=last.step)
-    return replace(last, text="".join([one.text for one in row]))  # type: ignore[no-any-return]
+    whole = "".join(map(text_of, row))
+    if isinstance(last, of.ToolCallDelta):  # without what previews of it read
+        return of.ToolCallDelta(last.call_id, whole, seq=last.seq, step=last.step)
+    return replace(last, text=whole)  # type: ignore[no-any-return]
 
 
 def written_answer(answer: Sequence[Entry]) -> bytes:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any, TypeAlias
 
 import orjson
@@ -84,30 +85,27 @@ def numbered(run_id: str) -> tuple[str, str]:
 # -- what is written --
 
 
+def row_of(entry: Entry) -> tuple[type, int, str | None] | None:
+    """Returns what deltas of one text, or of the arguments of one call, have in common; None of anything else."""
+    kind: Any = type(entry)
+    return (kind, entry.step, getattr(entry, "call_id", None)) if kind in DELTAS else None  # type: ignore[union-attr]
+
+
+def text_of(delta: Any) -> str:
+    text: str = delta.delta if isinstance(delta, ToolCallDelta) else delta.text
+    return text
+
+
 def written_entries(entries: Sequence[Entry]) -> bytes:
     written: list[dict[str, Any]] = []
-    key: Any = None
-    for entry in entries:
-        kind = type(entry)
-        if kind in DELTAS:
-            text: str
-            if isinstance(entry, ToolCallDelta):
-                call_id, text = entry.call_id, entry.delta
-            else:
-                call_id, text = None, entry.text  # type: ignore[union-attr]
-            if key == (kind, entry.step, call_id):  # type: ignore[union-attr]
-                written[-1]["seqs"].append(entry.seq)
-                written[-1]["texts"].append(text)
-                continue
-            key = (kind, entry.step, call_id)  # type: ignore[union-attr]
-            named = {} if call_id is None else {"call_id": call_id}
-            written.append({"deltas": kind.__name__, "step": key[1], **named, "seqs": [entry.seq], "texts": [text]})
+    for row, found in groupby(entries, row_of):
+        if row is None:
+            written += ({"end": asdict(one)} if isinstance(one, VisitEnd) else written_event(one) for one in found)
             continue
-        key = None
-        if isinstance(entry, VisitEnd):
-            written.append({"end": asdict(entry)})
-        else:
-            written.append(written_event(entry))
+        kind, step, call_id = row
+        named, deltas = {} if call_id is None else {"call_id": call_id}, [*found]
+        seqs, texts = [one.seq for one in deltas], [*map(text_of, deltas)]
+        written.append({"deltas": kind.__name__, "step": step, **named, "seqs": seqs, "texts": texts})
     try:
         return orjson.dumps(written)
     except (TypeError, ValueError):  # an integer of more than 64 bits, half a surrogate pair, or very deep

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import random
+import signal
 import socket
 import threading
 from collections.abc import AsyncIterator
@@ -52,11 +53,17 @@ class _Replica:
     def __init__(self, ledger: str) -> None:
         self._ledger = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._dice = random.Random()
+        self.dies = False
 
     async def act(self, ref: str, user: str | None) -> str:
+        dies_at = self._dice.choice((0, 1)) if self.dies else None
+        if dies_at == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
         await anyio.sleep(self._dice.choice((0, PAUSE_S, 15 * PAUSE_S)))
         os.write(self._ledger, f"{ref} {user}\n".encode())
         os.fsync(self._ledger)
+        if dies_at == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
         await anyio.sleep(self._dice.choice((0, PAUSE_S, 15 * PAUSE_S)))
         return f"done {ref}"
 
@@ -96,7 +103,7 @@ class _Replica:
 
 
 def serve(address: str, ledger: str, parent: Connection) -> None:
-    """Serves until it is told to end, or its parent is gone; tells that its port."""
+    """Serves until it is told to end, or its parent is gone: that is told the port, and may have it die in a call."""
     logging.disable(logging.CRITICAL)
     replica = _Replica(ledger)
     chats = Chats(records=store_at(address, lease=LEASE_S), run=replica.run)
@@ -107,9 +114,10 @@ def serve(address: str, ledger: str, parent: Connection) -> None:
             parent.send(listener.getsockname()[1])
             yield
 
-    def end_with_parent() -> None:
+    def obey() -> None:
         try:
-            parent.recv()
+            while True:
+                replica.dies = parent.recv()
         except EOFError:
             os._exit(1)
 
@@ -119,5 +127,5 @@ def serve(address: str, ledger: str, parent: Connection) -> None:
         served, http="h11", ws="none", loop="asyncio", lifespan="on", log_level="critical", timeout_graceful_shutdown=1
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=end_with_parent, daemon=True).start()
+        threading.Thread(target=obey, daemon=True).start()
         uvicorn.Server(config).run([listener])

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depen
 redis = pytest.importorskip("redis", reason="THE CLIENT OF REDIS IS NOT INSTALLED: the store there was not tested")
 redis_asyncio = pytest.importorskip("redis.asyncio")
 
-from streamtools.durable.record_store import call_key, decided_key  # noqa: E402 - as below
+from streamtools.durable.record_store import call_key  # noqa: E402 - as below
 from streamtools.durable.records import written_key  # noqa: E402 - as below
 from streamtools.durable.store_redis import RedisStore  # noqa: E402 - it needs the client
 
@@ -170,29 +170,6 @@ async def test_a_claim_of_a_process_that_was_killed_is_unknown_and_never_free(
         assert set(seen[:-1]) <= {StillRunning}
         assert elsewhere or len(seen) == 1
         assert client.ttl(name("key")) == -1
-
-
-@pytest.mark.thorough
-async def test_a_lease_is_renewed(server: RedisServer, client: Any) -> None:
-    with RedisStore(server.url, lease=3) as store:
-        await store.claim("key", "print")
-        first = int(client.hget(name("key"), "stale_at"))
-        with anyio.fail_after(PATIENCE_S):
-            while int(client.hget(name("key"), "stale_at")) < first + 1000:  # noqa: ASYNC110
-                await anyio.sleep(0.01)
-        assert isinstance(await store.claim("key", "print"), StillRunning)
-
-
-async def test_a_call_that_ends_behind_the_release_of_its_claim_is_not_put_on_record(
-    server: RedisServer, client: Any
-) -> None:
-    with RedisStore(server.url) as first, RedisStore(server.url) as second:
-        await first.claim("key", "print")
-        await second.release("key")
-        assert await second.claim("key", "print") == Claimed()
-        with pytest.raises(LocalProtocolError, match="not claimed"):
-            await first.complete("key", b"1")
-        assert isinstance(await first.claim("key", "print"), StillRunning)
 
 
 # -- what is forgotten ---------------------------------------------------------------------------------------------
@@ -566,19 +543,3 @@ async def test_without_a_server_nothing_runs_and_behind_its_start_all_goes_on(se
             await run_once(store, runs, pays)
         await store.confirm_server()
         assert (await run_once(store, runs, pays)).value == "paid"
-
-
-# -- decisions --
-
-
-async def test_the_first_record_of_a_key_is_everybodys_and_lives_as_long_as_a_call(
-    server: RedisServer, client: Any
-) -> None:
-    with RedisStore(server.url, keep_completed=1000) as one, RedisStore(server.url, prefix="streamtools:") as other:
-        assert await other.decide("decision:a", None) is None
-        assert [await store.decide("decision:a", record) for store, record in ((one, b"1"), (other, b"2"))] == [
-            b"1"
-        ] * 2
-        assert [await store.decide("decision:a", None) for store in (one, other)] == [b"1", b"1"]
-        assert 0 < client.pttl(b"streamtools:" + written_key(decided_key("decision:a"))) <= 1_000_000
-        assert await other.decide("decision:b", b"3") == b"3"

@@ -61,7 +61,6 @@ ALLOWED: dict[tuple[str, str], str] = {
         "durable/fields.py",
     ): "those of the package's own classes, once, for the checks of their fields",
     ("evaluates annotations", "durable/alone.py"): "the hint of what a function of the program returns",
-    ("evaluates annotations", "web/app.py"): "a model of one field, whose name and type are constants",
     ("evaluates annotations", "web/own.py"): "models of the package's own events",
     ("imports by name", "ground/on_demand.py"): "the package's own modules, by constants",
     ("imports by name", "tools/__init__.py"): "the package's own reader of frameworks' tools, by a constant",

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 from chat_client import Answer, Page
-from servers import PostgresServer, RedisServer, postgres_server, redis_server
+from servers import PostgresServer, Proxy, RedisServer, postgres_server, redis_server
 from test_chat_app import Program, decided, kinds, said, texts
 
 from streamtools.durable.records import DeletePrefix, Put
@@ -42,12 +42,14 @@ def redis() -> Iterator[RedisServer]:
 def replica(request: pytest.FixtureRequest, backend: str, tmp_path: Path) -> Iterator[Replica]:
     made: list[Any] = []
 
-    def make(**options: Any) -> Program:
+    def make(port: int | None = None, timeout: float = 5.0, **options: Any) -> Program:
         records: Any = tmp_path / "chats.db"
+        port = None if backend == "sqlite" else port or request.getfixturevalue(backend).port
         if backend == "postgres":
-            records = PostgresStore(request.getfixturevalue("postgres").url, schema=f"chats {tmp_path.name}"[-60:])
+            url = f"postgresql://tester@127.0.0.1:{port}/postgres?sslmode=disable"
+            records = PostgresStore(url, schema=f"chats {tmp_path.name}"[-60:], timeout=timeout)
         elif backend == "redis":
-            records = RedisStore(request.getfixturevalue("redis").url, prefix=f"{tmp_path}:")
+            records = RedisStore(f"redis://127.0.0.1:{port}/0", prefix=f"{tmp_path}:", timeout=timeout)
         program = Program(records, **options)
         made.append(program.chats.journal.store)
         return program
@@ -139,6 +141,31 @@ async def test_what_a_replica_leaves_is_gone_on_with_by_whoever_is_asked_next_or
         assert await replica().chats.recover() == []
         loaded = (await replica().page().ask("GET", f"/{act}")).json["messages"][-1]["parts"]
         assert [part["text"] for part in loaded if part["type"] == "text"] == ["abcd"]
+
+
+async def test_a_server_that_gives_no_answer_is_an_answer_in_time_and_no_request_is_lost(
+    replica: Replica, backend: str, request: pytest.FixtureRequest
+) -> None:
+    if backend == "sqlite":  # a file that is locked: test_chat_unavailable
+        return
+    proxy = Proxy(request.getfixturevalue(backend).port)
+    program = replica(port=proxy.listens, timeout=0.3)
+    page = program.page()
+    await page.ask("POST", "/", said("you"))
+    for fault in ("swallow", "close"):
+        for method, path, body in (("GET", "/", None), ("GET", "/k", None), ("POST", "/", said("more", id=fault))):
+            proxy.does = lambda fault=fault: fault
+            answer = await page.ask(method, path, body)
+            assert (answer.status, answer.json["error"]["code"]) == (503, "unavailable"), (fault, path, answer.body)
+            assert "retry-after" in answer.headers
+            assert "127.0.0.1" not in answer.body.decode()
+            proxy.does = lambda: "pass"
+            with anyio.fail_after(20):
+                while (again := await page.ask(method, path, body)).status == 503:  # it connects anew
+                    continue
+            assert again.status == 200, (fault, path, again.body)
+    assert [messages[-1]["content"] for messages in program.asked] == ["you", "more", "more"]
+    proxy.close()
 
 
 async def test_a_person_has_a_list_of_the_own_conversations_in_pages(replica: Replica) -> None:

@@ -29,9 +29,11 @@ class Known(Program):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.users: list[tuple[str, str | None]] = []
+        self.owners: set[tuple[str, str | None]] = set()
 
     def run(self, given: Any) -> Any:
         self.users.append((given.run_id, given.user))
+        self.owners.add((given.id, given.owner))
         return super().run(given)
 
     def of(self, name: str | bool) -> Page:
@@ -53,6 +55,7 @@ async def test_a_run_is_made_for_whoever_began_it_whoever_has_it_gone_on_with(tm
     # Before a decision or a visit the run is made once more, to be compared with the one on record.
     assert list(dict.fromkeys(first.users)) == [("k/1", "ann"), ("k/2", "bob"), ("k/3", "dee"), ("n/1", None)]
     assert list(dict.fromkeys(other.users)) == [("k/1", "ann"), ("k/2", "bob")]
+    assert first.owners | other.owners == {("k", "ann"), ("n", None)}
     assert first.paid + other.paid == [5]
     assert [turn.user for turn in await first.chats.history("n") or ()] == [None]
 
@@ -214,3 +217,15 @@ async def test_a_refusal_of_the_provider_is_told_by_its_code_and_its_time_in_eac
         for one in (of_ui, own, ag_ui):
             assert _SECRET not in one.body.decode()
             assert "hidden" not in one.body.decode()
+
+
+def test_conversations_are_kept_in_one_place_that_is_named_once(tmp_path: Path) -> None:
+    wrong: list[dict[str, Any]] = [{}, {"records": tmp_path / "a.db", "journal": tmp_path / "b.db"}, {"records": 3}]
+    for options in wrong:
+        with pytest.raises(TypeError):
+            Chats(run=lambda chat: None, **options)  # type: ignore[arg-type]
+    for keep in (0, -1.0, True):
+        with pytest.raises(ValueError, match="keep"):
+            Chats(run=lambda chat: None, records=tmp_path / "a.db", keep=keep)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="postgresql://"):
+        Chats(run=lambda chat: None, records="mysql://secret@host/db")  # type: ignore[arg-type]
