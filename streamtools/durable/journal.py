@@ -41,7 +41,7 @@ from .run_records import (
     MOST_ENTRIES,
     UNREAD,
     JournaledResponse,
-    RunHead,
+    JournaledRun,
     inbox_is_full,
     inbox_key,
     read_head,
@@ -291,7 +291,7 @@ class Journal:
         responses, ops = list[JournaledResponse](), list[Op]()
         if known is None:
             await self._make_room()
-            head = RunHead(first, name, time.time())
+            head = JournaledRun(first, name, time.time())
             ops.append(Put(("run", run_id), head.written()))
         else:
             record, head = known
@@ -342,16 +342,16 @@ class Journal:
 
     # -- what is on record --
 
-    async def _head(self, run_id: str) -> tuple[Record, RunHead] | None:
+    async def _head(self, run_id: str) -> tuple[Record, JournaledRun] | None:
         (found,) = await self.store.records.get(("run", run_id))
         return None if found is None else (found, read_head(found))
 
-    async def _known(self, run_id: str) -> tuple[Record, RunHead]:
+    async def _known(self, run_id: str) -> tuple[Record, JournaledRun]:
         if (found := await self._head(run_id)) is None:
             raise JournalError(f"there is no run {run_id!r} in this journal")
         return found
 
-    async def _found(self, run: str | Suspended) -> tuple[Record, Suspended | None, RunHead, str]:
+    async def _found(self, run: str | Suspended) -> tuple[Record, Suspended | None, JournaledRun, str]:
         run_id, ticket = (run, None) if isinstance(run, str) else (run.run_id, run)
         record, head = await self._known(run_id)
         marker = journal_waiting.marker_of(run_id, head.first, head.began_at)
@@ -378,7 +378,7 @@ class Journal:
             if anyio.current_time() > until:
                 raise TimeoutError("others have changed the run again and again")
 
-    async def _entered(self, record: Record, head: RunHead, entries: Mapping[str, bytes]) -> list[Op]:
+    async def _entered(self, record: Record, head: JournaledRun, entries: Mapping[str, bytes]) -> list[Op]:
         """Puts entries into the inbox of a run, each in place of an earlier one with its id."""
         run_id = record.key[-1]
         if head.outcome is not None and head.outcome not in RUN_OUTCOMES:
@@ -446,7 +446,7 @@ class Journal:
         for at in range(0, len(ops), _MOST_DELETED):
             lease.check(await self.store.records.commit(lease.fence, *ops[at : at + _MOST_DELETED]))
 
-    async def _remove(self, lease: JournalLease, head: RunHead | None) -> None:
+    async def _remove(self, lease: JournalLease, head: JournaledRun | None) -> None:
         run_id, records = lease.run_id, self.store.records
         keys = [key for _, key in (await self._handed(run_id)).values()]
         keys += await journal_waiting.decision_keys(self.decided, await journal_waiting.all_waiting(records, run_id))

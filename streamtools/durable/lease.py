@@ -15,7 +15,7 @@ from .records import Check, Conflict, DeletePrefix, Done, Expire, Key, Op, Put, 
 from .run_records import (
     MOST_ENTRIES,
     JournaledResponse,
-    RunHead,
+    JournaledRun,
     hashed,
     inbox_is_full,
     inbox_key,
@@ -37,7 +37,7 @@ class JournalLease:
     run_id: str
     epoch: int = field(default_factory=new_rev)
     marker: str = ""  # names the run in this journal, for tickets
-    head: RunHead | None = None
+    head: JournaledRun | None = None
     steps: int = 0  # how many responses are on record
     _calls: dict[int, set[Key]] = field(default_factory=dict)  # of steps whose ends are not on record
     _entries: dict[str, list[Key]] = field(default_factory=dict)  # of the inbox

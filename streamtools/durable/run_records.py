@@ -44,7 +44,7 @@ class JournaledResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class RunHead:
+class JournaledRun:
     """What is on record of a run beside its responses."""
 
     first: str  # a digest of what it began with
@@ -77,10 +77,10 @@ def read_number(written: str) -> int:
         raise JournalError(UNREAD) from None
 
 
-def read_head(record: Record) -> RunHead:
+def read_head(record: Record) -> JournaledRun:
     try:
         written = from_json(record.value) if len(record.value) <= _MOST_HEAD_BYTES else None
-        head: RunHead = read_object(RunHead, written if isinstance(written, dict) else {})
+        head: JournaledRun = read_object(JournaledRun, written if isinstance(written, dict) else {})
     except ValueError as error:
         raise JournalError(f"{UNREAD}: {error}") from error
     return head

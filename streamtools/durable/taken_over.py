@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from .record_store import ClaimedCall, call_key, decided_key, lease_key
 from .records import Key, new_rev, read_key, written_key
-from .run_records import RunHead, hashed, inbox_key, step_key
+from .run_records import JournaledRun, hashed, inbox_key, step_key
 
 Insert: TypeAlias = Callable[..., None]
 """Puts a record: its key and value, perhaps its time (`stale_at`, `boot`, `drop_at`)."""
@@ -66,7 +66,7 @@ def _take_runs(insert: Insert, connection: sqlite3.Connection) -> None:
     rows = connection.execute(f"SELECT number, run_id, first, name, began_at, ended_at, outcome, {steps} FROM runs")
     runs: dict[int, str] = {}
     for number, run_id, *facts in rows.fetchall():
-        runs[number], head = run_id, RunHead(*facts)
+        runs[number], head = run_id, JournaledRun(*facts)
         insert(("run", run_id), head.written())
         if head.is_over:
             insert(head.over_key(run_id), b"")

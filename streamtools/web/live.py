@@ -12,11 +12,10 @@ import logging
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
 from functools import partial
 from operator import attrgetter
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -42,7 +41,7 @@ _BATCH_S = 0.05
 _WAKE_EACH_S = 0.005  # readers take deltas that come faster joined
 _MOST_KEPT = 20_000  # entries in memory; earlier ones are read from the log
 _HIDDEN = (of.OutputDelta, of.ToolCallFragment, of.UnknownPayload)
-_UNSHOWN = {"request": None, "resume_from": None, "provider_state": None, "usage_raw": None}
+_UNSHOWN = frozenset({"request", "resume_from", "provider_state", "usage_raw"})
 _logger = logging.getLogger("streamtools")
 _set = object.__setattr__
 _number = attrgetter("seq")
@@ -270,10 +269,12 @@ def _entry(event: of.Event, first: int, *, is_new: bool) -> of.Event:
     shift = 0 if is_new else first
     if not isinstance(event, of.CausedEvent) and not shift:  # a delta, as most are
         return event
-    entry = copy(event)
-    for name, value in _UNSHOWN.items():
-        if getattr(entry, name, None):
-            _set(entry, name, shown_state(event.provider_state) if type(event) is of.TextEnd else value)
+    kind: Any = type(event)
+    entry: of.Event = object.__new__(kind)
+    for name in kind.__dataclass_fields__:  # a request would be copied as it is read
+        _set(entry, name, None if name in _UNSHOWN else getattr(event, name))
+    if isinstance(event, of.TextEnd):
+        _set(entry, "provider_state", shown_state(event.provider_state) if event.provider_state else None)
     if isinstance(event, of.ProviderItem):
         _set(entry, "raw", shown_raw(event.raw))
     if shift:
