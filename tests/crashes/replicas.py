@@ -189,7 +189,7 @@ class Page:
         self.said = 0
         self._shown: dict[str, Shown] = {}
         self._run_id = ""
-        self._last_id: str | None = None
+        self.last_id: str | None = None
         self._held: list[tuple[int, str, Any]] = []  # frames without an id, before the one that has it
 
     async def converse(self) -> None:
@@ -213,7 +213,7 @@ class Page:
 
     async def _begin(self, body: dict[str, Any]) -> None:
         """Posts until the run has begun, or is known to have."""
-        self.doing, self._last_id = f"posts {body['messages'][0]['parts'][0]['text']}", None
+        self.doing, self.last_id = f"posts {body['messages'][0]['parts'][0]['text']}", None
         while True:
             with suppress(Unreachable):
                 status, code = await self._stream("POST", body, is_whole=True)
@@ -228,13 +228,13 @@ class Page:
         while True:
             with suppress(Unreachable):
                 if self.dice.random() < 0.1:  # a reload
-                    self._last_id = None
+                    self.last_id = None
                     self._shown.clear()
-                self.doing = f"joins {self._run_id} behind {self._last_id}"
-                status, code = await self._stream("GET", None, is_whole=self._last_id is None)
+                self.doing = f"joins {self._run_id} behind {self.last_id}"
+                status, code = await self._stream("GET", None, is_whole=self.last_id is None)
                 assert status in (200, 204, 410, 503), (status, code)
                 if status != 204:
-                    was_over, self._last_id = False, None if status == 410 else self._last_id
+                    was_over, self.last_id = False, None if status == 410 else self.last_id
                     await self.world.pause()
                     continue
                 self.doing = f"loads {self._run_id}"
@@ -244,9 +244,10 @@ class Page:
                     return
                 self._run_id = last["id"]
                 asked = [part for part in last["parts"] if part.get("state") == "approval-requested"]
-                known = self._shown.get(self._run_id)
-                if known is None or (known.rests and (not asked or known.whole() != Shown(last["parts"]).whole())):
-                    self._shown[self._run_id] = Shown(last["parts"])  # somebody else has decided: it is loaded anew
+                loaded, known = Shown(last["parts"]), self._shown.get(self._run_id)
+                has_place = not known.rests if known and not self.is_ours else self.last_id is not None
+                if known is None or not (has_place or (asked and known.whole() == loaded.whole())):
+                    self._shown[self._run_id] = loaded  # somebody else has decided, and nothing more is streamed
                 if asked:
                     await self._decide(asked)
                 elif await self.world.settle(self._run_id):
@@ -302,8 +303,8 @@ class Page:
         """Sends a request and reads the answer to its end, or until the page goes: a run, from its beginning or not."""
         path = f"/{self.chat_id}/events" if self.is_ours else "/" if method == "POST" else f"/{self.chat_id}/stream"
         headers = {"x_user": self.chat_id if reads else "bob"}
-        if self.is_ours and method == "GET" and self._last_id is not None:
-            headers["last_event_id"] = self._last_id
+        if self.is_ours and method == "GET" and self.last_id is not None:
+            headers["last_event_id"] = self.last_id
         leaves_at = self.dice.randint(1, 30) if self.dice.random() < 0.2 else None
         async with self.world.asked(method, path, body, **headers) as answer:
             if answer.status_code != 200 or not reads:
@@ -329,7 +330,7 @@ class Page:
             self._held.append((data["seq"], name, data))
             return False
         number, seq = frame_id.split(".")
-        self._run_id, self._last_id = f"{self.chat_id}/{number}", frame_id
+        self._run_id, self.last_id = f"{self.chat_id}/{number}", frame_id
         if begins or self._run_id not in self._shown:
             self._shown[self._run_id] = Shown()
         for one in (*self._held, (int(seq), name, data)):
@@ -488,7 +489,9 @@ class World:
         """Judges a run that is over, by the message that the page has loaded of it."""
         run_id, loaded = message["id"], Shown(message["parts"]).whole()
         if shown != loaded:
-            self.wrong("differing", f"{run_id}, {page.protocol}: streamed {shown}, loads {loaded}")
+            self.wrong(
+                "differing", f"{run_id}, {page.protocol} behind {page.last_id}: streamed {shown}, loads {loaded}"
+            )
         done = self.ledger.read_text().split()
         for part in message["parts"]:
             if part["type"] not in ("tool-pay", "tool-approve"):
