@@ -83,10 +83,13 @@ async def _source(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
         yield chunk
 
 
-async def consume(bodies: Iterable[Sequence[bytes]], wire: str, observers: Sequence[Any] = ()) -> None:
+async def consume(
+    bodies: Iterable[Sequence[bytes]], wire: str, observers: Sequence[Any] = (), trials: bool = True
+) -> None:
     """Runs each body through a pipeline of its own and looks at every event."""
     for chunks in bodies:
-        async with st.pipeline(_source(chunks), wire=wire, tools=[store, add], observers=observers) as events:
+        given = _source(chunks)
+        async with st.pipeline(given, wire=wire, tools=[store, add], observers=observers, trials=trials) as events:
             async for _ in events:
                 pass
 
@@ -123,10 +126,12 @@ def work(mode: str, wire: str, framing: str, bodies: list[list[bytes]]) -> None:
                 st.parse(b"".join(chunks), wire=wire, tools=[store, add])
         case "pipeline":
             asyncio.run(consume(bodies, wire))
+        case "untried":
+            asyncio.run(consume(bodies, wire, trials=False))
         case "spans" | "batched" | "unsampled":
             asyncio.run(consume(bodies, wire, [_tracing(mode)]))
         case _:
-            raise ValueError(f"expected limit, parse, pipeline, spans, batched or unsampled, got {mode!r}")
+            raise ValueError(f"expected limit, parse, pipeline, untried, spans, batched or unsampled, got {mode!r}")
 
 
 def _fork(name: str, mode: str, size: str, task: Callable[[], None]) -> None:

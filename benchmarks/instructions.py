@@ -54,7 +54,8 @@ CALLS = (4, 8)
 """How many calls the turns have whose difference is the cost of one more call."""
 OF_SPANS = {"spans": "one span", "batched": "one span, batched", "unsampled": "one span, sampled out"}
 """The rows of one more call's spans, by their modes."""
-OF_TURNS = ("a turn without calls", "the first call of a turn", "one more call", *OF_SPANS.values())
+OF_TRIALS = ("a trial that is kept", "a trial that is dropped")
+OF_TURNS = ("a turn without calls", "the first call of a turn", "one more call", *OF_SPANS.values(), *OF_TRIALS)
 CHAT = "openai.chat_completions"
 
 _VERSIONS = ("orjson", "pydantic-core", "pydantic", "anyio", "opentelemetry-sdk")
@@ -118,30 +119,38 @@ def deltas_of(wire: str) -> list[bytes]:
     return body
 
 
-def turn(calls: int) -> list[bytes]:
+def turn(calls: int, finish: bytes = b"tool_calls") -> list[bytes]:
     """Composes a turn of the chat wire: one delta of text, then calls, each a name and three pieces of arguments."""
     _, framed, said = _cases()
     made = [(f"call_{at}", "add", '{"a": 1, "b": 2}') for at in range(calls)]
-    body: list[bytes] = framed(CHAT, said(CHAT, text=["Hello"], calls=made, pieces=3))
-    return body
+    body = framed(CHAT, said(CHAT, text=["Hello"], calls=made, pieces=3))
+    return [chunk.replace(b'"tool_calls"}', b'"%s"}' % finish) for chunk in body]
 
 
 def turn_jobs() -> list[Job]:
     """Composes what counts whole turns."""
-    wanted = [("pipeline", calls) for calls in (0, 1, *CALLS)] + [(mode, calls) for mode in OF_SPANS for calls in CALLS]
+    wanted = [("untried", calls, b"tool_calls") for calls in (0, 1, *CALLS)]
+    wanted += [(mode, calls, b"tool_calls") for mode in ("pipeline", *OF_SPANS) for calls in CALLS]
+    wanted += [(mode, calls, b"length") for mode in ("untried", "pipeline") for calls in CALLS]
     return [
-        (f"turn of {calls}", mode, CHAT, "sse", *([turn(calls)] * count for count in TURNS)) for mode, calls in wanted
+        (f"turn of {calls} {finish!r}", mode, CHAT, "sse", *([turn(calls, finish)] * count for count in TURNS))
+        for mode, calls, finish in wanted
     ]
 
 
 def turn_figures(cost: Mapping[tuple[str, str], float]) -> Figures:
     """Derives the rows of turns and calls from the cost of whole turns."""
-    few, many = (f"turn of {calls}" for calls in CALLS)
-    call, *with_spans = (
-        (cost[many, mode] - cost[few, mode]) / (CALLS[1] - CALLS[0]) for mode in ("pipeline", *OF_SPANS)
-    )
-    none = cost["turn of 0", "pipeline"]
-    found = (none, cost["turn of 1", "pipeline"] - none, call, *(one - call for one in with_spans))
+    one_more = {
+        (mode, name[10:]): (figure - cost[f"turn of {CALLS[0]} {name[10:]}", mode]) / (CALLS[1] - CALLS[0])
+        for (name, mode), figure in cost.items()
+        if name.startswith(f"turn of {CALLS[1]} ")
+    }
+    well, cut = "b'tool_calls'", "b'length'"
+    call, tried = one_more["untried", well], one_more["pipeline", well]
+    none = cost[f"turn of 0 {well}", "untried"]
+    spans = (one_more[mode, well] - tried for mode in OF_SPANS)
+    trials = (tried - call, one_more["pipeline", cut] - one_more["untried", cut])
+    found = (none, cost[f"turn of 1 {well}", "untried"] - none, call, *spans, *trials)
     return {row: {"pipeline": round(figure)} for row, figure in zip(OF_TURNS, found, strict=True)}
 
 

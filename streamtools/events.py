@@ -479,6 +479,8 @@ class ToolStarted(CausedEvent):
     attempt: int = 1
     effect: Literal["pure", "idempotent", "once"] | None = field(default=None, kw_only=True, metadata=NEVER)
     """The tool's ``effect``."""
+    tried: bool = field(default=False, kw_only=True, metadata=NEVER)
+    """It has run since `time`, before its call had ended."""
 
 
 @event

@@ -42,7 +42,7 @@ from .in_process import as_tool_error, run_in_process, stepped
 from .log import log_blocked
 from .options import DispatchOptions
 from .pool import CallPool
-from .states import Call, Ending, Host, Input, begin_wait, report_wait
+from .states import Call, Ending, Host, Input, Tried, begin_wait, report_wait
 
 if TYPE_CHECKING:
     from ..seams import GateView
@@ -136,6 +136,23 @@ class CallAttempts:
         """Returns the arguments by which the gate knows a call: those that were shown, also if they were edited."""
         return self.arguments(call) if call.edited is None else self._shown_arguments(call)
 
+    def invocation(self, call: Call, tool: Tool[..., Any], arguments: dict[str, Any]) -> Invocation:
+        host, options = self.host, self.options
+        return Invocation(
+            tool=tool.name,
+            arguments=arguments,
+            key=call.key,
+            effect=tool.effect,
+            attempt=call.attempts + 1,
+            call_id=call.call.call_id,
+            run_id=host.run_id,
+            step=host.number,
+            has_context=options.context is not None,
+            context=options.context,
+            waits_for=report_wait(call),
+            ask=_asking(self.ask, call) if tool.wants_context else None,
+        )
+
     def _shown_arguments(self, call: Call) -> dict[str, Any]:
         assert call.call.arguments is not None, "only a ready call is run"
         return dict(self.tools.decode(call.call.name, call.call.arguments))
@@ -151,6 +168,7 @@ class _Attempt:
     invocation: Invocation | None = None  # where something of it is needed: a plain coroutine takes its arguments alone
     begun: bool = False  # True once the tool's code may have run
     refused: Ending | None = None
+    trial: Tried | None = None  # of its body, which has begun before
     managers: AbstractContextManager[object] | None = None
     scope: CancelScope | None = None
     task: int | None = None  # the id of the task that an attempt elsewhere is run by
@@ -159,31 +177,23 @@ class _Attempt:
     dropped: int = 0  # reports, since the consumer was too far behind
 
     def __post_init__(self) -> None:
-        host, options, tool, call = self.attempts.host, self.attempts.options, self.tool, self.call
+        tool, call = self.tool, self.call
         self.number = call.attempts + 1
-        self.executor = None if call.is_outside else options.executors.get(tool.name)
-        if self.executor is None and tool.is_async and not tool.wants_context:
-            return
-        self.invocation = Invocation(
-            tool=tool.name,
-            arguments=self.attempts.arguments(call) if self.executor is not None else {},
-            key=call.key,
-            effect=tool.effect,
-            attempt=self.number,
-            call_id=call.call.call_id,
-            run_id=host.run_id,
-            step=host.number,
-            has_context=options.context is not None,
-            context=options.context,
-            waits_for=report_wait(call),
-            ask=_asking(self.attempts.ask, call) if tool.wants_context else None,
-        )
+        self.executor = None if call.is_outside else self.attempts.options.executors.get(tool.name)
+        if call.trial is not None and call.trial.fits and not call.attempts:
+            self.trial = call.trial
+        elif self.executor is not None or not tool.is_async or tool.wants_context:
+            arguments = self.attempts.arguments(call) if self.executor is not None else {}
+            self.invocation = self.attempts.invocation(call, tool, arguments)
 
     async def run(self, scope: CancelScope) -> Ending:
         self.scope, self.task = scope, anyio.get_current_task().id if self.executor is not None else None
         call = self.call
         try:
-            value = await stepped(self._body(), scope, self.attempts.limits.cancel_grace, self._blocked)
+            if self.trial is not None:  # it steps the code itself
+                value = await self.trial.kept(self.begin, self._report)
+            else:
+                value = await stepped(self._body(), scope, self.attempts.limits.cancel_grace, self._blocked)
         except BaseException as error:
             is_the_executors = isinstance(error, ToolNotStarted) and not error.by_tool
             found = as_tool_error(self.tool.name, error)
@@ -224,7 +234,8 @@ class _Attempt:
         call.attempts += 1
         call.started_at = call.started_at or time.monotonic()
         attempts.happened(call, "begun")
-        self._enter_managers()
+        if self.trial is None:
+            self._enter_managers()
         return self._start_clock()
 
     # -- how it begins --
@@ -263,7 +274,8 @@ class _Attempt:
         if seconds == math.inf:
             return seconds
         assert self.scope is not None, "it runs"
-        self.call.stops_at = self.attempts.host.now() + seconds
+        now = self.attempts.host.now()
+        self.call.stops_at = now + seconds if self.trial is None else self.trial.due(now)
         self.timer = self.attempts.due(self.call.stops_at + (0.0 if self.executor is None else _LAG_S), self.scope)
         return math.inf if self.executor is None else seconds
 
@@ -291,11 +303,8 @@ class _Attempt:
         return run_in_process(*self.call.take(), self.invocation, self.begin, self._report, attempts.pool, most, late)
 
     def _blocked(self, seconds: float) -> None:
-        if self.executor is not None or not self.tool.is_async:  # none of the tool's code runs in this loop
-            return
-        text = f"kept the event loop from running for {seconds:.1f} s; await there, or make it a `def`, for a thread"
-        self.attempts.host.emit(StreamWarning("loop_blocked", f"{self.call.label}: {text}"))
-        log_blocked(self.tool.name, text)
+        if self.executor is None and self.tool.is_async:  # else none of the tool's code runs in this loop
+            self.attempts.host.emit(log_blocked(self.tool.name, self.call.label, seconds))
 
     # -- how it ends --
 

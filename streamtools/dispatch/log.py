@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ToolError
-from ..events import Observation
+from ..events import Observation, StreamWarning
 from ..ground.text import class_name, is_debugging, one_line, stand_in, type_name
 
 if TYPE_CHECKING:
@@ -39,8 +39,11 @@ def log_failure(seen: Observation, host: Any) -> None:
     _logger.handle(record)
 
 
-def log_blocked(tool: str, problem: str) -> None:
-    _log_once("blocked", tool, problem)
+def log_blocked(tool: str, label: str, seconds: float) -> StreamWarning:
+    """Logs a tool that blocked the event loop; returns the warning of it."""
+    text = f"kept the event loop from running for {seconds:.1f} s; await there, or make it a `def`, for a thread"
+    _log_once("blocked", tool, text)
+    return StreamWarning("loop_blocked", f"{label}: {text}")
 
 
 def log_unwritable(tool: str, value: object) -> None:

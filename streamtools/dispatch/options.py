@@ -60,6 +60,8 @@ class DispatchOptions:
     """Where the calls of a tool run, by its name; the others run here."""
     middleware: tuple[Middleware, ...] = ()
     """Middleware around every call, the first outermost."""
+    trials: bool = True
+    """The bodies of ``pure`` calls may begin before their calls have ended; see `dispatch.trials`."""
     context: Any = None
     """Whatever the caller wants its tools to have; see `ToolContext.context`."""
     seams: Seams = NO_SEAMS

@@ -526,6 +526,13 @@ class Budgets:
         call.counted = True
         return None
 
+    def have_room(self, calls: int) -> bool:
+        """Returns whether so many more calls are within the budgets, as they stand."""
+        most, pool = self._limits.call_budget, self._pool
+        if self.tokens_exceeded() is not None or (most is not None and self._run.calls + calls > most):
+            return False
+        return pool is None or pool.calls is None or pool.spent.calls + calls <= pool.calls
+
     def ended(self, call: Counted, outcome: Outcome) -> None:
         if call.counted and not call.attempts and outcome != "unknown":
             call.counted = False

@@ -109,6 +109,9 @@ class Rules:
                     deaf = self._deaf(rule)
                     yield rule if deaf is None else _Failed(rule, deaf)
 
+    def concern(self, name: str) -> bool:
+        return any(True for _ in self._concerned(name))
+
     def may_ask(self, name: str) -> bool:
         return any(not getattr(rule, "only_refuses", False) for rule in self._concerned(name))
 

@@ -15,7 +15,7 @@ import math
 import time
 import weakref
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
@@ -234,6 +234,28 @@ class Waited(Protocol):
     def value(self) -> Any: ...  # the answer, once there is one
 
 
+class Tried(Protocol):
+    """The body of a call, begun before the call has ended; see `trials`."""
+
+    began: float | None  # on time.monotonic
+    ended: float | None
+
+    @property
+    def fits(self) -> bool: ...  # the call's own attempt may take it up: its arguments have turned out to be these
+
+    def due(self, now: float) -> float: ...  # the loop's time at which the call is to end
+
+    async def kept(self, begin: Callable[[], Awaitable[float]], report: Callable[[Any], None]) -> Any: ...
+
+    async def wait_over(self) -> None: ...
+
+    def drop(self) -> None: ...  # unless it was taken up
+
+    def make_room(self, waiting: Call) -> None: ...
+
+    def leave(self) -> None: ...  # its place
+
+
 class Changed(NamedTuple):
     """Arguments that a person or a call's middleware has put in the place of the model's."""
 
@@ -257,6 +279,7 @@ class Call:
     pending: Waited | None = None  # the latest that it waits for, or has waited for
     conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
     job: Job | None = None  # its place in the order, once it has one
+    trial: Tried | None = None  # of its body, begun before it has ended
     entered: Entered | None = None  # at the gate of its run, once it has begun
     tasks: int = 0  # how many work for it now: that which runs it, or those that judge it, ask, or look
     scope: CancelScope | None = None  # around what its task does now
@@ -290,9 +313,7 @@ class Call:
 
     def seconds(self, limits: Limits) -> float:
         """Returns how long it may run; infinite if there is no limit."""
-        own = None if self.tool is None else self.tool.timeout
-        seconds = limits.tool_timeout if own is None else own
-        return math.inf if seconds is None else seconds
+        return seconds_of(self.tool, limits)
 
     def change(self, bound: Bound, plain: Mapping[str, Any], edited: Mapping[str, Any] | None = None) -> None:
         """Gives it other arguments than the model's."""
@@ -333,6 +354,11 @@ class Call:
             return None
         return tool.argument(bound, key) if isinstance(key, str) else key(own(bound.by_name))
 
+    def _ended_at(self) -> float:
+        trial = self.trial
+        is_of_trial = trial is not None and trial.ended is not None and trial.fits and self.attempts == 1
+        return trial.ended if is_of_trial else time.monotonic()  # type: ignore[union-attr,return-value]
+
     def observation(self, ending: Ending, content: str | Callable[[], str], causes: tuple[int, ...]) -> Observation:
         started, tool, bound = self.started_at, self.tool, self.ready and self.ready[1]
         return Observation(
@@ -355,7 +381,7 @@ class Call:
             validated_args=bound.by_name if bound else None,
             edited=self.edited,
             observation_type="error" if ending.error is not None else type(ending.value).__name__,
-            duration=None if started is None else time.monotonic() - started,
+            duration=None if started is None else self._ended_at() - started,
             attempts=self.attempts,
             waits=self.waits,
             failed_attempts=self.failed_attempts,
@@ -367,12 +393,18 @@ class Call:
         )
 
 
+def seconds_of(tool: Tool | None, limits: Limits) -> float:
+    seconds = limits.tool_timeout if tool is None or tool.timeout is None else tool.timeout
+    return math.inf if seconds is None else seconds
+
+
 _MOST_REMEMBERED = 10_000  # different calls, the latest; 16 bytes each
 
 
 class RunCounts:
     def __init__(self) -> None:
         self._calls: OrderedDict[bytes, int] = OrderedDict()
+        self._most_times = 0  # that one call was made
         self._useless: Counter[str] = Counter()
         self.deaf: list[tuple[CallRule, str]] = []  # the rules that failed to hear an event, with the error's class
         self.spent = Spent()  # what counts for `Limits(call_budget=..., token_budget=...)`
@@ -385,9 +417,14 @@ class RunCounts:
         identity = hashlib.blake2b(written, digest_size=16).digest()
         times = self._calls.pop(identity, 0) + 1
         self._calls[identity] = times
+        self._most_times = max(self._most_times, times)
         if len(self._calls) > _MOST_REMEMBERED:
             self._calls.popitem(last=False)
         return times
+
+    def have_room(self, calls: int, most: int | None) -> bool:
+        """Returns whether no call can be repeated too often among so many more."""
+        return most is None or self._most_times + calls <= most
 
     def mark(self) -> Callable[[], None]:
         """Returns a function that takes back all counts of calls from now on, but for what they have spent."""

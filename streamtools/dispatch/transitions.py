@@ -12,8 +12,9 @@ takes its place in the order when it is approved, so that no other call waits fo
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import anyio
 from anyio import CancelScope
@@ -61,6 +62,7 @@ from .states import (
     Host,
     Input,
     Listeners,
+    Tried,
     advance,
     begin_wait,
     end_wait,
@@ -70,6 +72,10 @@ from .states import (
 if TYPE_CHECKING:
     from .at_gate import AtGate
     from .rules import Judging, Rules
+
+T = TypeVar("T")
+
+_ENDINGS_OF_ALL: frozenset[Input] = frozenset({"stopped", "bad_end"})
 
 Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
@@ -177,6 +183,9 @@ class Transitions:
         that none takes the place of another."""
         if not calls:
             return
+        if happened in _ENDINGS_OF_ALL:
+            for trial in self.trials:
+                trial.drop()
         live = [call for call in calls if call.state != "observed"]
         for call in reversed(live):
             if call.state in ("held", "queued"):
@@ -227,6 +236,8 @@ class Transitions:
         first step, as all are when the loop ends, never gets to give up its call's place."""
         for call in self.calls.values():
             self._leave(call)
+        for trial in self.trials:
+            trial.leave()
 
     def observe_again(self, call: Call) -> None:
         """Observes a call again if an interrupt, such as Ctrl-C, came while its Observation was being made."""
@@ -250,16 +261,36 @@ class Transitions:
             exclusive=tool.exclusive,
             tool_limit=tool.max_concurrency,
         )
+        self._add(call.job, partial(self.move, call, "granted"))
+
+    def _add(self, job: Job, start: Callable[[], None]) -> None:
         if not self._joined:
             self._pool.join()
             self._joined = True
-        self._pool.add(call.job, partial(self.move, call, "granted"))
+        self._pool.add(job, start)
+
+    def take_free_place(self, job: Job, start: Callable[[], None]) -> bool:
+        """Gives a job a place if one is free now, and calls `start`; returns False if there is none."""
+        self._add(job, start)
+        self._pool.release(job)
+        if job.state == "running":
+            return True
+        self._pool.finish(job)
+        return False
 
     def _release(self, call: Call) -> None:
         assert call.job is not None, "it has its place"
+        if call.trial is not None and call.trial.fits:
+            call.trial.leave()  # for the call itself
         self._pool.release(call.job)
         if call.state == "queued":
             begin_wait(call, self._pool.holds_up(call.job))
+            for trial in self.trials:
+                trial.make_room(call)
+
+    @property
+    def trials(self) -> list[Tried]:
+        return [call.trial for call in self.calls.values() if call.trial is not None]
 
     def _leave(self, call: Call) -> None:
         if call.job is not None and call.job.state != "over":
@@ -286,6 +317,9 @@ class Transitions:
 
     async def _run(self, call: Call) -> None:
         try:
+            if call.trial is not None and not call.trial.fits:
+                call.trial.drop()
+                await call.trial.wait_over()
             if self._serves is not None and call.edited is None and await self._serves(call):
                 pass
             elif self.options.middleware or call.ready[0].middleware is not None:
@@ -343,7 +377,8 @@ class Transitions:
             return
         latest = (anyio.current_time() if now is None else now) - self.limits.cancel_grace
         for call in self.calls.values():
-            if call.tasks and call.stops_at <= latest and call not in self._unresponsive:
+            is_tried = call.trial is not None and not call.attempts and call.seen is None  # of which nothing is told
+            if call.tasks and call.stops_at <= latest and not is_tried and call not in self._unresponsive:
                 self._unresponsive.add(call)
                 text = f"{call.label}: goes on {self.limits.cancel_grace:g} s after it was to stop"
                 self.host.emit(StreamWarning("tool_unresponsive", text))
@@ -353,6 +388,8 @@ class Transitions:
         is_held = self.end is not None and not call.needs and not call.is_outside and self.holds(tool)
         causes = (self.end.seq,) if is_held and self.end is not None else ()
         started = ToolStarted(call.call.call_id, tool.name, attempt=call.attempts, effect=tool.effect, causes=causes)
+        if call.trial is not None and call.trial.fits and call.attempts == 1:
+            started, call.open_wait = replace(started, tried=True, time=call.trial.began or 0.0), None
         self.host.emit(started)
         if call.attempts == 1:  # so that the duration is from the event on, for those who see events alone
             call.started_at = started.time or call.started_at
@@ -432,6 +469,8 @@ class Transitions:
             seen = self.rules.filtered(seen)
         if call.edited is not None:
             seen = self.waiting.noted(seen)
+        if call.trial is not None:
+            call.trial.drop()
         self.budgets.ended(call, ending.outcome)
         call.seen = seen
         # The place goes before the event: emitting runs observers, and a call that they see observed must hold none.
@@ -495,6 +534,7 @@ class Calls:
         self._judging: dict[Call, tuple[Judging | None, Callable[[Call, Judging | None], None]]] = {}
         self._key_prefix: str | None = None  # of the calls' idempotency keys
         self._cut: str | None = None  # why the response was cut
+        self.foresee: Callable[[], None] | None = None  # is called with the first call that may be tried
         self.looks_up = False  # the gate is asked about the calls before they do anything
         self.withheld: tuple[str, bool] | None = None  # why those that have not begun are not run then; see `looking`
 
@@ -519,6 +559,12 @@ class Calls:
         if not self.looks_up:
             return listeners
         return self.waiting.look_up_first(self.withheld, listeners)
+
+    def tried(self, made: Callable[[Transitions], T]) -> T | None:
+        """Returns the trials that this makes, if there may be any."""
+        options = self._options
+        may_be = options.trials and options.start in ("auto", "early", "pure") and not options.middleware
+        return made(self._transitions) if may_be and not self.looks_up else None
 
     def stop(self, reason: str = endings.LEFT) -> None:
         """Starts nothing more, and cancels every call; each call that runs is observed as it stops."""
@@ -657,6 +703,9 @@ class Calls:
                     self._key_prefix = self._prefix(None)
                 announced = Call(call, self._key_prefix + event.call_id)
             self._transitions.calls[event.call_id] = announced
+            if self.foresee is not None and (tool := self._tools.get(event.name)) is not None and tool.effect == "pure":
+                foresee, self.foresee = self.foresee, None
+                foresee()
             if self._options.start in LEAVES_CALLS and self._leaves(event.name):
                 self._transitions.move(announced, "leave_alone")
 

@@ -57,6 +57,7 @@ class PipelineKeywords(StepKeywords, total=False):
     """The options of `pipeline`, explained there, that each step of a run may have."""
 
     start: StartPolicy | None
+    trials: bool
     transforms: Sequence[Transform]
     store: IdempotencyStore | None
     output: OutputType | None
@@ -142,6 +143,7 @@ def checked_options(
         on_tool_error=_known("on_tool_error", words.get("on_tool_error", "continue"), _ON_TOOL_ERROR),
         executors=_executors(words.get("executor"), toolset),
         middleware=_middleware(words.get("middleware")),
+        trials=words.get("trials", True),
         context=context,
         seams=seams,
     )

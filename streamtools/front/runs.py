@@ -101,7 +101,7 @@ def agent_loop(
             a ``store=``; see `resume`. With a journal it is a ticket of this run, and the line is otherwise the same.
         decisions: those about these calls; see `resume`, or `Journal.decide`.
         answers: those to these calls; see `resume`.
-        options: for each step's `pipeline`: ``limits``, ``start``, ``context``, ``approve``, ``policy``,
+        options: for each step's `pipeline`: ``limits``, ``start``, ``trials``, ``context``, ``approve``, ``policy``,
             ``executor``, ``middleware``, ``store``, ``stages``, ``transforms``, ``pool``, ``on_tool_error``,
             ``on_source_error``, ``capabilities``; and ``privacy``, of the new run.
 

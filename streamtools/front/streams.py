@@ -45,6 +45,7 @@ def pipeline(
     stages: StageList = DEFAULT,
     transforms: Sequence[Transform] = (),
     start: StartPolicy | None = None,
+    trials: bool = True,
     context: Any = None,
     approve: Approver | None = None,
     policy: AnyPolicy | Sequence[AnyPolicy] | None = None,
@@ -87,6 +88,8 @@ def pipeline(
         transforms: async generator functions that the events pass through after the stages.
         start: when calls start; by default as each tool's `effect` allows, and never (``"off"``) if there is neither
             `tools=` nor `approve=`.
+        trials: whether a ``pure`` async tool may begin once the arguments of its call are whole, on wires where calls
+            end with the response alone. Its result counts only if the call then ends so.
         context: whatever you want your tools to have, as `ToolContext.context`: a session, a user, a state. The model
             neither sees nor sets it. Parameters that a framework fills (openai-agents' ``RunContextWrapper``,
             pydantic-ai's ``RunContext``, ...) are given the context itself, if it is such an object.
@@ -147,6 +150,7 @@ def pipeline(
         stages=stages,
         transforms=transforms,
         start=start,
+        trials=trials,
         context=context,
         approve=approve,
         policy=policy,

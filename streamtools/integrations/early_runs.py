@@ -29,7 +29,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 
 from ..dispatch.event_loop import call_soon
 from ..errors import LocalProtocolError, ToolDefinitionError
-from ..events import Event, Observation, StreamEnd, ToolCallValidated
+from ..events import Event, Observation, StreamEnd, ToolCallValidated, ToolStarted
 from ..limits import Limits
 from ..observers import EarlyEnd, Observer
 from ..tools import Tool, Toolset
@@ -90,11 +90,19 @@ class EarlyRun:
     is_over: Future[None] = field(default_factory=Future)
     returned: tuple[Any, ...] = ()
     raised: Exception | None = None
+    tried: EarlyRun | None = None
+    """The trial that was taken up, of which all this is noted instead."""
+
+    def take_tried(self) -> None:
+        """Takes what a trial has noted so far, unless the function has run again since."""
+        if self.tried is not None:
+            self.started_at, self.ended_at = self.tried.started_at, self.tried.ended_at
+            self.returned, self.raised = self.tried.returned, self.tried.raised
 
     @contextmanager
     def noting(self) -> Iterator[Callable[[Any], Any]]:
         """Notes how the function ends: call what this gives with its value. A retry replaces what was noted."""
-        self.returned, self.raised = (), None
+        self.returned, self.raised, self.tried = (), None, None
         if self.started_at is None:
             self.started_at = self.response.clock()
         try:
@@ -320,7 +328,7 @@ class EarlyRuns:
 class ResponseRuns:
     """The runs of one response: an observer of its pipeline, whose event loop is `token`."""
 
-    event_types = (ToolCallValidated, Observation, StreamEnd)
+    event_types = (ToolCallValidated, ToolStarted, Observation, StreamEnd)
 
     sees_originals = True  # it starts the calls
 
@@ -337,11 +345,16 @@ class ResponseRuns:
             self.request.see_early = self.see_early
         self._kept = kept
         self._runs: dict[str, EarlyRun] = {}
+        self._tried: dict[str, EarlyRun] = {}  # of calls that had not ended, by their ids
 
     def on_event(self, event: Event) -> None:
         # A framework makes such a response anew, if at all, and asks for the calls of the new one.
         if isinstance(event, ToolCallValidated):
             self._add(event)
+        elif isinstance(event, ToolStarted):
+            if event.tried and (tried := self._runs.get(event.call_id)) is not None:
+                tried.tried = self._tried.pop(event.call_id)
+                tried.take_tried()
         elif isinstance(event, Observation) and (run := self._runs.pop(event.call_id, None)) is not None:
             self._end(run)
         elif isinstance(event, StreamEnd) and not event.ended_well:
@@ -349,7 +362,9 @@ class ResponseRuns:
 
     def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
         run = self._runs.get(call_id)
-        return None if run is None else _named(run)
+        if run is None:
+            run = self._tried[call_id] = EarlyRun(call_id, "", {}, self, self.clock())
+        return _named(run)
 
     def see_early(self, end: EarlyEnd) -> None:
         """Shows the observers what has become of a call. One that raises does not see the next."""
@@ -376,6 +391,7 @@ class ResponseRuns:
         self.cancel_call = _nothing
 
     def _end(self, run: EarlyRun) -> None:
+        run.take_tried()
         run.is_over.set_result(None)
 
     def _add(self, event: ToolCallValidated) -> None:

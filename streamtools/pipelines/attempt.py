@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from ..dispatch import CallPool, Calls, DispatchOptions
@@ -57,6 +58,14 @@ class Attempt:
         """Has the step tell it of what it emits. Call it before the pump runs."""
         self.step.listen({StreamEnd: self._stream_ended})
         self.step.listen(self.calls.listeners())
+        self.calls.foresee = self._foresee
+
+    def _foresee(self) -> None:
+        wire = self.decoder.record
+        if wire is not None and not wire.ends_calls and not self.pump.is_transformed:
+            from ..dispatch.trials import Trials  # on most wires calls have ends of their own
+
+            self.pump.trials = self.calls.tried(partial(Trials, self.decoder.chain, self.pump.pause))
 
     def _stream_ended(self, event: StreamEnd) -> None:
         self.end = event

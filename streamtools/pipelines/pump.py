@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import anyio
 from anyio import CancelScope
@@ -27,6 +27,9 @@ from ..stages import Chain, Deferred
 from ..wires import Wire
 from .queues import Outbox
 from .step import Step
+
+if TYPE_CHECKING:
+    from ..dispatch.trials import Trials
 
 Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
 """An async stage: an async generator function that takes the events and yields what goes on."""
@@ -114,6 +117,7 @@ class Pump:
     is_broken: bool = False
     """True if the source is what had come of a response that broke off: the absence of the rest is no error."""
     must_pause: bool = False  # True if the runner has started a call, which must begin before more is read
+    trials: Trials | None = None  # of calls that have not ended
     end: StreamEnd | None = None
     """The decoder's own `StreamEnd`, once there is one; a transform may have kept it from being emitted."""
     _is_cut: bool = False  # the rest of the stream is not wanted
@@ -174,6 +178,10 @@ class Pump:
             await self.source.aclose()
 
     @property
+    def is_transformed(self) -> bool:
+        return bool(self._transforms)
+
+    @property
     def came(self) -> bool:
         return self.decoder.received > 0
 
@@ -187,6 +195,9 @@ class Pump:
         self._is_cut = True
         if self._reading is not None:
             self._reading.cancel()
+
+    def pause(self) -> None:
+        self.must_pause = True
 
     def look(self) -> None:
         """Stops reading a source that has been silent for `LOOKS` looks; look that often in `idle_timeout_s`. While the
@@ -385,6 +396,10 @@ class Pump:
 
     async def _pause(self) -> None:
         self._pausing = True
+        if self.trials is not None:
+            if not self.decoder.done:  # else the calls end now
+                self.trials.begin()
+            self.must_pause = False  # a source that does not wait leaves no time to win, and no other call starts yet
         if self.must_pause:  # a call that may start now does start now, however fast the source is
             self.must_pause = False
             await checkpoint()

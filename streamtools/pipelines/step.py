@@ -48,6 +48,7 @@ from ..events import (
     ToolCallEnd,
     ToolCallStart,
     ToolCallValidated,
+    ToolStarted,
 )
 from ..ground.text import type_name
 from ..observers import Observer
@@ -435,5 +436,5 @@ class Causality:
             causes = tuple(dict.fromkeys((*event.causes, *causes)))
         _set(event, "seq", seq)
         _set(event, "step", step)
-        _set(event, "time", time)
+        _set(event, "time", event.time if kind is ToolStarted and event.time else time)  # as of one that was tried
         _set(event, "causes", causes)

@@ -16,17 +16,17 @@ Two more can be inserted before ``accumulate``:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from ..errors import StreamError
-from ..events import Event, EventBase, ToolCallDelta, ToolCallFragment
+from ..events import Event, EventBase, ToolCallDelta, ToolCallEnd, ToolCallFragment, ToolCallValidated
 from ..ground.on_demand import names
 from ..limits import Limits
 from ..tools import Toolset
-from .accumulate import Accumulate
-from .arguments import Deferred, Finalize, Validate, arguments_of
+from .accumulate import Accumulate, OnClose
+from .arguments import Checked, Deferred, Finalize, Validate, arguments_of
 
 if TYPE_CHECKING:  # most streams have calls of their own, and no type for their answer
     from ..text_calls import AUTO, DIALECTS, split_think, text_calls
@@ -89,6 +89,18 @@ class Chain:
         if type(stage) is not Accumulate or self.deferred is not None:
             return None
         return stage.grower(fragment) if self._next(ToolCallDelta, at + 1) == end else None
+
+    def watch(self, watch: OnClose, known: Mapping[str, Checked]) -> None:
+        """Has `watch` told of arguments whose object has closed, and takes those in `known` as checked. Does so only
+        where nothing but their own check stands behind `accumulate`: another stage may want to change them."""
+        at, end = self._next(ToolCallFragment, 0), len(self._stages)
+        of_calls = self._stages[at : at + 3]
+        if tuple(map(type, of_calls)) == (Accumulate, Finalize, Validate) and all(
+            self._next(kind, at + 3) == end for kind in (ToolCallEnd, ToolCallValidated)
+        ):
+            accumulate, finalize, validate = of_calls
+            finalize.known = validate.known = known  # type: ignore[attr-defined]
+            accumulate.begin_watch(watch)  # type: ignore[attr-defined]
 
     def feed(self, event: Event) -> list[Event]:
         """Takes one event; returns the events that come out at the end."""

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..content import Caller
 from ..errors import InvalidArguments, LimitExceeded, ToolError
@@ -34,6 +34,13 @@ from .preview import Moments
 _NOTHING: frozenset[Any] = frozenset()
 _MAX_RIVALS = 4  # calls under one id that another under it is compared with while it grows
 _MAX_STATE_KEYS = 64  # keys of `provider_state` kept per call; providers send up to four
+
+
+class OnClose(NamedTuple):
+    """Who wants to know of calls whose arguments may be whole before their wire says so."""
+
+    wants: Callable[[str], bool]  # by the tool's name
+    closed: Callable[[str, str], None]  # is given the call's id and its text
 
 
 class Accumulate:
@@ -62,6 +69,7 @@ class Accumulate:
         self._seed = self._id_salt = id_salt
         self._warned: frozenset[str] = _NOTHING
         self._out: list[Event] = []
+        self._watch: OnClose | None = None
 
     def feed(self, event: Event) -> Iterable[Event]:
         self._out = []
@@ -105,7 +113,31 @@ class Accumulate:
             slot.json_end = end = slot.json_end + length
             return ToolCallDelta(slot.call_id, text, shown, end)
 
-        return grow
+        if self._watch is None or not self._watch.wants(slot.shown_name):
+            return grow
+
+        def grow_watched(text: Any) -> ToolCallDelta | None:
+            delta = grow(text)
+            if delta is not None and "}" in text:
+                self._look_for_close(slot, text)
+            return delta
+
+        return grow_watched
+
+    def begin_watch(self, watch: OnClose) -> None:
+        self._watch = watch
+        for slot in self._slots:
+            if slot.state == "open" and slot.pieces:
+                self._look_for_close(slot, slot.pieces[-1])
+
+    def _look_for_close(self, slot: GrowingCall, text: str) -> None:
+        """Tells who watches that the object of a call's arguments has closed. The call may go on all the same."""
+        watch = self._watch
+        if watch is None or text.rstrip()[-1:] != "}" or not slot.announced or slot.kind != "function":
+            return
+        is_clear = not (slot.doubt or slot.problem or slot.rivals or slot.in_text) and slot.repeat is None
+        if is_clear and watch.wants(slot.shown_name) and slot.json.state() == "complete":
+            watch.closed(slot.call_id, "".join(slot.pieces))
 
     def _grown_by(self, fragment: ToolCallFragment) -> GrowingCall | None:
         """Returns the call of a fragment that says nothing but its arguments, if that just grows."""
@@ -457,6 +489,8 @@ class Accumulate:
             self._out.append(slot.delta(text))
         elif slot.name:
             self._announce(slot)  # emits the pieces held so far, too
+        if self._watch is not None and "}" in text:
+            self._look_for_close(slot, text)
 
     def _announce(self, slot: GrowingCall) -> None:
         if slot.rivals:

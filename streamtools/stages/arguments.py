@@ -23,11 +23,11 @@ import json
 import math
 import re
 import string
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MethodType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from pydantic_core import from_json, to_json
 
@@ -36,7 +36,7 @@ from ..events import Event, StreamWarning, ToolCallEnd, ToolCallValidated
 from ..ground.own import own
 from ..limits import Limits
 from ..parts import ARGUMENTS, ToolCall, arguments_in
-from ..tools import LARGE_CHARS, TakesLong, Tool, Toolset
+from ..tools import LARGE_CHARS, Bound, TakesLong, Tool, Toolset
 from .preview import PartialJSON
 
 
@@ -57,6 +57,15 @@ class Deferred:
     """The time that the work may take; None leaves that to the bounds on the work itself."""
 
 
+class Checked(NamedTuple):
+    """The arguments of a call that has not ended, as they are if nothing but white space follows."""
+
+    text: str
+    value: dict[str, Any]
+    bound: Bound
+
+
+BLANK = " \t\n\r"  # JSON's white space
 _LARGEST_FLOAT_DIGITS = 308
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
@@ -100,6 +109,7 @@ class Finalize:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.may_defer = False
+        self.known: Mapping[str, Checked] = {}  # by the call's id
 
     def feed(self, event: Event) -> Iterable[Event | Deferred]:
         if not isinstance(event, ToolCallEnd):
@@ -115,7 +125,12 @@ class Finalize:
 
     def _finalized(self, event: ToolCallEnd) -> Iterable[Event]:
         call = event.call
-        found = arguments_of(call.arguments_text, self._limits)
+        known = self.known.get(call.call_id) if self.known else None
+        found: tuple[dict[str, Any], tuple[str, ...]] | str
+        if known is not None and call.arguments_text.rstrip(BLANK) == known.text:
+            found = known.value, ()
+        else:
+            found = arguments_of(call.arguments_text, self._limits)
         if event.in_disorder and (found in _BROKEN if isinstance(found, str) else found[1]):
             # What is broken, or needs a repair, lacks a piece: an empty text would run as `{}`, which the model did not
             # write.
@@ -305,6 +320,7 @@ class Validate:
         self.follows_finalize = False
         """True if this stage directly follows `Finalize`: verbatim arguments then equal their text."""
         self.may_defer = False
+        self.known: Mapping[str, Checked] = {}  # as `Finalize` has it
 
     def feed(self, event: Event) -> Iterable[Event | Deferred]:
         if not isinstance(event, ToolCallEnd) or event.call.status != "ready" or event.call.kind == "server":
@@ -327,11 +343,15 @@ class Validate:
         if given is None:
             return (event,)
         try:
-            arguments = self._tools.decode(call.name, given)
-            verbatim = self.follows_finalize and arguments is given and not call.normalizations
-            # A call whose own text is read once more need not be written again to be validated as JSON.
-            text = call.arguments_text if verbatim and call.kind == "function" else None
-            bound = tool.validate(arguments, text=text, quick=quick)
+            known = self.known.get(call.call_id) if self.known else None
+            if known is not None and known.value is given:
+                bound = known.bound
+            else:
+                arguments = self._tools.decode(call.name, given)
+                verbatim = self.follows_finalize and arguments is given and not call.normalizations
+                # A call whose own text is read once more need not be written again to be validated as JSON.
+                text = call.arguments_text if verbatim and call.kind == "function" else None
+                bound = tool.validate(arguments, text=text, quick=quick)
         except InvalidArguments as error:
             refused = replace(call, status="invalid", problem="invalid_arguments", arguments=None)
             return (replace(event, call=refused, error=error),)

@@ -125,6 +125,7 @@ class Names:
     observation_type = "streamtools.observation.type"
     tool_attempts = "streamtools.tool.attempts"
     tool_queue_time = "streamtools.tool.queue_time_s"  # seconds from being ready to the tool's start
+    tool_trial = "streamtools.tool.trial"  # "dropped" on the span of a body that was tried for nothing
     tool_effect = "streamtools.tool.effect"  # on the span that says that a call begins
     approval_verdict = "streamtools.approval.verdict"  # `approved`, `denied`, or `none`: the block was left
     approval_by = "streamtools.approval.by"  # the names of those who decided, where they are known

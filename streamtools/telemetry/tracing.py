@@ -235,7 +235,9 @@ class Tracing:
         if (step := self._step) is None:
             return nullcontext()
         known = step.calls.get(call_id)
-        span = step.span if known is None or known.span is None else known.span
+        if known is not None and known.started_at is None and not known.ended:
+            self._calls.call_tried(step, known)
+        span = step.span if known is None else known.span or known.tried or step.span
         return nullcontext() if span is None else _Current(span)
 
     # -- the beginning --
@@ -925,6 +927,7 @@ class OpenToolSpan:
     ready_at: float | None = None
     started_at: float | None = None
     span: Span | None = None
+    tried: Span | None = None  # of its body, begun before it has ended
     approval: Span | None = None  # the span of the approval, while somebody is asked
     approved: bool = False
     ended: bool = False
@@ -1008,9 +1011,24 @@ class CallSpans:
         if known is None or known.started_at is not None:
             return
         known.started_at = event.time
+        if event.tried:
+            known.span, known.tried = known.tried, None
+            return
+        self._drop_trial(step, known, event.time)
         if (event.effect == "once" or known.approved) and self._wanted["begin"]:
             self._write_ahead(step, known, event)
         self._open(step, known, event.time)
+
+    def call_tried(self, step: OpenStep, known: OpenToolSpan) -> None:
+        began = known.started_at = time.monotonic()  # there is no event yet
+        known.tried = self._open(step, known, began)
+        known.span = known.started_at = None
+
+    def _drop_trial(self, step: OpenStep, known: OpenToolSpan, at: float) -> None:
+        if known.tried is not None:
+            known.tried.set_attribute(Names.tool_trial, "dropped")
+            known.tried.end(step.ns(at))
+            known.tried = None
 
     def _write_ahead(self, step: OpenStep, known: OpenToolSpan, event: of.ToolStarted) -> None:
         name = self._builder.named(Names.call_begin_span, known.start.name)
@@ -1068,6 +1086,7 @@ class CallSpans:
     def _ending(self, step: OpenStep, known: OpenToolSpan, at: float) -> Span | None:
         """Returns the call's span, to be ended now and never again; opened here if its tool did not run."""
         known.ended = True
+        self._drop_trial(step, known, at)
         return known.span if known.started_at is not None else self._open(step, known, at)
 
     def _open(self, step: OpenStep, known: OpenToolSpan, at: float) -> Span | None:

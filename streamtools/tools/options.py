@@ -64,6 +64,8 @@ class RunOptions:
     """The thing that a call works on: the name of an argument, or a function of the arguments."""
     exclusive: bool = False
     """A call of this tool runs alone."""
+    trial: bool = field(default=True, repr=False)
+    """A ``pure`` call may be tried before it has ended; see `pipeline`."""
     deferred: bool | Literal["wait"] = False
     """Somebody else answers the calls while the run rests, or, with ``wait``, while it waits."""
     idempotency_key: IdempotencyKey | None = field(default=None, repr=False)
@@ -105,6 +107,7 @@ class RunKeywords(TypedDict, total=False):
     max_concurrency: int | None
     conflict_key: ConflictKey | None
     exclusive: bool
+    trial: bool
     deferred: bool | Literal["wait"]
     idempotency_key: IdempotencyKey | None
     scope: Scope
@@ -201,7 +204,7 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "effect": (lambda value: value in get_args(Effect), "'pure', 'idempotent' or 'once'"),
     "timeout": (lambda value: value is None or _is_seconds(value), "a number of seconds greater than 0, or None"),
     "max_concurrency": (lambda value: value is None or _is_count(value, 1), "an integer of 1 or more, or None"),
-    "exclusive": (lambda value: isinstance(value, bool), "True or False"),
+    **dict.fromkeys(("exclusive", "trial"), (lambda value: isinstance(value, bool), "True or False")),
     "deferred": (lambda value: isinstance(value, bool) or value == "wait", "True, False or 'wait'"),
     "needs_approval": (
         lambda value: isinstance(value, bool) or _is_plain_function(value),

@@ -70,6 +70,8 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
             by side. None as a key conflicts with nothing. Keep keys of different kinds apart:
             ``lambda arguments: ("order", arguments["id"])``.
         exclusive: a call of this tool runs alone: no other runs beside it, whatever the tool.
+        trial: False keeps a ``pure`` call from being tried before it has ended, say since each run is dear; see the
+            *trials* of `pipeline`.
         deferred: somebody else (a browser, a person, another service) answers the calls: the function is never called,
             and gives only name, text and signature. `AnswerRequested` shows a call, and `Pipeline.answer` hands in its
             result. True: when nothing else goes on, the run's iteration ends, and it may be left as ``suspended`` and

@@ -113,6 +113,8 @@ class Wire:
     """Returns whether an object is a whole answer of this wire; None if there are none."""
     whole: Callable[[Mapping[str, Any]], list[dict[str, Any]]] | None = None
     """Rewrites a whole answer as the payloads of a stream that says the same; None if an answer has the form of one."""
+    ends_calls: bool = True
+    """Whether it marks the end of each call; False if all of them end with the response."""
     message_in: tuple[str | int, ...] | None = None
     """Where a whole response has its message, with ``content`` and ``tool_calls``; None without such a one."""
 

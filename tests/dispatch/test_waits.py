@@ -215,7 +215,7 @@ async def test_from_ready_to_started_every_moment_is_a_wait_with_a_name(tmp_path
     with SqliteStore(tmp_path / "calls.sqlite3") as kept:
         reasons: set[str] = set()
         for case, options in {**cases(), "a file": {"store": kept}}.items():
-            seen = await run(ALL, options, calls)
+            seen = await run(ALL, {**options, "trials": False}, calls)
             reasons |= {wait.reason for event in seen if isinstance(event, Observation) for wait in event.waits}
             left = unnamed(seen)
             assert all(-1e-6 < seconds < MOMENT_S for seconds in left.values()), (case, left)

@@ -28,5 +28,6 @@ WIRE = built_in(
     whole=".openai_chat.history:whole",
     # "Tool call id was abc123 but must be a-z, A-Z, 0-9, with a length of 9." (langchain-ai/langchain#24668)
     call_ids=CallIds(pattern=r"[a-zA-Z0-9]{9}", made_up=lambda digest: digest[:9]),
+    ends_calls=False,
     message_in=("choices", 0, "message"),
 )

@@ -29,5 +29,6 @@ WIRE = built_in(
     # "tool_calls[0].id: string too long. Expected a string with maximum length 40" (pydantic/pydantic-ai#4389)
     # Gateways write a signature of Gemini's into it (BerriAI/litellm#16895); nobody else gives one of a hundred.
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,40}", own=r"[\x21-\x7e]{100,}"),
+    ends_calls=False,
     message_in=("choices", 0, "message"),
 )
