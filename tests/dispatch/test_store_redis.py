@@ -505,14 +505,6 @@ async def test_a_claim_that_can_not_even_be_given_back_is_unknown_in_the_end(
         assert set((await eventually(another, EndUnknown))[:-1]) <= {StillRunning}
 
 
-async def test_a_result_whose_answer_is_lost_is_on_record(server: RedisServer, client: Any, proxy: Proxy) -> None:
-    with RedisStore(proxy.url) as store:
-        await store.claim("key", "print")
-        lose(client, proxy, "close")
-        await store.complete("key", b"1")
-        assert await store.claim("key", "print") == Recorded(b"1")
-
-
 @pytest.mark.costly
 async def test_a_server_that_does_not_answer_holds_nobody_longer_than_the_bound(proxy: Proxy) -> None:
     with RedisStore(proxy.url, timeout=0.5) as store:

@@ -22,12 +22,12 @@ import pytest
 from profiles import FULL
 from streams import anthropic, chat
 
-from streamtools import Decision, Limits, Observation, Trajectory, tool
+from streamtools import Decision, Limits, Trajectory, tool
 from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.results import encode_result
 from streamtools.durable.journal import Journal
 from streamtools.durable.store_sqlite import SqliteRecords
-from streamtools.errors import AlreadyDecided, JournalError, RunStillRunning, RunTakenOver, ToolNotStarted
+from streamtools.errors import AlreadyDecided, JournalError, RunStillRunning, ToolNotStarted
 from streamtools.events import (
     ApprovalRequested,
     Event,
@@ -189,36 +189,6 @@ def test_a_call_whose_end_is_not_known_suspends_the_run_until_somebody_settles_i
     on_both(case, tmp_path)
 
 
-def test_an_approval_is_decided_on_record_and_the_same_line_goes_on(tmp_path: Path) -> None:
-    async def case(folder: Path) -> None:
-        bank, refunds = Bank(*(chat(calls=[("r", "refund", '{"to": "x"}'), *pay_of("y")]), ANSWER)), list[str]()
-
-        @tool(needs_approval=True)
-        async def refund(to: str) -> str:
-            """Pay back."""
-            refunds.append(to)
-            return "paid back"
-
-        bank.tools.append(refund)
-        journal = Journal(folder / "runs.db")
-        for _ in range(2):  # nobody decides, twice
-            run = bank.run(journal)
-            events = await read(run)
-            assert sum(isinstance(event, ApprovalRequested) for event in events) == 1
-            assert (run.outcome, refunds, bank.paid) == ("suspended", [], ["y"])
-        assert run.suspended is not None
-        (call,) = run.suspended.calls
-        decision = Decision(call_id=call.call_id, fingerprint=call.fingerprint, verdict=True)
-        with pytest.raises(TypeError, match=r"await journal\.decide"):
-            await run.suspended.decide([decision], journal.store)
-        await journal.decide("order-7", decision)
-        run = bank.run(journal)
-        await read(run)
-        assert (run.outcome, refunds, bank.paid, len(bank.asked)) == ("answered", ["x"], ["y"], 2)
-
-    on_both(case, tmp_path)
-
-
 def test_a_run_is_one_persons_and_one_process_at_a_time(tmp_path: Path) -> None:
     async def case(folder: Path) -> None:
         bank = Bank(*TWO_STEPS, ANSWER)
@@ -243,22 +213,6 @@ def test_a_run_is_one_persons_and_one_process_at_a_time(tmp_path: Path) -> None:
         assert await journal.forget("order-7")
         assert not await journal.forget("order-7")
         assert await journal.runs() == []
-
-    on_both(case, tmp_path)
-
-
-def test_a_run_that_was_taken_over_changes_nothing_any_more(tmp_path: Path) -> None:
-    async def case(folder: Path) -> None:
-        bank = Bank(*TWO_STEPS, ANSWER)
-        path = folder / "runs.db"
-        with pytest.raises(RunTakenOver):
-            async with bank.run(path) as run:
-                async for event in run:
-                    if isinstance(event, Observation) and event.step == 0 and len(bank.paid) == 1:
-                        with closing(sqlite3.connect(path)) as other, other:  # somebody took the run over
-                            other.execute("UPDATE records SET rev = 1 WHERE kind = 'lease'")
-        assert run.outcome == "error"
-        assert bank.paid == ["x"], "the second response is not on record here, so that its call may not begin"
 
     on_both(case, tmp_path)
 

@@ -129,15 +129,18 @@ def test_a_decision_on_record_between_two_visits_holds_with_its_edited_arguments
         for (name, options), to in zip(stores(folder).items(), ("x", "ada", "ada"), strict=True):
             path = folder / f"{name}.db"
             bank, refunds = bank_of(chat(calls=[REFUND, *pay_of("y")]), ANSWER)
-            run = bank.run(path, **options)
-            await read(run)
-            assert (run.outcome, refunds) == ("suspended", [])
+            for _ in range(2):  # nobody decides, twice
+                events = await read(run := bank.run(path, **options))
+                assert sum(isinstance(event, ApprovalRequested) for event in events) == 1
+                assert (run.outcome, refunds) == ("suspended", [])
             journal = Journal(path)
             waiting = await journal.suspended(ORDER)
             assert waiting is not None
             (call,) = waiting.calls
             assert (call.tool_name, call.arguments) == ("refund", {"to": "x"})
             first = Decision.on(call, True, by="ann", arguments=None if to == "x" else {"to": to})
+            with pytest.raises(TypeError, match=r"await journal\.decide"):
+                await waiting.decide([first], journal.store)
             await journal.decide(ORDER, first)
             await journal.decide(ORDER, first)  # a queue repeats it
             for other in (Decision.on(call, False, by="bob"), Decision.on(call, True, by="ann")):
