@@ -13,7 +13,6 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from profiles import every
-from servers import PostgresServer, RedisServer, postgres_server, redis_server
 
 from streamtools.content import Media, ToolResult
 from streamtools.dispatch import Claimed, EndUnknown, MemoryStore, Recorded, SqliteStore, StillRunning
@@ -24,18 +23,6 @@ from streamtools.seams import call_fingerprint
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
 Make = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
-        yield running
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis", "postgres"])
@@ -66,7 +53,7 @@ def server_store(request: pytest.FixtureRequest, tmp_path: Path, options: Any) -
         return PostgresStore(request.getfixturevalue("postgres").url, schema=tmp_path.name[-60:], **options)
     from streamtools.durable.store_redis import RedisStore
 
-    return RedisStore(request.getfixturevalue("server").url, prefix=f"{tmp_path}:", **options)
+    return RedisStore(request.getfixturevalue("redis").url, prefix=f"{tmp_path}:", **options)
 
 
 async def test_a_free_key_is_claimed_once(make: Make) -> None:

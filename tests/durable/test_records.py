@@ -19,7 +19,7 @@ import anyio.to_thread
 import pytest
 from anyio.lowlevel import checkpoint
 from profiles import FULL, every
-from servers import PostgresServer, Proxy, RedisServer, pooled, postgres_server, redis_server
+from servers import PostgresServer, Proxy, pooled
 
 from streamtools.durable.memory import MemoryRecords
 from streamtools.durable.records import (
@@ -54,18 +54,6 @@ PATIENCE_S = 20
 Make: TypeAlias = Callable[..., Any]
 """Makes `Records` of one place; by way of a `Proxy`, if one is given."""
 A, B, C = ("a", "run"), ("b", "run"), ("c", "run")
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 from chat_client import Answer, Page
-from servers import PostgresServer, Proxy, RedisServer, postgres_server, redis_server
+from servers import Proxy
 from test_chat_app import Program, decided, kinds, said, texts
 
 from streamtools.durable.records import DeletePrefix, Put
@@ -24,18 +24,6 @@ pytestmark = [
 ]
 Replica: TypeAlias = Callable[..., Program]
 """Makes a process of its own, on the records of the test."""
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
 
 
 @pytest.fixture
