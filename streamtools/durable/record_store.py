@@ -11,7 +11,7 @@ import math
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Self, TypeAlias, TypeVar
 
 from pydantic_core import from_json, to_json
@@ -60,7 +60,7 @@ class ClaimedCall:
     end: Literal["kept", "too large"] | None = None  # None while it is not known
 
     def written(self, result: bytes | None = None) -> bytes:
-        return to_json(asdict(self)) + b"\n" + (result or b"")
+        return to_json(self) + b"\n" + (result or b"")
 
     def state(self, record: Record) -> CallState:
         if self.end is not None:
@@ -296,7 +296,8 @@ class RecordStore:
     def _call(self, fingerprint: str) -> ClaimedCall:
         if self._holder is None or self._holder.pid != os.getpid():  # it was forked
             self._holder = this_process()
-        return ClaimedCall(fingerprint, time.time(), **asdict(self._holder))
+        by = self._holder
+        return ClaimedCall(fingerprint, time.time(), by.host, by.pid, by.boot, by.start)
 
     async def _claimed(self, key: str, fingerprint: str, within: Sequence[Check], keep: float | None) -> Claim | None:
         checked_key(key)

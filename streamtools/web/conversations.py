@@ -266,7 +266,7 @@ class Conversations:
             put, ops = _put_turn(visited, Rev(turn.rev)), list[Op]()
             if directory is not None:
                 key = *_turn_key(turn)[1:], hashed([directory])
-                ops = [Put(("files", *key), directory.encode("utf-8", "surrogatepass"), "any")]
+                ops.append(Put(("files", *key), directory.encode("utf-8", "surrogatepass"), "any"))
             chat, now = _read_head(found), _now_ms()
             if chat.number == turn.number and now > chat.changed_ms + _MOVES_AFTER_MS:
                 ops += _moved(found, replace(chat, changed_ms=now, due_ms=now))

@@ -583,7 +583,7 @@ def test_only_runs_that_are_over_are_forgotten(tmp_path: Path) -> None:
 
 
 def test_a_file_of_an_older_version_is_taken_over_with_the_runs_in_it(tmp_path: Path) -> None:
-    written = Path(__file__).with_name("file_of_version_4.sql").read_text()
+    written = (Path(__file__).parent.with_name("data") / "runs-4.sql").read_text()
 
     async def case(folder: Path) -> None:
         with closing(sqlite3.connect(folder / "runs.db")) as file:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
@@ -507,7 +506,7 @@ async def test_an_answer_whose_log_has_dropped_while_a_call_waited_is_whole_in_t
 async def test_a_file_from_before_conversations_were_records_is_taken_over(tmp_path: Path) -> None:
     path = tmp_path / "chats.db"
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(gzip.decompress((DATA / "chats-4.sql.gz").read_bytes()).decode())
+        connection.executescript((DATA / "chats-4.sql").read_text())
     program = Program(path)
     page = program.page()
     shown = [one.get("text") or one.get("output") for message in (await page.ask("GET", "/a")).json["messages"]
