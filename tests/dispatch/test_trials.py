@@ -238,7 +238,8 @@ async def test_who_is_not_tried(case: str) -> None:
         given = {"pool": CallPool(given["pool"], call_budget=1)}
     work, early = Looks(), list[int]()
     waiting = Looks(waits=True)
-    made = tool(**{"effect": "pure", **options})(work.look)
+    of_tool: Any = {"effect": "pure", **options}
+    made = tool(**of_tool)(work.look)
     items: list[Any] = [*written(WHOLE, index=0, name="look"), *written('{"n": 2}', index=1)]
     if case == "no place":
         made = tool(effect="pure", max_concurrency=1)(waiting.look)

@@ -238,7 +238,7 @@ async def ran(program: Program, *, trials: bool) -> Ran:
                 if isinstance(event, TextDelta) and event.text == "LEAVE":
                     break
                 if isinstance(event, TextDelta) and event.text.startswith("CANCEL"):
-                    known = {one.call_id for one in seeing.events if hasattr(one, "call_id")}
+                    known = {getattr(one, "call_id", None) for one in seeing.events}
                     if (call_id := event.text.split()[1]) in known:
                         events.cancel(call_id)
     except Exception as raised:

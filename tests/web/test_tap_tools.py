@@ -12,6 +12,7 @@ import pytest
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 from profiles import every
+from streams import chat
 from tapping import CALL, Server, called, read, tapped
 
 from streamtools import Event, Observation, ToolContext, tool
@@ -55,6 +56,17 @@ async def test_a_call_starts_before_its_response_ends_and_its_run_is_the_answer(
         assert await look_up("a") == "aa"
         assert work.keys == ["a"]
         assert tap.warnings == {}
+
+
+@every("finish", ["tool_calls", "length"])
+async def test_a_call_that_is_tried_is_the_answer_if_its_response_ends_well(finish: str) -> None:
+    work = LookUp()
+    body = chat(calls=[("c0", "look_up", '{"key": "a"}')], finish=finish)
+    async with tapped(Server([*body[:-2], work.started, *body[-2:]])) as (tap, client):
+        look_up = tap.tool(work.look_up, effect="pure")
+        assert await read(client) == body  # which ends only when the tool has started
+        assert await look_up("a") == "aa"
+        assert work.keys == (["a"] if finish == "tool_calls" else ["a", "a"])
 
 
 async def test_a_call_that_is_asked_for_in_the_same_turn_of_the_loop_gets_its_run() -> None:
