@@ -2,48 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
-from typing import Any
 
-import anyio
-import anyio.to_thread
 import placed_tools
 import pytest
 from once_turns import WAIT_S, run, said
 from placed_tools import marks
 from processes import program, says, wait_until_gone
-from streams import chat, stream
 
-from streamtools import Observation, Trajectory, pipeline
 from streamtools.dispatch import SqliteStore
-from streamtools.events import ToolProgress
 from streamtools.executors import ProcessExecutor
 
 pytestmark = [pytest.mark.anyio, pytest.mark.costly]
-
-
-async def test_killing_the_worker_in_the_middle_is_unknown_and_one_effect(tmp_path: Path) -> None:
-    path, outcomes = tmp_path / "effects", list[Observation]()
-    for _ in range(2):  # as a program that is started again
-        store = SqliteStore(tmp_path / "calls.sqlite3")
-        async with ProcessExecutor([placed_tools.order]) as executor:
-            with anyio.fail_after(WAIT_S):
-                body = stream(chat(calls=[said("order", path=str(path))]))
-                options: dict[str, Any] = {"executor": executor, "store": store, "trajectory": Trajectory(run_id="r")}
-                async with pipeline(body, tools=[placed_tools.order], **options) as events:
-                    async for event in events:
-                        if isinstance(event, ToolProgress):
-                            os.kill(marks(path)[0], signal.SIGKILL)
-        store.close()
-        outcomes += events.turn.observations
-    assert [seen.outcome for seen in outcomes] == ["unknown", "unknown"]
-    assert (
-        "the worker that ran order was lost (signal 9); the call may have had its effect" in outcomes[0].model_content
-    )
-    assert "not run again: the call was begun before" in outcomes[1].model_content
-    assert len(marks(path)) == 1
 
 
 PROGRAM = """

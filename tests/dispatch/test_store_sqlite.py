@@ -262,13 +262,6 @@ async def test_who_waits_for_a_file_waits_no_longer_than_the_bound_also_behind_o
             assert await store.claim(f"key {number}", "print") == Claimed()
 
 
-async def test_a_result_for_which_the_file_is_never_free_is_an_error(path: Path) -> None:
-    with SqliteStore(path, busy_timeout=0.2) as store:
-        await store.claim("key", "print")
-        with locked(path), pytest.raises(TimeoutError, match=r"busy_timeout=0.2 s"):
-            await store.complete("key", b"1")
-
-
 async def test_a_caller_that_is_cancelled_while_the_file_is_held_leaves_at_once_and_claims_nothing(path: Path) -> None:
     with SqliteStore(path, busy_timeout=100 * PATIENCE_S) as store, SqliteStore(path) as another:
         with anyio.fail_after(PATIENCE_S):
@@ -331,23 +324,6 @@ async def test_a_store_of_another_process_is_not_closed(path: Path, monkeypatch:
             with pytest.raises(LocalProtocolError, match="forked by other means"):
                 await store.claim("another", "print")
         assert await store.claim("another", "print") == Claimed()
-
-
-async def test_what_is_settled_is_open_and_known(path: Path) -> None:
-    with SqliteStore(path) as store:
-        for key in ("runs", "unknown", "done"):
-            await store.claim(key, "print")
-        await store.abandon("unknown")
-        await store.complete("done", b"1")
-        wrong = {"runs": "still runs", "done": "its result is on record", "nothing": "no call with the key"}
-        for key, text in wrong.items():
-            with pytest.raises(LocalProtocolError, match=text):
-                await store.settle(key, b"2")
-        assert [call.key for call in await store.calls(completed=True)] == ["runs", "unknown", "done"]
-        await store.settle("unknown", b"2")
-        await store.settle("runs", None, force=True)
-        assert await store.claim("unknown", "print") == Recorded(b"2")
-        assert await store.claim("runs", "print") == Claimed()
 
 
 # -- whether a claim is alive --------------------------------------------------------------------------------------
