@@ -1,4 +1,4 @@
-"""Calls that must run once, when a worker or the whole program is killed, or the disk is full."""
+"""Calls that must run once, when the whole program is killed, or the disk is full."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 PROGRAM = """
 import sys
-from dataclasses import replace
 import anyio
 import placed_tools
 from streams import chat, stream
-from streamtools import Observation, Suspended, Trajectory, pipeline, resume
+from streamtools import Observation, Trajectory, pipeline
 from streamtools.events import ToolProgress
 from streamtools.dispatch import SqliteStore
 from streamtools.executors import ProcessExecutor

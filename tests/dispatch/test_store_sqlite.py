@@ -1,4 +1,4 @@
-"""The store in a file: whose file it is, who waits for whom, and what forks, kills and clocks do to a claim."""
+"""The store in a file: whose file it is, who waits for whom, and whether a claim is alive."""
 
 from __future__ import annotations
 
