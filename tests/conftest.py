@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gc
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from deadlines import pytest_addoption, pytest_configure
 from hypothesis import settings
 from profiles import FULL, QUICK_EXAMPLES
 from ran import ran
+from servers import PostgresServer, RedisServer, postgres_server, redis_server
 
 __all__ = ["pytest_addoption", "pytest_configure"]  # and the hooks and fixtures below
 
@@ -66,6 +67,18 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(autouse=True)
 def _nothing_ran() -> None:
     ran.clear()
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[RedisServer]:
+    with redis_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as running:
+        yield running
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,22 +1,12 @@
-"""What tests of stores share: an executor that counts, and a store by the place where it is."""
+"""What tests of stores share: an executor that counts."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
-from streamtools import dispatch
 from streamtools.dispatch import Begin, Emit, Invocation
-from streamtools.durable.record_store import RecordStore
 
-__all__ = ["Runs", "store_at"]
-
-
-def store_at(place: str) -> RecordStore:
-    """A store in a file, or on a server by its URL; behind a ``#`` is its schema or prefix."""
-    url, _, name = place.partition("#")
-    if url.startswith("postgresql:"):
-        return dispatch.PostgresStore(url, schema=name)
-    return dispatch.RedisStore(url, prefix=name) if url.startswith("redis:") else dispatch.SqliteStore(url)
+__all__ = ["Runs"]
 
 
 class Runs:

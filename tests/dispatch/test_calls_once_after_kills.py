@@ -2,51 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import anyio
-import anyio.to_thread
 import placed_tools
 import pytest
 from once_turns import WAIT_S, run, said
 from placed_tools import marks
 from processes import program, says, wait_until_gone
-from servers import postgres_server, redis_server
-from stores import store_at
-from streams import chat, stream
 
-from streamtools import Observation, Trajectory, pipeline
 from streamtools.dispatch import SqliteStore
-from streamtools.events import ToolProgress
 from streamtools.executors import ProcessExecutor
 
 pytestmark = [pytest.mark.anyio, pytest.mark.costly]
-
-
-async def test_killing_the_worker_in_the_middle_is_unknown_and_one_effect(tmp_path: Path) -> None:
-    path, outcomes = tmp_path / "effects", list[Observation]()
-    for _ in range(2):  # as a program that is started again
-        store = SqliteStore(tmp_path / "calls.sqlite3")
-        async with ProcessExecutor([placed_tools.order]) as executor:
-            with anyio.fail_after(WAIT_S):
-                body = stream(chat(calls=[said("order", path=str(path))]))
-                options: dict[str, Any] = {"executor": executor, "store": store, "trajectory": Trajectory(run_id="r")}
-                async with pipeline(body, tools=[placed_tools.order], **options) as events:
-                    async for event in events:
-                        if isinstance(event, ToolProgress):
-                            os.kill(marks(path)[0], signal.SIGKILL)
-        store.close()
-        outcomes += events.turn.observations
-    assert [seen.outcome for seen in outcomes] == ["unknown", "unknown"]
-    assert (
-        "the worker that ran order was lost (signal 9); the call may have had its effect" in outcomes[0].model_content
-    )
-    assert "not run again: the call was begun before" in outcomes[1].model_content
-    assert len(marks(path)) == 1
 
 
 PROGRAM = """
@@ -57,13 +24,13 @@ import placed_tools
 from streams import chat, stream
 from streamtools import Observation, Suspended, Trajectory, pipeline, resume
 from streamtools.events import ToolProgress
-from stores import store_at
+from streamtools.dispatch import SqliteStore
 from streamtools.executors import ProcessExecutor
 
 name, path, calls, where = sys.argv[1:]
 
 async def main():
-    made, store = getattr(placed_tools, name), store_at(calls)
+    made, store = getattr(placed_tools, name), SqliteStore(calls)
     async with ProcessExecutor([made]) as executor:
         body = stream(chat(calls=[("a", name, '{"path": "' + path + '"}')]))
         options = {"executor": executor} if where == "elsewhere" else {}
@@ -88,36 +55,24 @@ KILLED = [
 ]
 
 
-@pytest.fixture(params=["sqlite", "postgres", "redis"])
-def calls(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Where the calls are kept."""
-    if request.param == "sqlite":
-        yield str(tmp_path / "calls.sqlite3")
-        return
-    with {"postgres": postgres_server, "redis": redis_server}[request.param]() as server:
-        yield f"{server.url}#calls"
-
-
 @pytest.mark.thorough
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize(("name", "where", "sign"), KILLED, ids=lambda value: str(value))
 async def test_killing_the_whole_program_leaves_one_effect_and_no_guess(
-    tmp_path: Path, calls: str, name: str, where: str, sign: str
+    tmp_path: Path, name: str, where: str, sign: str
 ) -> None:
     """In the middle of a call, the next start finds it unknown; behind its end, it finds the result."""
-    path = tmp_path / "effects"
+    path, calls = tmp_path / "effects", tmp_path / "calls.sqlite3"
     with program(PROGRAM, name, path, calls, where) as running:
         assert await says(running) == sign
         running.kill()
     (worker,) = marks(path)
     await wait_until_gone(worker)
-    made, store = getattr(placed_tools, name), store_at(calls)
-    try:
+    made = getattr(placed_tools, name)
+    with SqliteStore(calls) as store:
         async with ProcessExecutor([made]) as executor:
             options = {"executor": executor} if where == "elsewhere" else {}
             seen = await run(said(name, path=str(path)), made, store, **options)
-    finally:
-        store.close()
     if name == "order":
         assert (seen.only.outcome, seen.only.recorded) == ("unknown", False)
     else:

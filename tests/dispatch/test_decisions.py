@@ -328,19 +328,6 @@ def test_requires_is_a_count_of_people_on_a_tool_that_asks() -> None:
 # -- the store --
 
 
-async def test_a_store_keeps_the_first_record_of_each_key_and_forgets_the_oldest(tmp_path: Path) -> None:
-    for store in (MemoryStore(max_entries=3), SqliteStore(tmp_path / "calls.db", max_entries=3)):
-        assert await store.decide("a", None) is None
-        assert [await store.decide("a", record) for record in (b"1", b"2", None)] == [b"1"] * 3
-        for key in ("b", "c", "d"):
-            assert await store.decide(key, b"3") == b"3"
-        assert [await store.decide(key, None) for key in "abcd"] == [None, b"3", b"3", b"3"]
-        with pytest.raises(ValueError, match="an idempotency key is a text of 1 to 1024 characters"):
-            await store.decide("", b"1")
-        if isinstance(store, SqliteStore):
-            store.close()
-
-
 async def test_a_record_that_cannot_be_read_lets_nothing_run() -> None:
     class Strange(MemoryStore):
         async def decide(self, key: str, record: bytes | None, /) -> bytes | None:

@@ -10,7 +10,7 @@ from profiles import every
 from stores import Runs
 
 from streamtools.content import Text, ToolResult
-from streamtools.dispatch import Claim, MemoryStore
+from streamtools.dispatch import MemoryStore
 from streamtools.errors import ToolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 from streamtools.executors import Invocation, run_once
 
@@ -98,34 +98,19 @@ async def test_a_value_that_cannot_be_kept_is_a_failure_on_record() -> None:
 
 
 class FailingStore(MemoryStore):
-    """A disk that is full, for these operations."""
-
-    def __init__(self, *failing: str) -> None:
-        super().__init__()
-        self.failing = failing
-
-    async def claim(self, key: str, fingerprint: str, /) -> Claim:
-        self.check("claim")
-        return await super().claim(key, fingerprint)
+    """A disk that is full behind the claims."""
 
     async def complete(self, key: str, result: bytes, /) -> None:
-        self.check("complete")
-
-    async def release(self, key: str, /) -> None:
-        self.check("release")
+        raise OSError("disk full")
 
     async def abandon(self, key: str, /) -> None:
-        self.check("abandon")
-
-    def check(self, work: str) -> None:
-        if work in self.failing:
-            raise OSError("disk full")
+        raise OSError("disk full")
 
 
 @every(("end", "work"), [(ToolError("sold out"), "complete"), (ToolTimeout(1), "abandon")])
 async def test_what_a_store_cannot_do_behind_a_claim_is_told_and_changes_nothing(end: ToolError, work: str) -> None:
     told: list[tuple[str, str]] = []
-    store = FailingStore("complete", "abandon")
+    store = FailingStore()
     with pytest.raises(type(end)):
         await run_once(
             store, Runs(end), CALL, store_failed=lambda work, error: told.append((work, type(error).__name__))

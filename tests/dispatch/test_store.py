@@ -13,7 +13,6 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from profiles import every
-from servers import PostgresServer, RedisServer, postgres_server, redis_server
 
 from streamtools.content import Media, ToolResult
 from streamtools.dispatch import Claimed, EndUnknown, MemoryStore, Recorded, SqliteStore, StillRunning
@@ -24,18 +23,6 @@ from streamtools.seams import call_fingerprint
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
 Make = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
-        yield running
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis", "postgres"])
@@ -66,7 +53,7 @@ def server_store(request: pytest.FixtureRequest, tmp_path: Path, options: Any) -
         return PostgresStore(request.getfixturevalue("postgres").url, schema=tmp_path.name[-60:], **options)
     from streamtools.durable.store_redis import RedisStore
 
-    return RedisStore(request.getfixturevalue("server").url, prefix=f"{tmp_path}:", **options)
+    return RedisStore(request.getfixturevalue("redis").url, prefix=f"{tmp_path}:", **options)
 
 
 async def test_a_free_key_is_claimed_once(make: Make) -> None:
@@ -78,15 +65,37 @@ async def test_a_free_key_is_claimed_once(make: Make) -> None:
     assert await store.claim("another", "print") == Claimed()
 
 
-async def test_an_abandoned_key_is_not_free_and_its_end_not_known(make: Make) -> None:
+OTHERS = ToolNotStarted("belongs to a call with another tool or arguments")
+NOBODYS = LocalProtocolError("not claimed")
+BECOMES: dict[str, list[tuple[Any, ...]]] = {
+    "abandoned": [("abandon",), (EndUnknown, "claim", "print"), ("complete", b"1"), ("abandon",)],
+    "completed": [("complete", b"1"), ("release",), (NOBODYS, "complete", b"2")],
+    "another's": [(OTHERS, "claim", "another"), (StillRunning, "claim", "print"), ("complete", b"1")],
+    "released": [("release",), ("release",), (NOBODYS, "complete", b"2"), (Claimed, "claim", "another call's")],
+}
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+@every("key", BECOMES)
+async def test_a_key_becomes_what_is_done_with_it_although_nobody_waits(make: Make, key: str, leaves: bool) -> None:
     store = make()
-    await store.claim("key", "print")
-    await store.abandon("key")
-    await store.abandon("another")
-    assert isinstance(await store.claim("key", "print"), EndUnknown)
-    await store.complete("key", b"1")
-    await store.abandon("key")
-    assert await store.claim("key", "print") == Recorded(b"1")
+    await store.abandon(key)
+    assert await store.claim(key, "print") == Claimed()
+    for step in BECOMES[key]:
+        expected, verb, *given = step if not isinstance(step[0], str) else (None, *step)
+        act = getattr(store, verb)
+        if isinstance(expected, Exception):
+            with pytest.raises(type(expected), match=str(expected)):
+                await act(key, *given)
+        elif expected is not None:
+            assert type(await act(key, *given)) is expected
+        else:
+            with anyio.CancelScope() as scope:
+                if leaves:
+                    scope.cancel()
+                await act(key, *given)
+    if key != "released":
+        assert await store.claim(key, "print") == Recorded(b"1")
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
@@ -110,15 +119,10 @@ async def test_a_claim_that_nobody_waits_for_is_not_made(make: Make) -> None:
         await store.release("key")
 
 
-@pytest.mark.parametrize("how", ["complete", "release", "abandon"])
-async def test_what_is_asked_in_a_cancelled_scope_is_done(make: Make, how: str) -> None:
+async def test_the_first_record_of_a_decision_counts(make: Make) -> None:
     store = make()
-    await store.claim("key", "print")
-    with anyio.CancelScope() as scope:
-        scope.cancel()
-        await getattr(store, how)("key", *([b"1"] if how == "complete" else []))
-    expected = {"complete": Recorded, "release": Claimed, "abandon": EndUnknown}[how]
-    assert isinstance(await store.claim("key", "print"), expected)
+    assert await store.decide("a", None) is None
+    assert [await store.decide("a", record) for record in (b"1", b"2", None)] == [b"1"] * 3
 
 
 async def test_of_many_who_claim_at_once_one_gets_the_key(make: Make) -> None:
@@ -133,44 +137,13 @@ async def test_of_many_who_claim_at_once_one_gets_the_key(make: Make) -> None:
     assert sorted(answers, key=str) == sorted([Claimed] + [StillRunning] * 19, key=str)
 
 
-async def test_a_released_key_is_free_again(make: Make) -> None:
-    store = make()
-    await store.claim("key", "print")
-    await store.release("key")
-    await store.release("key")
-    assert await store.claim("key", "another call's") == Claimed()
-
-
-async def test_a_completed_key_is_not_released(make: Make) -> None:
-    store = make()
-    await store.claim("key", "print")
-    await store.complete("key", b"1")
-    await store.release("key")
-    assert await store.claim("key", "print") == Recorded(b"1")
-
-
-async def test_a_key_with_another_fingerprint_is_refused(make: Make) -> None:
-    store = make()
-    await store.claim("key", "print")
-    with pytest.raises(ToolNotStarted, match="'key' belongs to a call with another tool or arguments"):
-        await store.claim("key", "another")
-
-
-@pytest.mark.parametrize("complete_first", [False, True])
-async def test_a_result_without_a_claim_is_refused(make: Make, complete_first: bool) -> None:
-    store = make()
-    if complete_first:
-        await store.claim("key", "print")
-        await store.complete("key", b"1")
-    with pytest.raises(LocalProtocolError, match="not claimed"):
-        await store.complete("key", b"2")
-
-
 @pytest.mark.parametrize("key", ["", "k" * 1025, 5])
 async def test_what_is_no_key_is_refused(make: Make, key: Any) -> None:
     store = make()
     with pytest.raises(ValueError, match="1 to 1024 characters"):
         await store.claim(key, "print")
+    with pytest.raises(ValueError, match="1 to 1024 characters"):
+        await store.decide(key, b"1")
     assert isinstance(await store.claim("k" * 1024, "print"), Claimed)
 
 

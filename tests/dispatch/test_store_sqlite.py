@@ -7,7 +7,6 @@ import shutil
 import signal
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ import anyio.to_thread
 import pytest
 from anyio.lowlevel import checkpoint
 from processes import PATIENCE_S, program, says
-from profiles import every, mostly_thorough
+from profiles import every
 
 from streamtools.dispatch import Claimed, EndUnknown, Recorded, SqliteStore, StillRunning
 from streamtools.errors import LocalProtocolError, ToolNotStarted
@@ -213,28 +212,6 @@ def test_a_file_that_was_emptied_is_no_new_store(path: Path) -> None:
 # -- who waits for whom --------------------------------------------------------------------------------------------
 
 
-def test_stores_of_one_file_in_many_threads_claim_a_key_once(path: Path) -> None:
-    """As several processes would, each with a connection and an event loop of its own."""
-    answers: list[str] = []
-
-    def claim_all(backend: str) -> None:
-        async def claim() -> None:
-            with SqliteStore(path) as store:
-                for number in range(20):
-                    answers.append(type(await store.claim(f"key {number}", "print")).__name__)
-                everybody.wait()
-
-        anyio.run(claim, backend=backend)
-
-    everybody = threading.Barrier(4, timeout=PATIENCE_S)
-    threads = [threading.Thread(target=claim_all, args=[backend]) for backend in ("asyncio", "trio") * 2]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(answers) == ["Claimed"] * 20 + ["StillRunning"] * 60
-
-
 async def test_a_store_needs_none_of_the_threads_that_tools_take(path: Path) -> None:
     """Forty sync endpoints in anyio's forty threads, each with a pipeline and one store, waited for ever."""
     limiter, ends = anyio.to_thread.current_default_thread_limiter(), threading.Event()
@@ -283,13 +260,6 @@ async def test_who_waits_for_a_file_waits_no_longer_than_the_bound_also_behind_o
         assert refused == [expected] * 4
         for number in range(4):
             assert await store.claim(f"key {number}", "print") == Claimed()
-
-
-async def test_a_result_for_which_the_file_is_never_free_is_an_error(path: Path) -> None:
-    with SqliteStore(path, busy_timeout=0.2) as store:
-        await store.claim("key", "print")
-        with locked(path), pytest.raises(TimeoutError, match=r"busy_timeout=0.2 s"):
-            await store.complete("key", b"1")
 
 
 async def test_a_caller_that_is_cancelled_while_the_file_is_held_leaves_at_once_and_claims_nothing(path: Path) -> None:
@@ -345,73 +315,6 @@ async def test_a_store_that_was_never_closed_keeps_no_program_alive_and_loses_no
         assert isinstance(await store.claim("open", "print"), EndUnknown)
 
 
-# -- forks ---------------------------------------------------------------------------------------------------------
-
-FORK = """
-import os, sqlite3, subprocess, sys, anyio
-from streamtools.dispatch import SqliteStore
-
-path, how, backend = sys.argv[1:]
-ASK = '''
-import sys, anyio
-from streamtools.dispatch import SqliteStore
-with SqliteStore(sys.argv[1]) as store:
-    for key in ("master's", "order 1", "order 2"):
-        print(anyio.run(store.claim, key, "print"))
-'''
-ready, go = os.pipe()
-store = SqliteStore(path)
-
-async def claim(key):
-    print(type(await store.claim(key, "print")).__name__, flush=True)
-
-async def child():
-    await claim("order 1")
-    await claim("order 2")
-    await store.complete("order 2", b"2")
-    done = subprocess.run([sys.executable, "-c", ASK, path], stdout=subprocess.PIPE, text=True)
-    print(done.stdout, end="", flush=True)
-
-anyio.run(claim, "master's", backend=backend)
-if os.fork() == 0:
-    os.close(go)
-    os.read(ready, 1)
-    anyio.run(child, backend=backend)
-    store.close()
-    os._exit(0)
-if how == "closes":
-    store.close()
-else:
-    anyio.run(store.complete, "master's", b"1", backend=backend)
-with sqlite3.connect(path) as third:
-    third.execute("SELECT * FROM records").fetchall()
-third.close()
-os.close(go)
-os.wait()
-"""
-
-
-@pytest.mark.costly
-@posix
-@pytest.mark.parametrize("how", mostly_thorough(["closes", "goes on"], 1))
-async def test_a_store_that_was_made_before_a_fork_is_one_store_with_everybody_elses(
-    path: Path, how: str, anyio_backend: str
-) -> None:
-    """A server opens it and forks its workers: the master closes its copy, somebody looks at the file, and the log must
-    not vanish under the worker."""
-    with program(FORK, path, how, anyio_backend) as running:
-        told = await anyio.to_thread.run_sync(lambda: running.communicate(timeout=PATIENCE_S)[0].splitlines())
-    assert told[:3] == ["Claimed"] * 3
-    assert [line.partition("(")[0] for line in told[3:]] == [
-        "EndUnknown" if how == "closes" else "Recorded",
-        "StillRunning",
-        "Recorded",
-    ]
-    with SqliteStore(path) as store:
-        assert await store.claim("order 2", "print") == Recorded(b"2")
-        assert isinstance(await store.claim("order 1", "print"), EndUnknown)
-
-
 async def test_a_store_of_another_process_is_not_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with SqliteStore(path) as store:
         await store.claim("key", "print")
@@ -421,23 +324,6 @@ async def test_a_store_of_another_process_is_not_closed(path: Path, monkeypatch:
             with pytest.raises(LocalProtocolError, match="forked by other means"):
                 await store.claim("another", "print")
         assert await store.claim("another", "print") == Claimed()
-
-
-async def test_what_is_settled_is_open_and_known(path: Path) -> None:
-    with SqliteStore(path) as store:
-        for key in ("runs", "unknown", "done"):
-            await store.claim(key, "print")
-        await store.abandon("unknown")
-        await store.complete("done", b"1")
-        wrong = {"runs": "still runs", "done": "its result is on record", "nothing": "no call with the key"}
-        for key, text in wrong.items():
-            with pytest.raises(LocalProtocolError, match=text):
-                await store.settle(key, b"2")
-        assert [call.key for call in await store.calls(completed=True)] == ["runs", "unknown", "done"]
-        await store.settle("unknown", b"2")
-        await store.settle("runs", None, force=True)
-        assert await store.claim("unknown", "print") == Recorded(b"2")
-        assert await store.claim("runs", "print") == Claimed()
 
 
 # -- whether a claim is alive --------------------------------------------------------------------------------------
@@ -453,19 +339,6 @@ async def main():
 
 anyio.run(main)
 """
-
-
-@pytest.mark.thorough
-@linux
-async def test_a_claim_is_unknown_as_soon_as_its_process_is_killed(path: Path) -> None:
-    with SqliteStore(path) as store, program(CLAIMS, path, "3600") as running:
-        assert await says(running) == "Claimed"
-        claim = await store.claim("key", "print")
-        assert isinstance(claim, StillRunning)
-        assert claim.pid == running.pid
-        running.kill()
-        await anyio.to_thread.run_sync(running.wait)
-        assert await store.claim("key", "print") == EndUnknown(claim.claimed_at)
 
 
 async def eventually(store: SqliteStore, expected: type) -> None:
@@ -519,20 +392,6 @@ async def test_a_claim_is_alive_if_its_process_may_be(path: Path, change: str, e
         with connected(path) as connection:
             connection.execute(f"UPDATE records SET {change}")
         assert isinstance(await store.claim("key", "print"), expected)
-
-
-@linux
-@pytest.mark.parametrize("step", [-3600, 3600])
-async def test_a_clock_that_is_set_changes_no_answer(path: Path, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    with SqliteStore(path) as store:
-        for key in ("runs", "abandoned", "done"):
-            await store.claim(key, "print")
-        await store.abandon("abandoned")
-        await store.complete("done", b"1")
-        now = time.time
-        monkeypatch.setattr(time, "time", lambda: now() + step)
-        answers = [type(await store.claim(key, "print")) for key in ("runs", "abandoned", "done")]
-        assert answers == [StillRunning, EndUnknown, Recorded]
 
 
 async def test_a_call_that_ends_behind_the_release_of_its_claim_is_not_put_on_record(path: Path) -> None:

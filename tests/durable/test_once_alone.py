@@ -15,7 +15,6 @@ import anyio
 import anyio.to_thread
 import pytest
 from profiles import every
-from servers import PostgresServer, RedisServer, postgres_server, redis_server
 
 from streamtools.dispatch import MemoryStore
 from streamtools.durable import once
@@ -205,18 +204,6 @@ def charge(order: str) -> str:
 
 print(charge(sys.argv[3]), flush=True)
 """
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
 
 
 @pytest.mark.thorough

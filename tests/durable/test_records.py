@@ -19,7 +19,7 @@ import anyio.to_thread
 import pytest
 from anyio.lowlevel import checkpoint
 from profiles import FULL, every
-from servers import PostgresServer, Proxy, RedisServer, pooled, postgres_server, redis_server
+from servers import PostgresServer, Proxy, pooled
 
 from streamtools.durable.memory import MemoryRecords
 from streamtools.durable.records import (
@@ -54,18 +54,6 @@ PATIENCE_S = 20
 Make: TypeAlias = Callable[..., Any]
 """Makes `Records` of one place; by way of a `Proxy`, if one is given."""
 A, B, C = ("a", "run"), ("b", "run"), ("c", "run")
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -460,7 +448,8 @@ import os, sys, anyio
 from streamtools.durable.records import Done, Put
 from streamtools.durable.{module} import {kind}
 
-records = {kind}(*sys.argv[1:2], **eval(sys.argv[2]))
+made = lambda: {kind}(*sys.argv[1:2], **eval(sys.argv[2]))
+records, closes = made(), sys.argv[3] == "closes"
 put = lambda name, **more: anyio.run(lambda: records.commit(Put(("k", name), b"", **more)))
 assert put("before", stale_in=3600.0, renewed=True) == Done()
 ready, go = os.pipe()
@@ -471,11 +460,17 @@ if (child := os.fork()) == 0:
     records.close()
     os._exit(0)
 assert put("parent") == Done()
+if closes:
+    records.close()
+    records = made()  # somebody looks, and goes: the log of a file must not vanish under the child
+    assert put("parent") != Done()
+    records.close()
 os.close(go)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+records = made() if closes else records
 assert put("child") != Done()
 found = anyio.run(records.get, ("k", "before"))
-assert not found[0].is_stale, "it is the parent's, not the child's"
+assert found[0].is_stale == closes, "it is the parent's, not the child's"
 records.close()
 print("all is well")
 """
@@ -483,16 +478,19 @@ print("all is well")
 
 @pytest.mark.costly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="THERE ARE NO FORKS HERE: none was tested")
-@pytest.mark.parametrize("backend", ["sqlite", *SERVERS])
+@pytest.mark.parametrize(
+    ("backend", "how"), [("sqlite", "closes"), *((one, "goes on") for one in ("sqlite", *SERVERS))]
+)
 async def test_records_that_were_opened_before_a_fork_are_good_on_both_sides(
-    make: Make, backend: str, tmp_path: Path, request: pytest.FixtureRequest
+    make: Make, backend: str, how: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    """A server opens them and forks its workers; then it closes its own, or goes on."""
     from dispatch.processes import program
 
     modules = {"sqlite": "SqliteRecords", "redis": "RedisRecords", "postgres": "PostgresRecords"}
     where = str(tmp_path / "records.db") if backend == "sqlite" else request.getfixturevalue(backend).url
     options = {"sqlite": {}, "redis": {"prefix": f"{tmp_path}:"}, "postgres": {"schema": schema_of(tmp_path)}}[backend]
-    with program(FORK.format(module=f"store_{backend}", kind=modules[backend]), where, repr(options)) as running:
+    with program(FORK.format(module=f"store_{backend}", kind=modules[backend]), where, repr(options), how) as running:
         told, wrong = await anyio.to_thread.run_sync(lambda: running.communicate(timeout=60))
     assert told.strip() == "all is well", wrong
 

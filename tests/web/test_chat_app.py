@@ -285,61 +285,6 @@ async def test_stopping_is_a_request_and_may_be_repeated(program: Program) -> No
     assert len((await page.ask("GET", "/k")).json["messages"]) == 4
 
 
-async def test_a_run_whose_process_has_left_goes_on_with_the_next_request_or_by_recover(tmp_path: Path) -> None:
-    async def left(program: Program) -> None:
-        await program.page().ask("POST", "/", said("slow"), leave=lambda answer: b'b"}' in answer.body)
-        await program.chats.aclose()
-
-    acts: dict[str, Callable[[Program], Any]] = {
-        "request": lambda program: program.page().ask("GET", "/k/stream"),
-        "recover": lambda program: program.chats.recover(),
-    }
-    for name, act in acts.items():
-        path = tmp_path / f"{name}.db"
-        await left(Program(path))
-        program = Program(path)
-        program.held.set()
-        await act(program)
-        answer = await program.page().ask("GET", "/k/events", last_event_id="1.3")
-        kinds = [kind for kind, _, _ in answer.frames]
-        assert kinds.count("attempt_discarded") == 1, name
-        assert answer.frames[-1][2]["outcome"] == "answered", name
-        late = await program.page().ask("GET", "/k/events", last_event_id="1.0")
-        assert "".join(data["text"] for kind, _, data in late.frames if kind == "text_delta") == "abcd", name
-
-
-async def test_pages_of_another_process_follow_a_run_and_stop_it_there(tmp_path: Path) -> None:
-    path = tmp_path / "chats.db"
-    for ends in ("answered", "cancelled"):
-        here, there = Program(path), Program(path)
-        await here.page().ask("POST", "/", said("slow", id=ends), leave=lambda answer: b'b"}' in answer.body)
-        answers: list[Answer] = []
-        seen = anyio.Event()
-
-        def watch(answer: Answer, seen: anyio.Event = seen) -> bool:
-            if b'b"}' in answer.body:
-                seen.set()
-            return False
-
-        async def follow(page: Page, watch: Callable[[Answer], bool], answers: list[Answer] = answers) -> None:
-            answers.append(await page.ask("GET", "/k/stream", leave=watch))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(follow, there.page(), watch)
-            await seen.wait()
-            if ends == "cancelled":
-                await there.page().ask("POST", "/k/stop")
-            else:
-                here.held.set()
-        turns = await there.chats.history("k")
-        assert turns is not None
-        assert turns[-1].outcome == ends
-        assert kinds(answers[0])[-2:] == ["finish" if ends == "answered" else "abort", "[DONE]"]
-        if ends == "answered":
-            assert texts(answers[0].chunks) == "abcd"
-        assert there.asked == []
-
-
 async def test_a_decision_may_meet_a_run_that_is_being_left(tmp_path: Path) -> None:
     for number in range(8):
         program, boxed, asked = Program(tmp_path / f"{number}.db"), list[Answer](), anyio.Event()

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 from chat_client import Answer, Page
-from servers import PostgresServer, Proxy, RedisServer, postgres_server, redis_server
+from servers import Proxy
 from test_chat_app import Program, decided, kinds, said, texts
 
 from streamtools.durable.records import DeletePrefix, Put
@@ -24,18 +24,6 @@ pytestmark = [
 ]
 Replica: TypeAlias = Callable[..., Program]
 """Makes a process of its own, on the records of the test."""
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
 
 
 @pytest.fixture
@@ -107,7 +95,7 @@ async def test_any_replica_answers_joins_decides_stops_and_makes_another_answer(
 async def test_readers_of_another_replicas_run_are_woken(replica: Replica) -> None:
     here, there = replica(), replica()
     await here.page().ask("POST", "/", said("slow"), leave=is_read)
-    seen, times = anyio.Event(), list[float]()
+    seen, times, answers = anyio.Event(), list[float](), list[Answer]()
 
     def watch(answer: Answer) -> bool:
         if is_read(answer):
@@ -116,14 +104,18 @@ async def test_readers_of_another_replicas_run_are_woken(replica: Replica) -> No
             times.append(time.monotonic())
         return False
 
+    async def follow() -> None:
+        answers.append(await there.page().ask("GET", "/k/stream", leave=watch))
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(lambda: there.page().ask("GET", "/k/stream", leave=watch))
+        tasks.start_soon(follow)
         await seen.wait()
         for _ in range(20):  # it waits for a change by now
             await anyio.wait_all_tasks_blocked()
         here.held.set()
         began = time.monotonic()
     assert times[0] - began < 0.9, "a reader that nobody wakes looks each second"
+    assert (kinds(answers[0])[-2:], texts(answers[0].chunks), there.asked) == (["finish", "[DONE]"], "abcd", [])
 
 
 async def test_what_a_replica_leaves_is_gone_on_with_by_whoever_is_asked_next_or_recovers(replica: Replica) -> None:
@@ -141,6 +133,11 @@ async def test_what_a_replica_leaves_is_gone_on_with_by_whoever_is_asked_next_or
         assert await replica().chats.recover() == []
         loaded = (await replica().page().ask("GET", f"/{act}")).json["messages"][-1]["parts"]
         assert [part["text"] for part in loaded if part["type"] == "text"] == ["abcd"]
+        for known in ("1.3", "1.0"):
+            frames = (await replica().page().ask("GET", f"/{act}/events", last_event_id=known)).frames
+            assert [kind for kind, _, _ in frames].count("attempt_discarded") == (known == "1.3")
+            assert frames[-1][2]["outcome"] == "answered"
+        assert "".join(data["text"] for kind, _, data in frames if kind == "text_delta") == "abcd"
 
 
 async def test_a_server_that_gives_no_answer_is_an_answer_in_time_and_no_request_is_lost(
