@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from pipelines.test_journal import ANSWER, Bank
 from profiles import every
 from servers import PostgresServer, RedisServer
 from streams import chat
 
-from streamtools import Decision, agent_loop, tool
+from streamtools import Decision, tool
 from streamtools.cli import main
 from streamtools.dispatch import Journal, MemoryStore, PostgresStore, RedisStore, SqliteStore
 from streamtools.durable.record_store import RecordStore
@@ -22,8 +23,6 @@ from streamtools.errors import AlreadyDecided, JournalError, RunStillRunning, Ru
 from streamtools.events import ApprovalRequested, ToolStarted
 
 pytestmark = [pytest.mark.anyio, pytest.mark.costly]
-CHAT = "openai.chat_completions"
-ASKED = [{"role": "user", "content": "Pay them."}]
 Make = Callable[[], RecordStore]
 
 
@@ -46,40 +45,22 @@ def stores(postgres: PostgresServer, redis: RedisServer, tmp_path: Path) -> Iter
         store.close()
 
 
-class Program:
+class Program(Bank):
     """Pays at once, and pays back when it may."""
 
     def __init__(self, *bodies: Any) -> None:
-        self.bodies, self.asked, self.effects, self.hangs = list(bodies), list[list[Any]](), list[str](), False
-
-        @tool(effect="once")
-        async def pay(to: str) -> str:
-            """Pay."""
-            self.effects.append(f"pay {to}")
-            if self.hangs:
-                await anyio.sleep_forever()
-            return f"paid {to}"
+        super().__init__(*bodies)
 
         @tool(effect="once", needs_approval=True)
         async def refund(to: str) -> str:
             """Pay back."""
-            self.effects.append(f"refund {to}")
+            self.paid.append(f"back {to}")
             return f"paid back {to}"
 
-        self.tools = [pay, refund]
-
-    async def ask(self, messages: list[Any], tools: Any) -> AsyncIterator[Any]:
-        self.asked.append(messages)
-        for item in self.bodies.pop(0):
-            await anyio.lowlevel.checkpoint()
-            yield item
-
-    def run(self, journal: Any, run_id: str = "order-7") -> Any:
-        return agent_loop(self.ask, ASKED, tools=self.tools, wire=CHAT, journal=journal, run_id=run_id)
+        self.tools.append(refund)
 
 
 CALLS = chat(calls=[("a", "pay", '{"to": "x"}'), ("r", "refund", '{"to": "x"}')])
-ANSWER = chat(text=["All paid."], finish="stop")
 
 
 @every("kind", ["memory", "sqlite", "postgres", "redis"])
@@ -92,7 +73,7 @@ async def test_a_run_goes_on_from_its_records_whatever_keeps_them(stores: dict[s
                 if isinstance(event, ApprovalRequested):
                     with pytest.raises(RunStillRunning):
                         await program.run(Journal(make(), wait=0)).finish()
-        assert (run.outcome, program.effects) == ("suspended", ["pay x"])
+        assert (run.outcome, program.paid) == ("suspended", ["x"])
         other = Journal(make())  # of another process
         waiting = await other.suspended("order-7")
         assert waiting is not None
@@ -106,7 +87,7 @@ async def test_a_run_goes_on_from_its_records_whatever_keeps_them(stores: dict[s
         assert len(await other.news("order-7")) == 1
         run = program.run(other)
         await run.finish()
-        assert (run.outcome, program.effects) == ("answered", ["pay x", "refund x"])
+        assert (run.outcome, program.paid) == ("answered", ["x", "back x"])
         assert [seen.model_content for seen in run.turns[0].observations] == ["paid x", "paid back x"]
         assert program.asked[1][-1] == {"role": "user", "content": "And?"}
         assert (await program.run(first).finish()).text == "All paid."  # on record
@@ -123,7 +104,7 @@ async def test_whoever_has_lost_the_lease_of_a_run_writes_and_begins_nothing(
 ) -> None:
     with anyio.fail_after(60):
         two = chat(calls=[("b", "pay", '{"to": "y"}')], finish="tool_calls")
-        program, journal = Program(chat(calls=[("a", "pay", '{"to": "x"}')]), two, ANSWER), Journal(stores[kind]())
+        program, journal = Program(chat(calls=[("a", "pay", '{"to": "x"}')]), two, two, ANSWER), Journal(stores[kind]())
         with pytest.raises(RunTakenOver):
             async with program.run(journal) as run:
                 async for event in run:
@@ -131,11 +112,10 @@ async def test_whoever_has_lost_the_lease_of_a_run_writes_and_begins_nothing(
                         (lease,) = await journal.store.records.scan(("lease",))
                         other = Put(lease.key, lease.value, Rev(lease.rev), stale_in=0.001)
                         assert isinstance(await journal.store.records.commit(other), Done)
-        assert (run.outcome, program.effects) == ("error", ["pay x"])
+        assert (run.outcome, program.paid) == ("error", ["x"])
         assert [(one.outcome, one.steps) for one in await journal.runs()] == [(None, 0)]
-        program.bodies.insert(0, two)
         assert (await program.run(Journal(stores[kind]())).finish()).text == "All paid."
-        assert program.effects == ["pay x", "pay y"]
+        assert program.paid == ["x", "y"]
 
 
 def test_a_person_settles_calls_of_a_server_by_its_url_which_is_not_printed(
