@@ -33,6 +33,7 @@ from .preview import Moments
 
 _NOTHING: frozenset[Any] = frozenset()
 _MAX_RIVALS = 4  # calls under one id that another under it is compared with while it grows
+_MOST_TOLD = 4  # times that one call may have closed
 _MAX_STATE_KEYS = 64  # keys of `provider_state` kept per call; providers send up to four
 
 
@@ -101,6 +102,8 @@ class Accumulate:
         json, shown = slot.json, None if slot.kind == "custom" else slot.json
         most, most_of_all = self._limits.max_argument_bytes, self._limits.max_total_argument_bytes
 
+        is_watched = self._watch is not None and self._watch.wants(slot.shown_name)
+
         def grow(text: Any) -> ToolCallDelta | None:
             if type(text) is not str or not text:
                 return None
@@ -111,18 +114,11 @@ class Accumulate:
             self._argument_size = size
             json.feed(text)
             slot.json_end = end = slot.json_end + length
+            if is_watched and "}" in text:
+                self._look_for_close(slot, text)
             return ToolCallDelta(slot.call_id, text, shown, end)
 
-        if self._watch is None or not self._watch.wants(slot.shown_name):
-            return grow
-
-        def grow_watched(text: Any) -> ToolCallDelta | None:
-            delta = grow(text)
-            if delta is not None and "}" in text:
-                self._look_for_close(slot, text)
-            return delta
-
-        return grow_watched
+        return grow
 
     def begin_watch(self, watch: OnClose) -> None:
         self._watch = watch
@@ -131,12 +127,16 @@ class Accumulate:
                 self._look_for_close(slot, slot.pieces[-1])
 
     def _look_for_close(self, slot: GrowingCall, text: str) -> None:
-        """Tells who watches that the object of a call's arguments has closed. The call may go on all the same."""
+        """Tells who watches that the object of a call's arguments may have closed: as many braces have closed as have
+        opened. In texts they may be others, so that it is told a few times at most. The call may go on all the same."""
         watch = self._watch
         if watch is None or text.rstrip()[-1:] != "}" or not slot.announced or slot.kind != "function":
             return
+        added = "".join(slot.pieces[slot.counted :])
+        slot.counted, slot.braces = len(slot.pieces), slot.braces + added.count("{") - added.count("}")
         is_clear = not (slot.doubt or slot.problem or slot.rivals or slot.in_text) and slot.repeat is None
-        if is_clear and watch.wants(slot.shown_name) and slot.json.state() == "complete":
+        if is_clear and slot.braces <= 0 and slot.told < _MOST_TOLD and watch.wants(slot.shown_name):
+            slot.told += 1
             watch.closed(slot.call_id, "".join(slot.pieces))
 
     def _grown_by(self, fragment: ToolCallFragment) -> GrowingCall | None:
@@ -705,9 +705,9 @@ DOUBTS: Mapping[str, tuple[int, int]] = {  # what happens to a call: the doubts 
 
 class GrowingCall:
     __slots__ = (
-        "announced", "awaits", "call_id", "caller", "doubt", "in_text", "index", "joiner", "json", "json_end", "kind",
+        "announced", "awaits", "braces", "call_id", "caller", "counted", "doubt", "in_text", "index", "joiner", "json", "json_end", "kind",
         "name", "namespace", "number", "pieces", "problem", "provider_state", "read", "repeat", "rivals", "shown_name",
-        "state", "synthesized", "text_came", "wire_id",
+        "state", "synthesized", "text_came", "told", "wire_id",
     )  # fmt: skip
 
     def __init__(self, number: int, fragment: ToolCallFragment, limits: Limits) -> None:
@@ -754,6 +754,7 @@ class GrowingCall:
         self.json = Moments(max_depth=limits.max_json_depth)
         self.pieces = self.json.pieces
         self.json_end = 0  # characters emitted in deltas so far
+        self.counted = self.braces = self.told = 0  # pieces; braces that are open in them; times that none was
 
     def delta(self, text: str) -> ToolCallDelta:
         self.json_end += len(text)
