@@ -32,8 +32,7 @@ from .arguments import arguments_of
 from .preview import Moments
 
 _NOTHING: frozenset[Any] = frozenset()
-_MAX_RIVALS = 4  # calls under one id that another under it is compared with while it grows
-_MOST_TOLD = 4  # times that one call may have closed
+_MAX_RIVALS = _MAX_TOLD = 4  # calls under one id that a growing one is compared with; times that one may have closed
 _MAX_STATE_KEYS = 64  # keys of `provider_state` kept per call; providers send up to four
 
 
@@ -135,7 +134,7 @@ class Accumulate:
         added = "".join(slot.pieces[slot.counted :])
         slot.counted, slot.braces = len(slot.pieces), slot.braces + added.count("{") - added.count("}")
         is_clear = not (slot.doubt or slot.problem or slot.rivals or slot.in_text) and slot.repeat is None
-        if is_clear and slot.braces <= 0 and slot.told < _MOST_TOLD and watch.wants(slot.shown_name):
+        if is_clear and slot.braces <= 0 and slot.told < _MAX_TOLD and watch.wants(slot.shown_name):
             slot.told += 1
             watch.closed(slot.call_id, "".join(slot.pieces))
 
@@ -705,9 +704,9 @@ DOUBTS: Mapping[str, tuple[int, int]] = {  # what happens to a call: the doubts 
 
 class GrowingCall:
     __slots__ = (
-        "announced", "awaits", "braces", "call_id", "caller", "counted", "doubt", "in_text", "index", "joiner", "json", "json_end", "kind",
-        "name", "namespace", "number", "pieces", "problem", "provider_state", "read", "repeat", "rivals", "shown_name",
-        "state", "synthesized", "text_came", "told", "wire_id",
+        "announced", "awaits", "braces", "call_id", "caller", "counted", "doubt", "in_text", "index", "joiner",
+        "json", "json_end", "kind", "name", "namespace", "number", "pieces", "problem", "provider_state", "read",
+        "repeat", "rivals", "shown_name", "state", "synthesized", "text_came", "told", "wire_id",
     )  # fmt: skip
 
     def __init__(self, number: int, fragment: ToolCallFragment, limits: Limits) -> None:
