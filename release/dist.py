@@ -24,7 +24,7 @@ from pathlib import Path
 from .api import dumped
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-MOST_BYTES = 3_900_000  # of the wheel, unpacked
+MOST_BYTES = 3_930_000  # of the wheel, unpacked
 UV = str(Path(sys.executable).with_name("uv"))
 UNTRACKED = shutil.ignore_patterns(
     ".venv*", ".nox", ".git", "dist", "build", "traces", "__pycache__", ".*_cache", ".hypothesis"
