@@ -1014,7 +1014,8 @@ class CallSpans:
         if event.tried:
             known.span, known.tried = known.tried, None
             return
-        self._drop_trial(step, known, event.time)
+        if known.tried is not None:
+            self._drop_trial(step, known, known.tried, event.time)
         if (event.effect == "once" or known.approved) and self._wanted["begin"]:
             self._write_ahead(step, known, event)
         self._open(step, known, event.time)
@@ -1024,11 +1025,10 @@ class CallSpans:
         known.tried = self._open(step, known, began)
         known.span = known.started_at = None
 
-    def _drop_trial(self, step: OpenStep, known: OpenToolSpan, at: float) -> None:
-        if known.tried is not None:
-            known.tried.set_attribute(Names.tool_trial, "dropped")
-            known.tried.end(step.ns(at))
-            known.tried = None
+    def _drop_trial(self, step: OpenStep, known: OpenToolSpan, tried: Span, at: float) -> None:
+        tried.set_attribute(Names.tool_trial, "dropped")
+        tried.end(step.ns(at))
+        known.tried = None
 
     def _write_ahead(self, step: OpenStep, known: OpenToolSpan, event: of.ToolStarted) -> None:
         name = self._builder.named(Names.call_begin_span, known.start.name)
@@ -1086,7 +1086,8 @@ class CallSpans:
     def _ending(self, step: OpenStep, known: OpenToolSpan, at: float) -> Span | None:
         """Returns the call's span, to be ended now and never again; opened here if its tool did not run."""
         known.ended = True
-        self._drop_trial(step, known, at)
+        if known.tried is not None:
+            self._drop_trial(step, known, known.tried, at)
         return known.span if known.started_at is not None else self._open(step, known, at)
 
     def _open(self, step: OpenStep, known: OpenToolSpan, at: float) -> Span | None:
