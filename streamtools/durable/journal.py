@@ -20,7 +20,8 @@ import random
 import sqlite3
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -35,7 +36,7 @@ from ..waiting.answers import already_answered, written_answer
 from . import journal_waiting
 from .addresses import store_of
 from .lease import JournalLease, dropped
-from .record_store import RecordStore, called, decided_key, each, operation_prefix, read_call, state_of
+from .record_store import RecordStore, all_of, called, decided_key, operation_prefix, read_call, state_of
 from .records import Check, DeletePrefix, Done, Op, Put, Record, Rev
 from .run_records import (
     MOST_ENTRIES,
@@ -109,8 +110,8 @@ class Journal:
     async def runs(self) -> list[StoredRun]:
         """Returns the runs on record, in the order in which they began."""
         records, found = self.store.records, list[StoredRun]()
-        held = {one.key[-1] async for one in each(records, ("lease",)) if state_of(one) == "running"}
-        async for record in each(records, ("run",)):
+        held = {one.key[-1] for one in await all_of(records, ("lease",)) if state_of(one) == "running"}
+        for record in await all_of(records, ("run",)):
             head, run_id = read_head(record), record.key[-1]
             known = head.name, head.steps, head.began_at, head.ended_at, head.outcome
             found.append(StoredRun(run_id, *known, run_id in held))
@@ -128,12 +129,10 @@ class Journal:
     async def forget(self, run_id: str) -> bool:
         """Removes a run that nobody runs at this moment; returns False if there is none. The store keeps its calls; see
         `erase`."""
-        lease = await self._leased(run_id, 0.0)
-        head = await self._head(run_id)
-        calls = [one.key async for one in each(self.store.records, ("call", _run_part(run_id)))]
-        await self._commit_all(lease, [op for one in calls for op in dropped(one, self.store.keep)])
-        await self._remove(lease, head and head[1])
-        return head is not None
+        async with self._held(run_id) as lease:
+            calls = [one.key for one in await all_of(self.store.records, ("call", _run_part(run_id)))]
+            await self._commit_all(lease, [op for one in calls for op in dropped(one, self.store.keep)])
+            return await self._remove(lease)
 
     async def erase(self, run_id: str, *, conversation_id: str | None = None) -> list[str]:
         """Removes a run that nobody runs at this moment, and from its records those of its calls, decisions and
@@ -146,18 +145,17 @@ class Journal:
             run_id: the run's.
             conversation_id: remove the operations of this conversation (``@tool(scope="conversation")``), too.
         """
-        lease = await self._leased(run_id, 0.0)
         scopes = [("run", run_id)] + ([] if conversation_id is None else [("conversation", conversation_id)])
         ended, left = list[Op](), list[str]()
-        for part in (_run_part(run_id), *(operation_prefix(*scope)[:-1] for scope in scopes)):
-            async for one in each(self.store.records, ("call", part)):
-                if read_call(one)[0].end is None:
-                    left.append(called(one.key))
-                else:
-                    ended.append(DeletePrefix(one.key))
-        await self._commit_all(lease, ended)
-        head = await self._head(run_id)
-        await self._remove(lease, head and head[1])
+        async with self._held(run_id) as lease:
+            for part in (_run_part(run_id), *(operation_prefix(*scope)[:-1] for scope in scopes)):
+                for one in await all_of(self.store.records, ("call", part)):
+                    if read_call(one)[0].end is None:
+                        left.append(called(one.key))
+                    else:
+                        ended.append(DeletePrefix(one.key))
+            await self._commit_all(lease, ended)
+            await self._remove(lease)
         return left
 
     async def say(self, run_id: str, message: str | Mapping[str, Any], *, when: Literal["next", "now"] = "next") -> str:
@@ -316,9 +314,9 @@ class Journal:
 
     async def _responses(self, run_id: str) -> list[JournaledResponse]:
         records = self.store.records
-        ends = {one.key: one.value async for one in each(records, ("ends", run_id))}
+        ends = {one.key: one.value for one in await all_of(records, ("ends", run_id))}
         found = list[JournaledResponse]()
-        async for one in each(records, ("response", run_id)):
+        for one in await all_of(records, ("response", run_id)):
             facts, newline, body = one.value.partition(b"\n")
             if not newline:
                 raise JournalError(UNREAD)
@@ -362,7 +360,7 @@ class Journal:
     async def _handed(self, run_id: str) -> dict[str, tuple[int, str]]:
         """Returns the calls that are done outside, each with its step and where its answer is on record."""
         found = dict[str, tuple[int, str]]()
-        async for one in each(self.store.records, ("handed", run_id)):  # later steps come later
+        for one in await all_of(self.store.records, ("handed", run_id)):  # later steps come later
             call_id, key = read_texts(one)
             found[call_id] = read_number(one.key[2]), key
         return found
@@ -435,7 +433,7 @@ class Journal:
         """Forgets what is too much, now and then: it is counted."""
         if random.randrange(self._max_runs // 10 + 1):
             return
-        over = [one.key[-1] async for one in each(self.store.records, ("over",))]
+        over = [one.key[-1] for one in await all_of(self.store.records, ("over",))]
         for run_id in over[: max(0, len(over) - self._max_runs + 1)]:
             try:
                 await self.forget(run_id)
@@ -446,16 +444,26 @@ class Journal:
         for at in range(0, len(ops), _MOST_DELETED):
             lease.check(await self.store.records.commit(lease.fence, *ops[at : at + _MOST_DELETED]))
 
-    async def _remove(self, lease: JournalLease, head: JournaledRun | None) -> None:
-        run_id, records = lease.run_id, self.store.records
+    @asynccontextmanager
+    async def _held(self, run_id: str) -> AsyncIterator[JournalLease]:
+        lease = await self._leased(run_id, 0.0)
+        try:
+            yield lease
+        except BaseException:
+            lease.let_go()
+            raise
+        # Apart: where the answer of a commit is lost, it is made again, and has to find the lease.
+        await lease.let_go()()
+
+    async def _remove(self, lease: JournalLease) -> bool:
+        run_id, records, known = lease.run_id, self.store.records, await self._head(lease.run_id)
         keys = [key for _, key in (await self._handed(run_id)).values()]
         keys += await journal_waiting.decision_keys(self.decided, await journal_waiting.all_waiting(records, run_id))
         await self._commit_all(lease, [DeletePrefix(decided_key(key)) for key in keys])
-        over = () if head is None or not head.is_over else (head.over_key(run_id),)
+        over = () if known is None or not known[1].is_over else (known[1].over_key(run_id),)
         kinds = ((kind, run_id) for kind in _OF_A_RUN)
         lease.check(await records.commit(lease.fence, *map(DeletePrefix, (*kinds, *over))))
-        # Apart: where the answer of a commit is lost, it is made again, and has to find the lease.
-        await lease.let_go()()
+        return known is not None
 
 
 def journal_of(given: Any) -> Journal:

@@ -18,7 +18,7 @@ from ..errors import AlreadyDecided, DecisionError, JournalError
 from ..ground import one_line
 from ..seams import Decision
 from .desk import decision_key, look_up, put_on_record
-from .record_store import RecordStore, each
+from .record_store import RecordStore, all_of
 from .records import Check, Key, Op, Put, Record, Records
 from .run_records import UNREAD, hashed, step_key
 from .suspended import Suspended, SuspendedCall, read_suspended, written_suspended
@@ -60,7 +60,7 @@ def _put(key: Key, suspended: Suspended, *, is_over: bool, asked_at: float) -> P
 
 async def all_waiting(records: Records, run_id: str) -> list[WaitingCall]:
     """Returns the calls of a run that wait or have waited, in the order of their steps and requests."""
-    found = [_read(one) async for one in each(records, ("waiting", run_id))]
+    found = [_read(one) for one in await all_of(records, ("waiting", run_id))]
     return sorted(found, key=lambda one: (one.suspended.step, one.asked_at))
 
 

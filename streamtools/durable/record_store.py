@@ -134,6 +134,10 @@ async def each(records: Records, prefix: Key) -> AsyncIterator[Record]:
         after = page[-1].key
 
 
+async def all_of(records: Records, prefix: Key) -> list[Record]:
+    return [one async for one in each(records, prefix)]
+
+
 def state_of(record: Record | None) -> CallState | None:
     return None if record is None else read_call(record)[0].state(record)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal
 
@@ -26,7 +26,7 @@ from pydantic_core import from_json, to_json
 
 from ..durable.fields import Range, read_object
 from ..durable.lease import JournalLease, Waiter
-from ..durable.record_store import RecordStore, each
+from ..durable.record_store import RecordStore, all_of
 from ..durable.records import Check, Conflict, DeletePrefix, Key, Op, Put, Record, Rev
 from ..durable.run_records import hashed
 from ..errors import ChatConflict, JournalError, LocalProtocolError
@@ -156,7 +156,7 @@ class Conversations:
     async def past(self, turn: ChatTurn) -> list[Past]:
         """Returns what all runs before one have left in the history, without the branches beside."""
         number, chain = turn.before, list[Past]()
-        added = {} if number is None else {int(one.key[-1], 16): one async for one in self._each("added", turn.chat_id)}
+        added = {} if number is None else {int(one.key[-1], 16): one for one in await self._all("added", turn.chat_id)}
         while number is not None:
             before, one = _read_added(added[number]) if number in added else await self._unanswered(turn, number)
             if before is not None and before >= number:
@@ -191,8 +191,8 @@ class Conversations:
 
     async def files(self, chat_id: str) -> list[tuple[str, str]]:
         """Returns the runs that have kept long results in files, each with a directory of them."""
-        each = self._each("files", chat_id)
-        return [(_run_id(one.key), one.value.decode("utf-8", "surrogatepass")) async for one in each]
+        found = await self._all("files", chat_id)
+        return [(_run_id(one.key), one.value.decode("utf-8", "surrogatepass")) for one in found]
 
     # -- lists --
 
@@ -213,7 +213,7 @@ class Conversations:
 
     async def open(self) -> list[str]:
         """Returns the conversations whose latest run is not over."""
-        return [one.key[-1] async for one in self._each("open")]
+        return [one.key[-1] for one in await self._all("open")]
 
     async def due(self, before: float, limit: int) -> list[Key]:
         """Returns the keys, which end in their ids, of some conversations that have not changed since a time, in
@@ -320,7 +320,7 @@ class Conversations:
             chat = _read_head(found)
             run_id = f"{chat_id}/{chat.number}"
             latest, run = await self._records.get(_key("turn", chat_id, chat.number), ("run", run_id))
-            known = [_run_id(one.key) async for one in self._each("turn", chat_id)]
+            known = [_run_id(one.key) for one in await self._all("turn", chat_id)]
             left = [run_id for run_id in known if run_id not in erased]
             if left or run is not None:  # which has begun since
                 return left or [run_id]
@@ -331,8 +331,8 @@ class Conversations:
             if not isinstance(await self._records.commit(*free, *ops, gone), Conflict):
                 return []
 
-    def _each(self, *prefix: str) -> AsyncIterator[Record]:
-        return each(self._records, prefix)
+    async def _all(self, *prefix: str) -> list[Record]:
+        return await all_of(self._records, prefix)
 
     async def _turns(self, chat_id: str, numbers: Iterable[int]) -> list[ChatTurn | None]:
         found = await self._records.get(*(_key("turn", chat_id, number) for number in numbers))

@@ -366,3 +366,7 @@ async def test_a_ticket_also_takes_answers_to_calls_that_are_done_outside(tmp_pa
     with pytest.raises(JournalError, match="that no journal has written") as raised:
         await journal.suspended(ORDER)
     assert "secret" not in str(raised.value)
+    for act in (journal.forget, journal.erase):
+        with pytest.raises(JournalError, match="that no journal has written"):
+            await act(ORDER)
+        assert [known.is_running for known in await journal.runs()] == [False], "the lease was given back"
