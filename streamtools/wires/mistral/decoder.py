@@ -7,7 +7,7 @@ the model worse (mistralai/client-python, ``examples/mistral/chat/reasoning_mult
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from typing_extensions import override
@@ -18,6 +18,7 @@ from ...limits import Limits
 from ..marks import is_conversation_event
 from ..openai_chat.decoder import OpenAIChatDecoder
 from ..openai_chat.facts import TEXT_BLOCK
+from ..plain import PlainDelta
 from ..reading import Path, place_of, says_something
 from .facts import CONVERSATION
 
@@ -29,7 +30,20 @@ _OPAQUE_CHUNKS = frozenset({
 _KNOWN_OF_NOTHING = frozenset({"closed", "signature", "thinking", "type"})
 
 
+_CHUNK = ("choices", 0, "delta", "content", 0)
+_TEXT = (*_CHUNK, "thinking", 0)
+
+
 class MistralDecoder(OpenAIChatDecoder):
+    plain = (
+        *OpenAIChatDecoder.plain,
+        PlainDelta(
+            (*_TEXT, "text"),
+            {**OpenAIChatDecoder.plain[0].beside, _CHUNK: _KNOWN_OF_NOTHING, _TEXT: TEXT_BLOCK.known},
+            OpenAIChatDecoder.plain[0].varies,
+        ),
+    )
+
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._chunk: Thinking | None = None  # the thinking that is being told
@@ -60,7 +74,7 @@ class MistralDecoder(OpenAIChatDecoder):
                 self.emit_beside(chunk, _KNOWN_OF_NOTHING, place_of(path))
                 return
             self._end_head()
-            self._chunk = Thinking()
+            self._chunk = Thinking(self._said["reasoning"])
             self.emit_reasoning("")  # thinking that is withheld, but signed, goes back, too
         thinking = self._chunk
         for text in thinking.add(chunk):
@@ -97,10 +111,11 @@ class MistralDecoder(OpenAIChatDecoder):
 
 
 class Thinking:
-    """Collects one chunk. Feed it the deltas that it `continues`."""
+    """Collects one chunk. Feed it the deltas that it `continues`; `texts` grows by each that `add` yields."""
 
-    def __init__(self) -> None:
-        self._inner: list[list[str] | dict[str, Any]] = []  # the pieces of a text, or something else
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts, self._begin = texts, len(texts)
+        self._items: list[tuple[int, dict[str, Any]]] = []  # what is no text, and how many texts came before
         self._beside: dict[str, Any] = {}
         self.count = 0
         self.latest: list[Any] = []
@@ -115,38 +130,36 @@ class Thinking:
     def add(self, chunk: Mapping[str, Any]) -> Iterator[str]:
         self.latest, self.replaced = [], {}
         for key, value in chunk.items():
-            if key not in ("type", "thinking") and value is not None:
+            before = self._beside.get(key)
+            if key not in ("type", "thinking") and value is not None and before != value:
                 self.count += key not in self._beside
                 self.latest.append(value)
-                if says_something(before := self._beside.get(key)) and before != value:
+                if says_something(before):
                     self.replaced[key] = before
                 self._beside[key] = value
         for item in _items(chunk):
             text = item.get("text") if isinstance(item, dict) else item
             if isinstance(text, str):
                 if text:
-                    self._text().append(text)
                     yield text
             elif isinstance(item, dict):
                 self.count += 1
                 self.latest.append(item)
-                self._inner.append(item)
+                self._items.append((len(self._texts), item))
 
     def state(self) -> dict[str, Any]:
         """Returns what must go back beside the text; the whole list where something stands among the texts."""
         state: dict[str, Any] = {"type": "thinking"}
-        if any(isinstance(item, dict) for item in self._inner):
-            state["thinking"] = [
-                item if isinstance(item, dict) else {"type": "text", "text": "".join(item)} for item in self._inner
-            ]
+        if self._items:
+            inner, begin = list[dict[str, Any]](), self._begin
+            for end, item in [*self._items, (len(self._texts), None)]:
+                if text := "".join(self._texts[begin:end]):
+                    inner.append({"type": "text", "text": text})
+                if item is not None:
+                    inner.append(item)
+                begin = end
+            state["thinking"] = inner
         return state | self._beside
-
-    def _text(self) -> list[str]:
-        if not self._inner or isinstance(self._inner[-1], dict):
-            self._inner.append([])
-        last = self._inner[-1]
-        assert isinstance(last, list), "an item was appended above unless the last is a text"
-        return last
 
 
 def says_nothing(chunk: Mapping[str, Any]) -> bool:

@@ -69,8 +69,10 @@ def _chunk(chunk: object, path: str, answer: AnswerBuilder) -> None:
     elif says_nothing(chunk):
         answer.flaws.add("empty_message", path, "the thinking says nothing")
     else:
-        thinking = Thinking()
-        answer.reasoning("".join(thinking.add(chunk)), {"chunk": thinking.state()})
+        thinking = Thinking(texts := list[str]())
+        for text in thinking.add(chunk):
+            texts.append(text)
+        answer.reasoning("".join(texts), {"chunk": thinking.state()})
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
