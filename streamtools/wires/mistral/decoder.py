@@ -8,6 +8,7 @@ the model worse (mistralai/client-python, ``examples/mistral/chat/reasoning_mult
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from typing_extensions import override
@@ -18,7 +19,6 @@ from ...limits import Limits
 from ..marks import is_conversation_event
 from ..openai_chat.decoder import OpenAIChatDecoder
 from ..openai_chat.facts import TEXT_BLOCK
-from ..plain import PlainDelta
 from ..reading import Path, place_of, says_something
 from .facts import CONVERSATION
 
@@ -28,21 +28,12 @@ _OPAQUE_CHUNKS = frozenset({
 })  # fmt: skip
 
 _KNOWN_OF_NOTHING = frozenset({"closed", "signature", "thinking", "type"})
-
-
-_CHUNK = ("choices", 0, "delta", "content", 0)
-_TEXT = (*_CHUNK, "thinking", 0)
+_TEXT = ("choices", 0, "delta", "content", 0, "thinking", 0, "text")
+_BESIDE = {**OpenAIChatDecoder.plain[0].beside, _TEXT[:5]: _KNOWN_OF_NOTHING, _TEXT[:7]: TEXT_BLOCK.known}
 
 
 class MistralDecoder(OpenAIChatDecoder):
-    plain = (
-        *OpenAIChatDecoder.plain,
-        PlainDelta(
-            (*_TEXT, "text"),
-            {**OpenAIChatDecoder.plain[0].beside, _CHUNK: _KNOWN_OF_NOTHING, _TEXT: TEXT_BLOCK.known},
-            OpenAIChatDecoder.plain[0].varies,
-        ),
-    )
+    plain = (*OpenAIChatDecoder.plain, replace(OpenAIChatDecoder.plain[0], path=_TEXT, beside=_BESIDE))
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
@@ -100,9 +91,8 @@ class MistralDecoder(OpenAIChatDecoder):
     @override
     def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
         if self._open == "reasoning" and self._chunk is not None:
-            state = self.to_keep(self._chunk.state())
+            state, self._chunk = self.to_keep(self._chunk.state()), None
             provider_state = {"chunk": state} if state is not None else {}
-            self._chunk = None
         super().end_part(provider_state)
 
     def _call(self, call: dict[str, Any], path: tuple[str | int, ...]) -> None:
@@ -115,7 +105,7 @@ class Thinking:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts, self._begin = texts, len(texts)
-        self._items: list[tuple[int, dict[str, Any]]] = []  # what is no text, and how many texts came before
+        self._inner: list[dict[str, Any]] = []  # all up to the last of what is no text
         self._beside: dict[str, Any] = {}
         self.count = 0
         self.latest: list[Any] = []
@@ -128,15 +118,12 @@ class Thinking:
         return not signature or other == signature or says_nothing(chunk)
 
     def add(self, chunk: Mapping[str, Any]) -> Iterator[str]:
-        self.latest, self.replaced = [], {}
-        for key, value in chunk.items():
-            before = self._beside.get(key)
-            if key not in ("type", "thinking") and value is not None and before != value:
-                self.count += key not in self._beside
-                self.latest.append(value)
-                if says_something(before):
-                    self.replaced[key] = before
-                self._beside[key] = value
+        new = {key: value for key, value in chunk.items() if key not in ("type", "thinking") and value is not None}
+        new = {key: value for key, value in new.items() if self._beside.get(key) != value}
+        self.replaced = {key: before for key in new if says_something(before := self._beside.get(key))}
+        self.count += len(new.keys() - self._beside.keys())
+        self.latest = [*new.values()]
+        self._beside |= new
         for item in _items(chunk):
             text = item.get("text") if isinstance(item, dict) else item
             if isinstance(text, str):
@@ -145,21 +132,17 @@ class Thinking:
             elif isinstance(item, dict):
                 self.count += 1
                 self.latest.append(item)
-                self._items.append((len(self._texts), item))
+                self._inner += [*self._text(), item]
+                self._begin = len(self._texts)
 
     def state(self) -> dict[str, Any]:
         """Returns what must go back beside the text; the whole list where something stands among the texts."""
-        state: dict[str, Any] = {"type": "thinking"}
-        if self._items:
-            inner, begin = list[dict[str, Any]](), self._begin
-            for end, item in [*self._items, (len(self._texts), None)]:
-                if text := "".join(self._texts[begin:end]):
-                    inner.append({"type": "text", "text": text})
-                if item is not None:
-                    inner.append(item)
-                begin = end
-            state["thinking"] = inner
-        return state | self._beside
+        inner = {"thinking": [*self._inner, *self._text()]} if self._inner else {}
+        return {"type": "thinking", **inner, **self._beside}
+
+    def _text(self) -> list[dict[str, Any]]:
+        text = "".join(self._texts[self._begin :])
+        return [{"type": "text", "text": text}] if text else []
 
 
 def says_nothing(chunk: Mapping[str, Any]) -> bool:
