@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ NOBODY = -1  # in the place of the number of a function
 
 
 class Carrying:
-    def __init__(self, given: Mapping[str, Any], history: RunHistory) -> None:
+    def __init__(self, given: Mapping[str, Any], history: RunHistory, functions: Iterable[Callable[..., Any]]) -> None:
         wire = history.wire
         fields = {name: given[name] for name in wire.carries if given.get(name)}
         self._history = history
@@ -31,7 +31,7 @@ class Carrying:
         self._given_by = 0  # the number of the function that it came from
         self._has_told = False
         self.asked = 0  # the number of the function that was asked last
-        self.takers: Sequence[bool] = ()  # of the functions: whether they take it
+        self._takers = tuple(map(takes_carry, functions))  # whether they take it
 
     @property
     def elsewhere(self) -> Mapping[str, str]:
@@ -60,7 +60,7 @@ class Carrying:
     def request(self, number: int, messages: list[Any]) -> tuple[list[Any], dict[str, Any]]:
         """Returns the messages and the keywords that a function is called with."""
         self.asked = number
-        if not self.takers[number]:
+        if not self._takers[number]:
             return messages, {}
         carry = self._fresh(number)
         return messages[self._chained :] if carry else messages, {"carry": dict(carry)}
@@ -71,13 +71,13 @@ class Carrying:
         if needs is None or self._has_told:
             return None
         names = dict.fromkeys((*needs, *self._carry))  # pending work is in the place that its answer named
-        if self.takers[0] and names.keys() <= self._fresh(0).keys():
+        if self._takers[0] and names.keys() <= self._fresh(0).keys():
             return None
         if self._carry and self._is_expired:
             why = f"expired at {self._carry.expires_at}, before the results of its calls were there"
         elif not self._carry:
             why = "was not in the answer that calls"
-        elif not self.takers[0]:
+        elif not self._takers[0]:
             why = "is not sent: call_model has no parameter of that name, as in ask(messages, tools, carry)"
         else:
             why = "is not sent: it is of a fallback's answer"

@@ -122,18 +122,10 @@ def agent_loop(
     checked_bound("max_steps", max_steps)
     decisions = tuple(decisions)  # they are read twice
     known = {*PipelineKeywords.__optional_keys__, *(agent_loop.__kwdefaults__ or ())}
-    _check(
-        call_model,
-        messages,
-        wire,
-        stop=stop,
-        mode=mode,
-        carry=carry,
-        trajectory=trajectory,
-        options=options,
-        known=known,
-    )
+    _check(call_model, messages, wire, stop=stop, trajectory=trajectory, options=options, known=known)
     _check_suspended(suspended, decisions, has_journal=journal is not None, has_store=options.get("store") is not None)
+    if carry and not (isinstance(carry, Mapping) and mode is None and takes_carry(call_model)):
+        raise TypeError("carry is a mapping for async def ask(messages, tools, carry): ..., and not with mode=")
     seams = seams_of(options.pop("capabilities", ()), gate_of(options.get("store")))
     guard = guard_of(seams, options.pop("privacy", None))
     policy, source = attempts_of(seams, retry), seams.steps
@@ -192,15 +184,13 @@ def agent_loop(
         sources.append(SuspendedSteps(suspended, decisions, answers, checked.store))
     if source is not None:
         sources.append(source)
-    if suspended is not None and suspended.carry is not None:
-        carry = suspended.carry
     history = RunHistory(messages, conversation, wire, drafts=drafts)
-    carrying = Carrying(carry or {}, history)
+    carrying = Carrying((suspended and suspended.carry) or carry or {}, history, (call_model, *fallback))
     sources.append(ModelSteps(run, checked.limits, options.get("pool"), max_steps + (suspended is not None), carrying))
     loop = Loop(
         history,
         sources=sources,
-        maker=PipelineMaker(call_model, checked, run, carrying, fallback=fallback),
+        maker=PipelineMaker((call_model, *fallback), checked, run, carrying),
         stop=stop,
         trajectory=run,
         suspended=suspended,
@@ -304,8 +294,6 @@ def _check(
     wire: Wire | str,
     *,
     stop: Any,
-    mode: Any,
-    carry: Any,
     trajectory: Any,
     options: Mapping[str, Any],
     known: Collection[str],
@@ -315,8 +303,6 @@ def _check(
         raise TypeError(f"call_model is a function of messages and tools, not {type(call_model).__name__}")
     if not accepts(partial(call_model, carry={}) if takes_carry(call_model) else call_model, 2):
         raise TypeError("call_model takes two arguments, and may take carry: async def ask(messages, tools): ...")
-    if carry and not (isinstance(carry, Mapping) and mode is None and takes_carry(call_model)):
-        raise TypeError("carry is a mapping for async def ask(messages, tools, carry): ..., and not with mode=")
     if stop is not None and not callable(stop):
         raise TypeError(f"stop is a function of a turn, not {type(stop).__name__}")
     if trajectory is not None and not isinstance(trajectory, Trajectory):

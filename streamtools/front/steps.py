@@ -21,7 +21,7 @@ from ..pipelines.trajectory import Trajectory
 from ..seams import Seams
 from ..sources import ModelRequest
 from ..turn import Turn
-from .carrying import NOBODY, Carrying, takes_carry
+from .carrying import NOBODY, Carrying
 from .checked import CheckedOptions, Request
 from .face import Pipeline
 from .streams import step_of
@@ -32,20 +32,13 @@ if TYPE_CHECKING:
 
 class PipelineMaker:
     def __init__(
-        self,
-        call_model: CallModel,
-        checked: CheckedOptions,
-        trajectory: Trajectory,
-        carrying: Carrying,
-        *,
-        fallback: Sequence[CallModel],
+        self, asks: Sequence[CallModel], checked: CheckedOptions, trajectory: Trajectory, carrying: Carrying
     ) -> None:
-        self._asks: tuple[Any, ...] = (call_model, *fallback)
+        self._asks: tuple[Any, ...] = tuple(asks)  # the others are fallbacks
         self._carrying = carrying
-        carrying.takers = tuple(map(takes_carry, self._asks))
         self._checked = checked
         self._once = replace(checked, attempts=None)  # for a response that is there, or another's request
-        self.asks_again = checked.attempts is not None or bool(fallback)
+        self.asks_again = checked.attempts is not None or len(self._asks) > 1
         self._run = trajectory
 
     def block_in_threads(self) -> None:

@@ -18,20 +18,18 @@ SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 
 CALL_BLOCKS: dict[str, CallKind] = {"tool_use": "function", **dict.fromkeys(SERVER_CALLS, "server")}
 
-CONTAINER = KnownFields("expires_at", "id")
+_CONTAINER = KnownFields("expires_at", "id")
+_MESSAGE = KnownFields(
+    "content", "id", "model", "role", "stop_reason", "stop_sequence", "type", "usage", container=_CONTAINER
+)
 
 EVENT_FIELDS: dict[str, KnownFields] = {
-    "message_start": KnownFields(
-        "type",
-        message=KnownFields(
-            "content", "id", "model", "role", "stop_reason", "stop_sequence", "type", "usage", container=CONTAINER
-        ),
-    ),
+    "message_start": KnownFields("type", message=_MESSAGE),
     "content_block_start": KnownFields("content_block", "index", "type"),
     "content_block_delta": KnownFields("delta", "index", "type"),
     "content_block_stop": KnownFields("index", "type"),
     "message_delta": KnownFields(
-        "type", "usage", delta=KnownFields("stop_reason", "stop_sequence", container=CONTAINER)
+        "type", "usage", delta=KnownFields("stop_reason", "stop_sequence", container=_CONTAINER)
     ),
     # Bedrock's count of the tokens, which the usage has, and its latency
     "message_stop": KnownFields("amazon-bedrock-invocationMetrics", "type"),
