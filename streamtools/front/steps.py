@@ -12,10 +12,10 @@ from ..dispatch import CallPool, DispatchOptions
 from ..dispatch.endings import is_exhausted
 from ..dispatch.pool import Budgets
 from ..events import Event, Observation, StreamEnd
-from ..ground.own import MESSAGES, own
 from ..limits import Limits
 from ..parts import RunOutcome
 from ..pipelines.agent_loop import CallModel
+from ..pipelines.messages import Asked
 from ..pipelines.runner import Runner
 from ..pipelines.trajectory import Trajectory
 from ..seams import Seams
@@ -46,7 +46,7 @@ class PipelineMaker:
         if self._checked.attempts is not None:
             self._checked = replace(self._checked, attempts=AttemptsInThreads(self._checked.attempts))
 
-    def make(self, plan: StepPlan, asked: tuple[list[Any], Any] | None) -> Pipeline:
+    def make(self, plan: StepPlan, asked: Asked | None) -> Pipeline:
         if plan.stream is not None and (resumed := self._resumed(plan.stream)) is not None:
             return resumed
         assert asked is not None, "it reads a response"
@@ -55,7 +55,7 @@ class PipelineMaker:
         if plan.ends is not None:
             block = step_of(self._replaying(plan.ends), self._run, plan.stream)
         else:
-            request = cache(lambda: {"messages": own(asked[0], MESSAGES)})  # for those who read it
+            request = cache(lambda: {"messages": asked[0]()})  # for those who read it
             if plan.stream is None or plan.asks_model:
                 return self._asking(plan.stream, asked, request)
             block = step_of(self._once, self._run, plan.stream, request=request)
@@ -71,7 +71,7 @@ class PipelineMaker:
         check_suspended(stream, self._once.store)
         return resumed_step(replace(self._once, quoted_calls="refuse"), self._run, stream)
 
-    def _asking(self, stream: Any, asked: tuple[list[Any], Any], request: Request) -> Pipeline:
+    def _asking(self, stream: Any, asked: Asked, request: Request) -> Pipeline:
         requested_at = time.monotonic()
         self._run.began_at = self._run.began_at or requested_at
         ask, *others = (partial(_ask, call_model, asked) for call_model in self._asks)
@@ -99,9 +99,10 @@ def _put_on_record(runner: Runner, record: OnRecord | None, *, replayed: bool) -
     calls.looks_up = not replayed
 
 
-def _ask(call_model: CallModel, asked: tuple[list[Any], Any]) -> Any:
+def _ask(call_model: CallModel, asked: Asked) -> Any:
     """Makes a request with lists of its own: what it does to them reaches no other attempt, and no history."""
-    return call_model(*(own(one, MESSAGES) for one in asked))
+    messages, tools = asked
+    return call_model(messages(), tools())
 
 
 def _then(ends: Sequence[Observation]) -> Callable[[AsyncIterator[Event]], AsyncIterator[Event]]:

@@ -20,11 +20,11 @@ from ..dispatch.event_loop import is_cancellation, is_in_generator, spawn
 from ..dispatch.states import Mention
 from ..errors import LocalProtocolError
 from ..events import Event, Observation, ToolCallValidated
-from ..ground.own import MESSAGES, own
+from ..ground.own import own
 from ..ground.text import type_name
 from ..parts import FINISHES, RUN_OUTCOMES, RunOutcome, ToolCall
 from ..turn import Turn
-from .messages import INTERRUPTED, STOPPED, RunHistory
+from .messages import INTERRUPTED, STOPPED, Asked, RunHistory
 from .runner import Runner
 from .trajectory import Trajectory
 
@@ -61,7 +61,7 @@ class BlockHandle(Protocol):
 class StepMaker(Protocol):
     asks_again: bool  # it may ask the model again in a step
 
-    def make(self, plan: StepPlan, asked: tuple[list[Any], Any] | None) -> Block: ...
+    def make(self, plan: StepPlan, asked: Asked | None) -> Block: ...
 
     def block_in_threads(self) -> None: ...
 
@@ -243,7 +243,7 @@ class Loop:
 
     def _request(self, said: Sequence[Mapping[str, Any]]) -> tuple[list[Any], Any]:
         messages, tools = self.history.request(said)
-        return own(messages, MESSAGES), own(tools, MESSAGES)
+        return messages(), tools()
 
     def _opened(self, plan: StepPlan, request: StepRequest) -> _OpenStep:
         if plan.waited:
