@@ -20,11 +20,11 @@ from ..dispatch.event_loop import is_cancellation, is_in_generator, spawn
 from ..dispatch.states import Mention
 from ..errors import LocalProtocolError
 from ..events import Event, Observation, ToolCallValidated
-from ..ground.own import own
+from ..ground.own import MESSAGES, own
 from ..ground.text import type_name
 from ..parts import FINISHES, RUN_OUTCOMES, RunOutcome, ToolCall
 from ..turn import Turn
-from .messages import INTERRUPTED, STOPPED, Asked, RunHistory
+from .messages import INTERRUPTED, STOPPED, RunHistory
 from .runner import Runner
 from .trajectory import Trajectory
 
@@ -32,10 +32,12 @@ if TYPE_CHECKING:
     from ..dispatch import Suspended
     from ..seams import RunView, StepPlan, StepRequest, StepSource
 
-CallModel: TypeAlias = Callable[[list[Any], Any], Any]
+CallModel: TypeAlias = Callable[[list[Any], Any], Any] | Callable[[list[Any], Any, dict[str, Any]], Any]
 """Makes the request for one step: takes the messages and the tools as the provider wants them (Gemini's go into
 ``functionDeclarations``), both its own to change; returns the stream or an awaitable of it. With ``mode=``, it takes
-the mode's fields of the request in place of the tools: a dict for ``create(messages=messages, **fields)``."""
+the mode's fields of the request in place of the tools: a dict for ``create(messages=messages, **fields)``. A third
+parameter with the name ``carry`` is given a dict of what the provider wants beside these, for ``create(..., **carry)``;
+see `Turn.carry`."""
 
 
 class Block(Protocol):
@@ -61,7 +63,7 @@ class BlockHandle(Protocol):
 class StepMaker(Protocol):
     asks_again: bool  # it may ask the model again in a step
 
-    def make(self, plan: StepPlan, asked: Asked | None) -> Block: ...
+    def make(self, plan: StepPlan, asked: tuple[list[Any], Any] | None) -> Block: ...
 
     def block_in_threads(self) -> None: ...
 
@@ -222,7 +224,7 @@ class Loop:
         try:
             from ..seams import StepPlan, StepRequest  # loaded when a run begins
 
-            said = tuple(map(own, self.history.waiting))
+            said = () if self.history.takes_results_alone else tuple(map(own, self.history.waiting))
             request = StepRequest(len(self.turns), said, lambda: self._request(said))
             plan = await self._planned(request)
             if isinstance(plan, StepPlan):
@@ -243,7 +245,7 @@ class Loop:
 
     def _request(self, said: Sequence[Mapping[str, Any]]) -> tuple[list[Any], Any]:
         messages, tools = self.history.request(said)
-        return messages(), tools()
+        return own(messages, MESSAGES), own(tools, MESSAGES)
 
     def _opened(self, plan: StepPlan, request: StepRequest) -> _OpenStep:
         if plan.waited:

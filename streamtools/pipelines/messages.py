@@ -8,21 +8,17 @@ begins, and enters the history there, so that it never stands between a call and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from ..events import MessageAdded, Observation
-from ..ground.own import MESSAGES, Kept, own
+from ..ground.own import MESSAGES, own
 from ..tools import AnyTool
 from ..turn import Turn
 from ..wires import Wire, find
 
 INTERRUPTED = "the user interrupted the response"  # why calls of a response that a message has cut are skipped
 STOPPED = "the run was stopped"
-
-Asked: TypeAlias = tuple[Callable[[], list[Any]], Callable[[], Any]]
-"""What makes the messages and the tools of a request, anew each time, for somebody who may change them."""
 
 
 class Conversation(Protocol):
@@ -54,7 +50,7 @@ class RunHistory:
         self.waiting: list[Mapping[str, Any]] = []  # the entries that no step has begun with yet
         self.said: list[Mapping[str, Any]] = []  # the entries among the messages
         self.is_cut = False  # True if something was said to cut the response of the step, or so is on record
-        self._kept = Kept(self.begun_with)
+        self._kept = list(self.begun_with)
         self._keeps_last = False  # the turn of the step before is among the messages
         self._conversation = conversation
         self.wire = find(wire)
@@ -68,7 +64,8 @@ class RunHistory:
         entries = list(said)
         self.is_cut, self._waited = False, None
         self.said += entries
-        self._kept.add(_messages_of(entries))
+        for entry in entries:
+            self._kept += entry["messages"]
         return [MessageAdded(one["id"], tuple(one["messages"]), when=one["when"]) for one in entries]
 
     def begin_resumed(self, waited: Sequence[Observation]) -> None:
@@ -77,30 +74,32 @@ class RunHistory:
     def end_step(self, turn: Turn) -> None:
         self._keeps_last = self._keeps(turn) or self._waited is not None
         if self._keeps_last:
-            self._add(turn)
+            self._kept = self._with(turn)
 
     def keep_answer(self, turn: Turn) -> None:
         """Adds the turn of the step that has ended if that left it out: a draft that is all the run has."""
         if not self._keeps_last:
-            self._add(turn)
-            self._keeps_last = True
+            self._kept, self._keeps_last = self._with(turn), True
 
     def stands(self, turn: Turn, *, is_stopped: bool) -> bool:
         """Returns whether a next visit to the run goes on behind this turn, and does not ask for it again."""
         return self.is_cut or not turn.is_draft or (self._drafts and is_stopped)
 
-    def request(self, said: Sequence[Mapping[str, Any]] = ()) -> Asked:
-        messages = [*self._kept, *_messages_of(said)] if said else self._kept
-        asked, tools = self._conversation.request(self._repaired(messages, is_told=bool(said)))
-        copies = self._kept.copies() if asked is self._kept else partial(own, asked, MESSAGES)
-        return copies, partial(own, tools, MESSAGES)
+    @property
+    def takes_results_alone(self) -> bool:
+        """True while work of the provider's own waits for results: what is said waits, too."""
+        return self.wire.rules.awaits(self._kept) is not None
+
+    def request(self, said: Sequence[Mapping[str, Any]] = ()) -> tuple[list[Any], Any]:
+        messages = [*self._kept, *(message for entry in said for message in entry["messages"])]
+        return self._conversation.request(self._repaired(messages, is_told=bool(said)))
 
     def only_thinks(self, turn: Turn) -> bool:
         return self._conversation.only_thinks(turn)
 
     def messages(self, current: Turn | None = None) -> list[Any]:
         """Returns them all; with a step that goes on, those of its turn so far."""
-        messages: list[Any] = self._kept
+        messages = list(self._kept)
         if current is not None and (current.calls or self._waited is not None or self._keeps(current)):
             messages = self._with(current)  # a call may run, and has no observation yet
         return self._repaired(messages)
@@ -116,19 +115,8 @@ class RunHistory:
     def _keeps(self, turn: Turn) -> bool:
         return self._drafts or self.is_cut or not turn.is_draft
 
-    def _add(self, turn: Turn) -> None:
-        if self._waited is None:
-            self._kept.add(self._conversation.messages(turn))
-        else:
-            self._kept = Kept(self._with(turn))
-
     def _with(self, turn: Turn) -> list[Any]:
         if self._waited is None:
             return [*self._kept, *self._conversation.messages(turn)]
         seen = {observation.call_id: observation for observation in turn.observations}
-        ends = [seen.get(one.call_id, one) for one in self._waited]
-        return self._conversation.with_results(list(self._kept), ends)
-
-
-def _messages_of(entries: Iterable[Mapping[str, Any]]) -> list[Any]:
-    return [message for entry in entries for message in entry["messages"]]
+        return self._conversation.with_results(self._kept, [seen.get(one.call_id, one) for one in self._waited])
