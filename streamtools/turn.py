@@ -17,7 +17,7 @@ from .errors import ExportError, StreamError
 from .events import Event, Observation, TextDelta
 from .ground.own import MESSAGES, own
 from .ground.text import ALWAYS, shown_by
-from .parts import FINISHES, OUTCOMES, Finish, Part, ResumePoint, ToolCall, Usage, changed
+from .parts import FINISHES, OUTCOMES, Finish, Part, ResumePoint, ToolCall, Usage, changed, new_part
 from .wires import Wire, find, is_known, meant, names
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ class TurnBuilder:
     def _call_start(self, event: of.ToolCallStart) -> None:
         if event.call_id in self._calls:
             return
-        self._parts.append(Part(kind="call", call_id=event.call_id))
+        self._parts.append(new_part(kind="call", call_id=event.call_id))
         self._calls[event.call_id] = event
 
     def _call(self, event: of.ToolCallEnd | of.ToolCallValidated) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -246,16 +246,9 @@ class _Attempt:
             raise BeginRefused("not run: the call is over")
 
     def _enter_managers(self) -> None:
-        managers = self.attempts.host.around_tool(self.call.call.call_id)
-        if not managers:
+        held = entered(self.attempts.host.around_tool(self.call.call.call_id))
+        if held is None:
             return
-        held = managers[0]
-        if len(managers) == 1:  # as nearly always
-            held.__enter__()
-        else:
-            held = stack = ExitStack()
-            for manager in managers:
-                stack.enter_context(manager)
         if self.executor is None:
             self.managers = held
             return
@@ -271,8 +264,8 @@ class _Attempt:
         """Starts the call's clock, and returns the seconds that the executor must keep: infinite in this process, where
         the call's own scope keeps the time."""
         seconds = self.call.seconds(self.attempts.limits)
-        if seconds == math.inf:
-            return seconds
+        if seconds == math.inf or (self.trial is not None and self.trial.ended is not None):
+            return math.inf
         assert self.scope is not None, "it runs"
         now = self.attempts.host.now()
         self.call.stops_at = now + seconds if self.trial is None else self.trial.due(now)
@@ -321,6 +314,19 @@ class _Attempt:
             lost = ToolOutcomeUnknown(f"the executor of {tool} raised {type_name(error)} after the call had begun")
             return failure(lost, error)
         return failure(found)
+
+
+def entered(managers: Sequence[AbstractContextManager[object]]) -> AbstractContextManager[object] | None:
+    """Enters context managers; returns one that leaves them all."""
+    if len(managers) > 1:
+        stack = ExitStack()
+        for manager in managers:
+            stack.enter_context(manager)
+        return stack
+    for manager in managers:  # nearly always one, or none
+        manager.__enter__()
+        return manager
+    return None
 
 
 async def _answered(call: Call, begin: Callable[[], Awaitable[float]]) -> Any:

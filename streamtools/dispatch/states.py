@@ -25,7 +25,7 @@ from anyio import CancelScope
 
 from ..content import ToolResult
 from ..errors import LocalProtocolError, ToolError
-from ..events import Event, Observation
+from ..events import Event, Observation, new_observation
 from ..ground.own import FIXED, own
 from ..ground.text import one_line
 from ..limits import Limits
@@ -362,7 +362,7 @@ class Call:
 
     def observation(self, ending: Ending, content: str | Callable[[], str], causes: tuple[int, ...]) -> Observation:
         started, tool, bound = self.started_at, self.tool, self.ready and self.ready[1]
-        return Observation(
+        return new_observation(
             call_id=self.call.call_id,
             tool_name=tool.name if tool else self.call.name,
             outcome=ending.outcome,

@@ -12,7 +12,6 @@ takes its place in the order when it is approved, so that no other call waits fo
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
@@ -43,7 +42,7 @@ from ..events import (
     ToolStarted,
 )
 from ..limits import Limits
-from ..parts import OUTCOMES, ToolCall, Usage, arguments_in
+from ..parts import OUTCOMES, Usage, arguments_in, new_call
 from ..tools import Tool, Toolset
 from ..tools.context import key_prefix
 from . import endings
@@ -388,9 +387,18 @@ class Transitions:
         tool, _ = call.ready
         is_held = self.end is not None and not call.needs and not call.is_outside and self.holds(tool)
         causes = (self.end.seq,) if is_held and self.end is not None else ()
-        started = ToolStarted(call.call.call_id, tool.name, attempt=call.attempts, effect=tool.effect, causes=causes)
+        began = 0.0  # now
         if call.trial is not None and call.trial.fits and call.attempts == 1:
-            started, call.open_wait = replace(started, tried=True, time=call.trial.began or 0.0), None
+            began, call.open_wait = call.trial.began or 0.0, None
+        started = ToolStarted(
+            call.call.call_id,
+            tool.name,
+            attempt=call.attempts,
+            effect=tool.effect,
+            tried=began > 0.0,
+            causes=causes,
+            time=began,
+        )
         self.host.emit(started)
         if call.attempts == 1:  # so that the duration is from the event on, for those who see events alone
             call.started_at = started.time or call.started_at
@@ -695,7 +703,7 @@ class Calls:
 
     def _announced(self, event: ToolCallStart) -> None:
         if event.kind != "server" and event.call_id not in self._transitions.calls:  # a transform may repeat the event
-            call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
+            call = new_call(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
             before = self._options.known.suspended.get(event.call_id)
             if before is not None:
                 announced = Call(call, before.key, before, needs=0 if before.kind == "answer" else before.approvals)

@@ -15,10 +15,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -30,6 +29,7 @@ from ..stages import Chain, arguments_of
 from ..stages.accumulate import OnClose
 from ..stages.arguments import BLANK, Checked
 from ..tools import LARGE_CHARS, TakesLong, Tool
+from .attempts import entered
 from .event_loop import ring
 from .in_process import run_in_process, stepped
 from .log import log_blocked
@@ -49,9 +49,18 @@ class Trials:
         self._noticed = noticed
         self._closed: list[tuple[str, str]] = []  # ids and texts of calls
         self._known: dict[str, Checked] = {}
+        self._may_be: dict[str, bool] = {}  # by the tool's name: calls of it may be tried
+        self._looked = 0  # the number of calls that `_is_barred` has looked at
+        self._barred = False
         chain.watch(OnClose(self._wants, self._close), self._known)
 
     def _wants(self, name: str) -> bool:
+        found = self._may_be.get(name)
+        if found is None:
+            found = self._may_be[name] = self._may_try(name)
+        return found
+
+    def _may_try(self, name: str) -> bool:
         tool = self._turn.attempts.tools.get(name)
         if tool is None or tool.effect != "pure" or not tool.is_async or not tool.trial:
             return False
@@ -78,11 +87,18 @@ class Trials:
             return False
         if turn.rules is not None and turn.rules.concern(call.call.name):
             return False
-        tools = [turn.attempts.tools.get(other.call.name) for other in calls]
-        if any(tool is not None and tool.exclusive for tool in tools):  # no younger call may start before it
+        if self._is_barred():
             return False
         most = turn.limits.max_repeated_calls
         return turn.budgets.have_room(len(calls)) and turn.host.counts.have_room(len(calls), most)
+
+    def _is_barred(self) -> bool:
+        """Returns whether there is an exclusive call: no younger call may start before it."""
+        for call in islice(self._turn.calls.values(), self._looked, None):
+            self._looked += 1
+            tool = self._turn.attempts.tools.get(call.call.name)
+            self._barred |= tool is not None and tool.exclusive
+        return self._barred
 
     def _begin(self, call: Call, text: str) -> None:
         turn, name = self._turn, call.call.name
@@ -129,18 +145,17 @@ class Trial:
     # -- the body --
 
     async def run(self) -> None:
-        turn, call, tool, timer = self.turn, self.call, self.tool, None
+        turn, call, tool, timer, held = self.turn, self.call, self.tool, None, None
         if self.is_dropped:
             self.leave()
             return
         self.began = time.monotonic()
         try:
-            with ExitStack() as held, turn.host.new_scope() as self._scope:
+            with turn.host.new_scope() as self._scope:
                 if (seconds := seconds_of(tool, turn.limits)) != math.inf:
                     call.stops_at = self._due = turn.host.now() + seconds
                     timer = turn.attempts.due(self._due, self._scope)
-                for manager in turn.host.around_tool(call.call_id):
-                    held.enter_context(manager)
+                held = entered(turn.host.around_tool(call.call_id))
                 bound, invocation = self.checked.bound, None
                 if not FIXED.issuperset(map(type, bound.by_name.values())):
                     bound = tool.copied(bound)  # the record keeps its own
@@ -153,6 +168,8 @@ class Trial:
         except ToolError as error:
             self._error = error
         finally:
+            if held is not None:
+                held.__exit__(None, None, None)
             if timer is not None:
                 timer.stop()
             if not self._is_cancelled:

@@ -391,7 +391,7 @@ class _Reporting:
 
 _START_OF: dict[type, type] = {TextEnd: TextStart, ReasoningEnd: ReasoningStart}
 _ROOTS = frozenset({StepStart, StreamStart, AttemptBegan, AttemptDiscarded})
-_set = object.__setattr__  # events are immutable to everybody else
+_set = object.__setattr__
 
 
 @dataclass(slots=True, eq=False)
@@ -434,7 +434,10 @@ class Causality:
             self._root = (seq,)
         if event.causes:
             causes = tuple(dict.fromkeys((*event.causes, *causes)))
-        _set(event, "seq", seq)
-        _set(event, "step", step)
-        _set(event, "time", event.time if kind is ToolStarted and event.time else time)  # as of one that was tried
-        _set(event, "causes", causes)
+        if kind is Observation:  # the one kind that is frozen, which makes this eight times as dear
+            for name, value in (("seq", seq), ("step", step), ("time", time), ("causes", causes)):
+                _set(event, name, value)
+            return
+        event.seq, event.step, event.causes = seq, step, causes  # type: ignore[misc]
+        if kind is not ToolStarted or not event.time:  # that of a trial has the time at which it began
+            event.time = time  # type: ignore[misc]
