@@ -64,12 +64,13 @@ class CallAttempts:
     pool: CallPool
     options: DispatchOptions
     happened: Happened
-    due: Callable[[float, CancelScope], Timer]  # has an attempt's scope cancelled at a time of the loop
+    due: Callable[[float, Callable[[], None]], Timer]  # calls back when an attempt's time is over, a time of the loop
     ask: Callable[[Call, Any], Awaitable[Any]]
 
-    async def run(self, call: Call) -> None:
+    async def run(self, call: Call, scope: CancelScope | None = None) -> None:
+        """Runs a call to its ending; `scope`: that of its first attempt, if it was made."""
         try:
-            await self._run(call)
+            await self._run(call, scope)
         except BaseException:
             if call.entered is not None and call.ending is None:
                 await self.at_gate.lose(call, call.entered)
@@ -77,7 +78,7 @@ class CallAttempts:
         if call.entered is not None:  # without an ending it was cancelled between two attempts
             await self.at_gate.settle(call, call.entered, call.ending or cancelled(call))
 
-    async def _run(self, call: Call) -> None:
+    async def _run(self, call: Call, scope: CancelScope | None) -> None:
         tool, _ = call.ready
         view: GateView | None = None
         # The answer to a call that was handed out is on record.
@@ -94,9 +95,10 @@ class CallAttempts:
             attempt, since = _Attempt(self, call, tool, view), time.monotonic()
             ending: Ending | None = None
             try:
-                with self._scope(call) as scope:
-                    ending = await attempt.run(scope)
+                with scope or self._scope(call) as attempt.scope:
+                    ending = await attempt.run()
             finally:
+                scope = None
                 if attempt.timer is not None:
                     attempt.timer.stop()
             if call.state not in ("stopping", "observed"):
@@ -170,7 +172,8 @@ class _Attempt:
     refused: Ending | None = None
     trial: Tried | None = None  # of its body, which has begun before
     managers: AbstractContextManager[object] | None = None
-    scope: CancelScope | None = None
+    scope: CancelScope = field(init=False)
+    is_late: bool = False  # its time is over
     task: int | None = None  # the id of the task that an attempt elsewhere is run by
     timer: Timer | None = None  # cancels it when its time is up
     number: int = field(init=False)  # of the call's attempts that begin, from 1
@@ -186,14 +189,14 @@ class _Attempt:
             arguments = self.attempts.arguments(call) if self.executor is not None else {}
             self.invocation = self.attempts.invocation(call, tool, arguments)
 
-    async def run(self, scope: CancelScope) -> Ending:
-        self.scope, self.task = scope, anyio.get_current_task().id if self.executor is not None else None
+    async def run(self) -> Ending:
         call = self.call
+        self.task = anyio.get_current_task().id if self.executor is not None else None
         try:
             if self.trial is not None:  # it steps the code itself
                 value = await self.trial.kept(self.begin, self._report)
             else:
-                value = await stepped(self._body(), scope, self.attempts.limits.cancel_grace, self._blocked)
+                value = await stepped(self._body(), self.scope, self.attempts.limits.cancel_grace, self._blocked)
         except BaseException as error:
             is_the_executors = isinstance(error, ToolNotStarted) and not error.by_tool
             found = as_tool_error(self.tool.name, error)
@@ -217,7 +220,7 @@ class _Attempt:
     def unfinished(self) -> Ending:
         """Returns the ending of an attempt whose scope was cancelled."""
         call = self.call
-        if not self.begun or call.state in ("stopping", "observed"):
+        if not self.begun or not self.is_late or call.state in ("stopping", "observed"):
             return cancelled(call)
         return Ending("timed_out", ToolTimeout(call.seconds(self.attempts.limits)), again=True)
 
@@ -264,13 +267,16 @@ class _Attempt:
         """Starts the call's clock, and returns the seconds that the executor must keep: infinite in this process, where
         the call's own scope keeps the time."""
         seconds = self.call.seconds(self.attempts.limits)
-        if seconds == math.inf or (self.trial is not None and self.trial.ended is not None):
-            return math.inf
-        assert self.scope is not None, "it runs"
+        if seconds == math.inf:
+            return seconds
         now = self.attempts.host.now()
         self.call.stops_at = now + seconds if self.trial is None else self.trial.due(now)
-        self.timer = self.attempts.due(self.call.stops_at + (0.0 if self.executor is None else _LAG_S), self.scope)
+        self.timer = self.attempts.due(self.call.stops_at + (0.0 if self.executor is None else _LAG_S), self._expire)
         return math.inf if self.executor is None else seconds
+
+    def _expire(self) -> None:
+        self.is_late = True
+        self.scope.cancel()
 
     # -- where it runs --
 

@@ -76,7 +76,8 @@ T = TypeVar("T")
 
 _ENDINGS_OF_ALL: frozenset[Input] = frozenset({"stopped", "bad_end"})
 
-Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
+Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]], "CancelScope | None"], None]
+"""Starts a task; is given the scope that the task enters first of all, if there is one."""
 
 At: TypeAlias = Callable[[float, Callable[[], None]], Timer]
 
@@ -298,11 +299,14 @@ class Transitions:
     # -- effects: tasks --
 
     def _start(self, call: Call) -> None:
-        self.work(call, partial(self._run, call))
+        options, scope = self.options, None
+        if self._serves is None and options.seams.gate is None and not (options.middleware or call.ready[0].middleware):
+            scope = call.scope = self.host.new_scope()
+        self.work(call, partial(self._run, call, scope), scope)
 
-    def work(self, call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def work(self, call: Call, work: Callable[[], Coroutine[Any, Any, None]], scope: CancelScope | None = None) -> None:
         call.tasks += 1
-        self._start_task(partial(self._task, call, work))
+        self._start_task(partial(self._task, call, work), scope)
 
     async def _task(self, call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
@@ -314,7 +318,7 @@ class Transitions:
                 if self._idle is not None:
                     self._ended_something()
 
-    async def _run(self, call: Call) -> None:
+    async def _run(self, call: Call, scope: CancelScope | None) -> None:
         try:
             if call.trial is not None and not call.trial.fits:
                 call.trial.drop()
@@ -326,7 +330,7 @@ class Transitions:
 
                 await run_inside(self.attempts, call)
             else:
-                await self.attempts.run(call)
+                await self.attempts.run(call, scope)
         except Exception as error:  # neither a tool's nor an executor's: those were judged
             failed = ToolFailed if call.entered is None else ToolOutcomeUnknown  # which the gate was told
             call.ending = call.ending or endings.failure(failed(encode_error(call.ready[0].name, error)["text"]), error)
@@ -359,13 +363,13 @@ class Transitions:
         except anyio.NoEventLoopError:  # the loop was cut off, and its tasks with it: nothing is left to cancel
             return
 
-    def _due(self, due: float, scope: CancelScope) -> Timer:
-        """Has an attempt's scope cancelled at a time. This is cheaper than the scope's own deadline, and one timer
-        serves both of the attempt's times."""
-        return self._at(due, partial(self._time_up, due, scope))
+    def _due(self, due: float, expire: Callable[[], None]) -> Timer:
+        """Has an attempt expire at a time. This is cheaper than a scope's own deadline, and one timer serves both of
+        the attempt's times."""
+        return self._at(due, partial(self._time_up, due, expire))
 
-    def _time_up(self, due: float, scope: CancelScope) -> None:
-        scope.cancel()
+    def _time_up(self, due: float, expire: Callable[[], None]) -> None:
+        expire()
         self._warn_later(due)
 
     def _warn_later(self, stopped_at: float) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import CancelScope
+from anyio.lowlevel import checkpoint
 
 from ..errors import InvalidArguments, ToolError, ToolTimeout
 from ..ground.own import FIXED
@@ -111,8 +112,8 @@ class Trials:
             bound = tool.validate(given, text=text if given is found[0] else None, quick=True)
         except (InvalidArguments, TakesLong):
             return
-        trial = Trial(turn, call, tool, Checked(text, found[0], bound))
-        if turn.take_free_place(trial.job, partial(turn.work, call, trial.run)):
+        trial = Trial(turn, call, tool, Checked(text, found[0], bound), turn.host.new_scope())
+        if turn.take_free_place(trial.job, partial(turn.work, call, trial.run, trial.scope)):
             self._known[call.call_id], call.trial = trial.checked, trial
 
 
@@ -122,6 +123,7 @@ class Trial:
     call: Call
     tool: Tool[..., Any]
     checked: Checked
+    scope: CancelScope  # the body's
     job: Job = field(init=False)
     began: float | None = None  # these two on time.monotonic
     ended: float | None = None
@@ -130,9 +132,9 @@ class Trial:
     _asks: Callable[[Any], Awaitable[Any]] | None = None
     _held: list[Callable[[Callable[[Any], None]], object]] = field(default_factory=list)  # what it will be told
     _lost: int = 0  # reports that nobody has room for
-    _scope: CancelScope | None = None
     _due: float = math.inf  # the loop's time at which it is to stop
     _change: anyio.Event | None = None  # it is over, or was taken up
+    _is_late: bool = False
     _is_cancelled: bool = False
     _has_value: bool = False
     _value: Any = None
@@ -151,10 +153,10 @@ class Trial:
             return
         self.began = time.monotonic()
         try:
-            with turn.host.new_scope() as self._scope:
+            with self.scope:
                 if (seconds := seconds_of(tool, turn.limits)) != math.inf:
                     call.stops_at = self._due = turn.host.now() + seconds
-                    timer = turn.attempts.due(self._due, self._scope)
+                    timer = turn.attempts.due(self._due, self._expire)
                 held = entered(turn.host.around_tool(call.call_id))
                 bound, invocation = self.checked.bound, None
                 if not FIXED.issuperset(map(type, bound.by_name.values())):
@@ -163,7 +165,7 @@ class Trial:
                     invocation = turn.attempts.invocation(call, tool, {})
                     invocation.ask, self._asks = self._ask, invocation.ask
                 body = run_in_process(tool, bound, invocation, _begun, self._reports, turn.attempts.pool, 0)
-                self._value = await stepped(body, self._scope, turn.limits.cancel_grace, self._blocked)
+                self._value = await stepped(body, self.scope, turn.limits.cancel_grace, self._blocked)
                 self._has_value = True
         except ToolError as error:
             self._error = error
@@ -177,6 +179,10 @@ class Trial:
             self.ended = time.monotonic()
             self.leave()
             self._changed()
+
+    def _expire(self) -> None:
+        self._is_late = True
+        self.scope.cancel()
 
     def leave(self) -> None:
         if self.job.state != "over":
@@ -232,9 +238,12 @@ class Trial:
                 raise
         if self._error is not None:
             raise self._error
-        if not self._has_value:
+        if self._has_value:
+            return self._value
+        if self._is_late:
             raise ToolTimeout(self.call.seconds(self.turn.limits))
-        return self._value
+        await checkpoint()  # all tasks were cancelled
+        raise anyio.get_cancelled_exc_class()("cancelled by the event loop, without a scope")
 
     async def wait_over(self) -> None:
         while self.began is not None and self.ended is None:
@@ -260,8 +269,8 @@ class Trial:
 
     def _cancel(self) -> None:
         self._is_cancelled = True
-        if self.ended is None and self._scope is not None:
-            self._scope.cancel()
+        if self.ended is None:
+            self.scope.cancel()
 
 
 async def _begun() -> float:

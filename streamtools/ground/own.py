@@ -50,8 +50,8 @@ def on_read(slot: Any) -> Any:
 
 
 def builder_of(cls: type[T]) -> type[T]:
-    """Returns what builds an instance of a frozen dataclass with slots at a third of the price, since it passes no guard
-    for each field."""
+    """Returns what builds instances of a frozen dataclass with slots at a third of the price: it passes no guard for
+    each field."""
 
     # A class of the same layout that is not frozen: what it has built becomes one of the frozen class.
     def __post_init__(made: Any) -> None:
