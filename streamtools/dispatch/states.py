@@ -15,8 +15,7 @@ import math
 import time
 import weakref
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -208,7 +207,9 @@ class Host(Protocol):
 
     def words(self, error: BaseException) -> BaseException | None: ...
 
-    def around_tool(self, call_id: str) -> Sequence[AbstractContextManager[object]]: ...
+    def enter_tool(self, call_id: str) -> Callable[[], None] | None:
+        """Enters what the observers have around a tool; returns a function that leaves it, if there is anything."""
+        ...
 
 
 @dataclass(slots=True)

@@ -77,7 +77,6 @@ T = TypeVar("T")
 _ENDINGS_OF_ALL: frozenset[Input] = frozenset({"stopped", "bad_end"})
 
 Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]], "CancelScope | None"], None]
-"""Starts a task; is given the scope that the task enters first of all, if there is one."""
 
 At: TypeAlias = Callable[[float, Callable[[], None]], Timer]
 
@@ -363,13 +362,13 @@ class Transitions:
         except anyio.NoEventLoopError:  # the loop was cut off, and its tasks with it: nothing is left to cancel
             return
 
-    def _due(self, due: float, expire: Callable[[], None]) -> Timer:
-        """Has an attempt expire at a time. This is cheaper than a scope's own deadline, and one timer serves both of
-        the attempt's times."""
-        return self._at(due, partial(self._time_up, due, expire))
+    def _due(self, due: float, scope: CancelScope) -> Timer:
+        """Has an attempt's scope cancelled at a time. This is cheaper than the scope's own deadline, and one timer
+        serves both of the attempt's times."""
+        return self._at(due, partial(self._time_up, due, scope))
 
-    def _time_up(self, due: float, expire: Callable[[], None]) -> None:
-        expire()
+    def _time_up(self, due: float, scope: CancelScope) -> None:
+        scope.cancel()
         self._warn_later(due)
 
     def _warn_later(self, stopped_at: float) -> None:
@@ -395,13 +394,7 @@ class Transitions:
         if call.trial is not None and call.trial.fits and call.attempts == 1:
             began, call.open_wait = call.trial.began or 0.0, None
         started = ToolStarted(
-            call.call.call_id,
-            tool.name,
-            attempt=call.attempts,
-            effect=tool.effect,
-            tried=began > 0.0,
-            causes=causes,
-            time=began,
+            call.call_id, tool.name, call.attempts, effect=tool.effect, tried=began > 0.0, causes=causes, time=began
         )
         self.host.emit(started)
         if call.attempts == 1:  # so that the duration is from the event on, for those who see events alone

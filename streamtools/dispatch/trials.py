@@ -16,13 +16,12 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import islice, repeat
+from functools import cache, partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import CancelScope
-from anyio.lowlevel import checkpoint
 
 from ..errors import InvalidArguments, ToolError, ToolTimeout
 from ..ground.own import FIXED
@@ -30,7 +29,6 @@ from ..stages import Chain, arguments_of
 from ..stages.accumulate import OnClose
 from ..stages.arguments import BLANK, Checked
 from ..tools import LARGE_CHARS, TakesLong, Tool
-from .attempts import entered
 from .event_loop import ring
 from .in_process import run_in_process, stepped
 from .log import log_blocked
@@ -50,18 +48,9 @@ class Trials:
         self._noticed = noticed
         self._closed: list[tuple[str, str]] = []  # ids and texts of calls
         self._known: dict[str, Checked] = {}
-        self._may_be: dict[str, bool] = {}  # by the tool's name: calls of it may be tried
-        self._looked = 0  # the number of calls that `_is_barred` has looked at
-        self._barred = False
-        chain.watch(OnClose(self._wants, self._close), self._known)
+        chain.watch(OnClose(cache(self._wants), self._close), self._known)
 
     def _wants(self, name: str) -> bool:
-        found = self._may_be.get(name)
-        if found is None:
-            found = self._may_be[name] = self._may_try(name)
-        return found
-
-    def _may_try(self, name: str) -> bool:
         tool = self._turn.attempts.tools.get(name)
         if tool is None or tool.effect != "pure" or not tool.is_async or not tool.trial:
             return False
@@ -88,18 +77,11 @@ class Trials:
             return False
         if turn.rules is not None and turn.rules.concern(call.call.name):
             return False
-        if self._is_barred():
+        tools = map(turn.attempts.tools.get, {other.call.name for other in calls})
+        if any(tool is not None and tool.exclusive for tool in tools):  # no younger call may start before it
             return False
         most = turn.limits.max_repeated_calls
         return turn.budgets.have_room(len(calls)) and turn.host.counts.have_room(len(calls), most)
-
-    def _is_barred(self) -> bool:
-        """Returns whether there is an exclusive call: no younger call may start before it."""
-        for call in islice(self._turn.calls.values(), self._looked, None):
-            self._looked += 1
-            tool = self._turn.attempts.tools.get(call.call.name)
-            self._barred |= tool is not None and tool.exclusive
-        return self._barred
 
     def _begin(self, call: Call, text: str) -> None:
         turn, name = self._turn, call.call.name
@@ -134,7 +116,6 @@ class Trial:
     _lost: int = 0  # reports that nobody has room for
     _due: float = math.inf  # the loop's time at which it is to stop
     _change: anyio.Event | None = None  # it is over, or was taken up
-    _is_late: bool = False
     _is_cancelled: bool = False
     _has_value: bool = False
     _value: Any = None
@@ -147,7 +128,7 @@ class Trial:
     # -- the body --
 
     async def run(self) -> None:
-        turn, call, tool, timer, held = self.turn, self.call, self.tool, None, None
+        turn, call, tool, timer, leave_tool = self.turn, self.call, self.tool, None, None
         if self.is_dropped:
             self.leave()
             return
@@ -156,8 +137,8 @@ class Trial:
             with self.scope:
                 if (seconds := seconds_of(tool, turn.limits)) != math.inf:
                     call.stops_at = self._due = turn.host.now() + seconds
-                    timer = turn.attempts.due(self._due, self._expire)
-                held = entered(turn.host.around_tool(call.call_id))
+                    timer = turn.attempts.due(self._due, self.scope)
+                leave_tool = turn.host.enter_tool(call.call_id)
                 bound, invocation = self.checked.bound, None
                 if not FIXED.issuperset(map(type, bound.by_name.values())):
                     bound = tool.copied(bound)  # the record keeps its own
@@ -170,8 +151,8 @@ class Trial:
         except ToolError as error:
             self._error = error
         finally:
-            if held is not None:
-                held.__exit__(None, None, None)
+            if leave_tool is not None:
+                leave_tool()
             if timer is not None:
                 timer.stop()
             if not self._is_cancelled:
@@ -180,13 +161,8 @@ class Trial:
             self.leave()
             self._changed()
 
-    def _expire(self) -> None:
-        self._is_late = True
-        self.scope.cancel()
-
     def leave(self) -> None:
-        if self.job.state != "over":
-            self.turn.attempts.pool.finish(self.job)
+        self.turn.attempts.pool.finish(self.job)
 
     def _reports(self, value: Any) -> None:
         if self._report is not None:
@@ -238,12 +214,9 @@ class Trial:
                 raise
         if self._error is not None:
             raise self._error
-        if self._has_value:
-            return self._value
-        if self._is_late:
+        if not self._has_value:
             raise ToolTimeout(self.call.seconds(self.turn.limits))
-        await checkpoint()  # all tasks were cancelled
-        raise anyio.get_cancelled_exc_class()("cancelled by the event loop, without a scope")
+        return self._value
 
     async def wait_over(self) -> None:
         while self.began is not None and self.ended is None:
