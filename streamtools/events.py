@@ -41,6 +41,7 @@ from .ground.text import ALWAYS, NEVER, described, one_line, shown_by
 from .parts import (
     FINISHES,
     CallKind,
+    Carry,
     FailedAttempt,
     Finding,
     Finish,
@@ -710,6 +711,8 @@ class StreamEnd(CausedEvent):
     """The model that has ended the response, where another one had begun it."""
     resume_from: ResumePoint | None = field(default=None, repr=False)
     """The place at which to go on, where the stream was cut and its wire can resume one."""
+    carry: Carry | None = None
+    """The fields that the provider wants in the next request beside the messages; see `Turn.carry`."""
 
     @property
     def ended_well(self) -> bool:

@@ -7,7 +7,7 @@ terminal and the page. To add a word is to add it to the type and its row to the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
@@ -16,7 +16,7 @@ from .ground.own import on_read
 from .ground.text import ALWAYS, shown_by
 
 __all__ = [
-    "COUNTS", "FINISHES", "OUTCOMES", "REQUEST_OUTCOMES", "RUN_OUTCOMES", "STEP_OUTCOMES", "WAITS", "CallKind",
+    "COUNTS", "FINISHES", "OUTCOMES", "REQUEST_OUTCOMES", "RUN_OUTCOMES", "STEP_OUTCOMES", "WAITS", "CallKind", "Carry",
     "CountFacts", "FailedAttempt", "Failure", "Finding", "Finish", "FinishFacts", "Outcome", "OutcomeFacts", "Part",
     "RequestOutcome", "ResumePoint", "RunOutcome", "RunOutcomeFacts", "StepOutcome", "StepOutcomeFacts", "Tone",
     "ToolCall", "Usage", "Wait", "WaitFacts", "WaitReason", "changed",
@@ -505,6 +505,29 @@ class ResumePoint:
     """All that was received, as payloads of the wire; and the number of the call whose arguments belong into one."""
 
     __repr__ = shown_by()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Carry(Mapping[str, str]):
+    """The fields that a provider wants in the next request beside the messages: ``create(..., **turn.carry)``."""
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    expires_at: str | None = None
+    """The moment from which the provider refuses them, in its own words (RFC 3339); None if it has not said one."""
+
+    __repr__ = shown_by()
+
+    def __getitem__(self, name: str) -> str:
+        return self.fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+NO_CARRY = Carry()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

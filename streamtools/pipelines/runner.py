@@ -149,7 +149,7 @@ class Runner:
         return self.ends_rest(True)
 
     def begin_with(self, events: Iterable[Event]) -> None:
-        self._begins_with = tuple(events)
+        self._begins_with += tuple(events)
         if self.tries is not None:
             self.tries.is_followed = True
 

@@ -98,6 +98,9 @@ class HistoryRules:
     """By `ViolationCode`: the words in which the provider refuses, with their source in a comment beside them."""
     unanswered_texts: Mapping[str, str] = field(default_factory=dict)
     """Likewise for a call without a result, by the name of the tool, where the words differ."""
+    awaits: Callable[[Sequence[Mapping[str, Any]]], tuple[str, ...] | None] = lambda messages: None
+    """Returns None, unless the provider's own work waits for the results of calls, and takes nothing else with them;
+    then the fields of `Wire.carries` without which such a request is refused."""
     check: Callable[[Sequence[Mapping[str, Any]]], Iterable[Violation]] | None = None
     """Rules that no other wire has, on the native messages."""
     mend: Callable[[list[Any]], list[Any]] | None = None
