@@ -38,7 +38,13 @@ Asked: TypeAlias = tuple[Callable[[], list[Any]], Callable[[], Any]]
 
 class PipelineMaker:
     def __init__(
-        self, asks: Sequence[CallModel], checked: CheckedOptions, trajectory: Trajectory, carrying: Carrying
+        self,
+        asks: Sequence[CallModel],
+        checked: CheckedOptions,
+        trajectory: Trajectory,
+        carrying: Carrying,
+        *,
+        has_mode: bool,
     ) -> None:
         self._asks: tuple[Any, ...] = tuple(asks)  # the others are fallbacks
         self._carrying = carrying
@@ -46,7 +52,7 @@ class PipelineMaker:
         self._once = replace(checked, attempts=None)  # for a response that is there, or another's request
         self.asks_again = checked.attempts is not None or len(self._asks) > 1
         self._run = trajectory
-        self._history = _History()
+        self._history = None if has_mode else _History()  # an adapter's messages are not ours
 
     def block_in_threads(self) -> None:
         from .blocking import AttemptsInThreads, in_threads  # most programs have an event loop
@@ -65,7 +71,8 @@ class PipelineMaker:
         if plan.stream is not None and (resumed := self._resumed(plan.stream)) is not None:
             return resumed
         assert asked is not None, "it reads a response"
-        anew: Asked = self._history.copies(asked[0]), partial(own, asked[1], MESSAGES)
+        messages, tools = (partial(own, one, MESSAGES) for one in asked)
+        anew: Asked = messages if self._history is None else self._history.copies(asked[0]), tools
         if plan.record is not None:
             self._run.steps, self._run.salts = plan.record.step, plan.record.salt - 1
             self._carrying.asked = 0 if plan.record.attempt == 1 or len(self._asks) == 1 else NOBODY
@@ -127,7 +134,7 @@ class _History:
     def copies(self, messages: list[Any]) -> Callable[[], list[Any]]:
         """Returns a function that makes copies, as `own` does, of messages that nobody changes."""
         known = len(self._messages)
-        if known > len(messages) or not all(map(is_, self._messages, messages)):  # repaired, or in a mode's words
+        if known > len(messages) or not all(map(is_, self._messages, messages)):  # it was repaired
             return partial(own, messages, MESSAGES)
         self._at += [self._numbered(message, MESSAGES - 1) for message in messages[known:]]
         self._messages = messages
