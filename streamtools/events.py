@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, dataclass_tr
 
 from .content import Caller, ToolResult
 from .errors import StreamError, ToolError, ToolFailed
-from .ground.own import on_read, owned
+from .ground.own import builder_of, on_read, owned
 from .ground.text import ALWAYS, NEVER, described, one_line, shown_by
 from .parts import (
     FINISHES,
@@ -619,6 +619,7 @@ class Observation(CausedEvent):
         return error.__cause__ if isinstance(error, ToolFailed) and isinstance(error.__cause__, Exception) else error
 
 
+new_observation = builder_of(Observation)
 _OBSERVATION_FIELDS = {one.name for one in fields(Observation)}
 _OBSERVED = {one.name: one.default for one in fields(Observation) if one.default is not MISSING}
 StepStart.request = on_read(StepStart.request)

@@ -11,7 +11,7 @@ from ...parts import CallKind, Finish
 from ...schema.dialects import ANTHROPIC, ANTHROPIC_STRICT
 from ...schema.names import PLAIN_NAMES
 from .. import formats
-from ..history_rules import HistoryRules, Violation, claude_since_4_6
+from ..history_rules import HistoryRules, Violation, claude_since
 from ..reading import KnownFields, UsageMap, list_of, object_of, objects_in, total
 
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
@@ -186,10 +186,15 @@ RULES = HistoryRules(
     system_text='messages: Unexpected role "system". The Messages API accepts a top-level `system` parameter, not '
     '"system" as an input message role.',
     first_user=True,
-    answers_no_answer=claude_since_4_6,
+    answers_no_answer=claude_since(4, 6),
+    binds=claude_since(5, 1),
     results_in_one_message=True,
     names=NAMES,
     texts={
+        # anomalyco/opencode#48637
+        "changed_prefix": "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a "
+        "different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "
+        '"drop_block".',
         # anthropics/claude-code#7929
         "unanswered_call": "messages.125: `tool_use` ids were found without `tool_result` blocks immediately after: "
         "toolu_1. Each `tool_use` block must have a corresponding `tool_result` block in the next message.",
