@@ -501,10 +501,11 @@ class World:
         for part in message["parts"]:
             if part["type"] not in ("tool-pay", "tool-approve"):
                 continue
-            # What it has run with: where a process dies behind an edit, its part has the arguments from before that.
             ran, state, words = str(part.get("output")).removeprefix("done "), part["state"], part.get("errorText", "")
             given = part.get("input")
             ref = given.get("ref") if isinstance(given, dict) else None
+            if state == "output-available" and ref != ran:
+                self.wrong("differing", f"{ran} has run, and the page shows {part}")
             if state == "output-available" and ran not in done:
                 self.wrong("lost", f"{ref} has run, by {part}, and is not in the ledger")
             if state == "output-error" and "was not run" in words and {ref, edited(str(ref))} & {*done}:
