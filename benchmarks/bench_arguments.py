@@ -71,7 +71,7 @@ def _growth(wire: str, totals: Sequence[float]) -> Figure:
     spelled = ", ".join(f"{seconds * 1e3:.1f} ms for {size}" for seconds, size in zip(totals, NAMES, strict=True))
     detail = f"{spelled}; exponents {' and '.join(f'{exponent:.2f}' for exponent in exponents)}"
     name = f"{wire}: growth with previews"
-    return Figure(name=name, value=max(exponents), unit="exponent", detail=detail)
+    return Figure(name=name, value=max(exponents), unit="", detail=detail)
 
 
 def _stream(runner: asyncio.Runner, chunks: Sequence[bytes], *, previews: bool) -> None:

@@ -123,7 +123,7 @@ def _cells(row: Row | None) -> tuple[str, str]:
 
 def _answer(rows: Iterable[Row]) -> str:
     told = [f"{row.workload}: {row.answer}" if row.wrong else row.answer for row in rows]
-    return ", ".join(dict.fromkeys(told))
+    return ", ".join(filter(None, dict.fromkeys(told)))
 
 
 def _padded(row: list[str], widths: list[int]) -> Iterator[str]:
