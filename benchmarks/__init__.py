@@ -4,7 +4,7 @@
 
 Tried and left: a core compiled by mypyc 2.4, as an optional wheel, which was to make a usual run 1.5 times cheaper. It
 had framing, `wires/plain`, two wires' decoders, `decode`, the stages, step, pump and queues. Thousands of instructions
-on Python 3.11, for Chat Completions; deltas of Responses and Anthropic gain as much:
+on Python 3.11, Chat Completions; deltas of Responses and Anthropic gain as much:
 
                                      interpreted     compiled  times cheaper
     delta of text: parse, pipeline    14.9, 22.5    9.1, 14.9     1.64, 1.51

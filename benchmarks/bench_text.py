@@ -3,16 +3,12 @@
 Bedrock has no targets: a message is more headers and checksums than JSON there, and the limit looks at no header.
 One event per chunk is the worst case; a busy socket gives reads of some KiB. The source has all chunks ready, so that
 nothing but our own work is measured; the figure for one that waits before each chunk includes the event loop's work.
-The last figure is that work alone: chunks that are waited for, and handed from one task to another.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
-
-import anyio
 
 from streamtools import parse, pipeline
 
@@ -29,8 +25,7 @@ REPEATS = 11
 def run() -> list[Figure]:
     """Measure every wire."""
     with asyncio.Runner() as runner:
-        figures = [figure for wire in ALL_WIRES for figure in _wire(runner, wire)]
-        return [*figures, _handed(runner)]
+        return [figure for wire in ALL_WIRES for figure in _wire(runner, wire)]
 
 
 def _wire(runner: asyncio.Runner, wire: str) -> list[Figure]:
@@ -61,31 +56,6 @@ def _wire(runner: asyncio.Runner, wire: str) -> list[Figure]:
         figure("parse(), an event a chunk", "parse"),
         figure("pipeline(), the source waits before each chunk", "waiting", more=alone),
     ]
-
-
-def _handed(runner: asyncio.Runner) -> Figure:
-    best = best_of({"handed": lambda: runner.run(_hand([b""] * DELTAS))}, repeats=REPEATS)
-    value = best["handed"] / DELTAS * 1e6
-    return Figure(name="no pipeline: each chunk is waited for, and wakes another task", value=value, unit="µs an event")
-
-
-async def _hand(chunks: Sequence[bytes]) -> None:
-    waiting: deque[bytes] = deque()
-    awaited: list[anyio.Event] = []
-
-    async def read() -> None:
-        async for chunk in source(chunks, NEXT_ROUND):
-            waiting.append(chunk)
-            if awaited:
-                awaited.pop().set()
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(read)
-        for _ in chunks:
-            while not waiting:
-                awaited.append(anyio.Event())
-                await awaited[0].wait()
-            waiting.popleft()
 
 
 def _parse(wire: str, chunks: Sequence[bytes]) -> None:

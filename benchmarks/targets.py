@@ -66,7 +66,6 @@ TARGETS = (
     Target("2,000 text deltas of the other wires", "text: *: pipeline(), [ar]*", 3.5),
     Target("2,000 text deltas without an event loop (`parse`)", "text: *: parse()*", 2.5),
     Target("2,000 text deltas, the source waits before each chunk", "text: *: pipeline(), the source*"),
-    Target("Each chunk is handed to another task, without a pipeline", "text: no pipeline*"),
     Target("A live `preview` of growing arguments, read at every delta: 10 kB to 1 MB", "arguments: *: previews*", 1.5),
     Target("A live `preview` of growing arguments: the exponent of its time by size", "arguments: *: growth*", 1.1),
     # -- calls
@@ -78,8 +77,6 @@ TARGETS = (
     Target("CPU from the chunk that lets a call start to its tool, each of eight", "overhead: *: 8 *", 55),
     Target("5 arguments validated, beyond the bare function: from JSON text, from a dict", "tools: 5 arguments*", 2),
     Target("5 arguments validated where one is coerced; by a foreign schema", "tools: the same*"),
-    Target("`run_calls` of one async tool", "tools: run_calls*"),
-    Target("The definition of a tool", "tools: a definition"),
     # -- spans, taps, pages, records
     Target("Spans for a step of 2,000 deltas", "telemetry: *: spans add", 3),
     Target("Spans with content for a step of 2,000 deltas", "telemetry: *: spans with content add", 8),

@@ -61,7 +61,7 @@ class RunHistory:
         """Adds the entries that were said before the step; by default so many of those that wait."""
         if said is None:
             said, self.waiting = self.waiting[:count], self.waiting[count:]
-        entries = list(said)
+        entries = [own(entry, MESSAGES) for entry in said]
         self.is_cut, self._waited = False, None
         self.said += entries
         for entry in entries:
