@@ -52,7 +52,8 @@ class PipelineMaker:
         self._once = replace(checked, attempts=None)  # for a response that is there, or another's request
         self.asks_again = checked.attempts is not None or len(self._asks) > 1
         self._run = trajectory
-        self._history = None if has_mode else _History()  # an adapter's messages are not ours
+        self._has_mode = has_mode
+        self._history = _History()
 
     def block_in_threads(self) -> None:
         from .blocking import AttemptsInThreads, in_threads  # most programs have an event loop
@@ -71,8 +72,7 @@ class PipelineMaker:
         if plan.stream is not None and (resumed := self._resumed(plan.stream)) is not None:
             return resumed
         assert asked is not None, "it reads a response"
-        messages, tools = (partial(own, one, MESSAGES) for one in asked)
-        anew: Asked = messages if self._history is None else self._history.copies(asked[0]), tools
+        anew = self._anew(*asked)
         if plan.record is not None:
             self._run.steps, self._run.salts = plan.record.step, plan.record.salt - 1
             self._carrying.asked = 0 if plan.record.attempt == 1 or len(self._asks) == 1 else NOBODY
@@ -86,6 +86,13 @@ class PipelineMaker:
             block = step_of(self._once, self._run, plan.stream, request=request)
         _put_on_record(block._runner, plan.record, replayed=plan.ends is not None)
         return block
+
+    def _anew(self, messages: list[Any], tools: Any) -> Asked:
+        if self._has_mode:  # an adapter's messages are not ours
+            return partial(own, messages, MESSAGES), partial(own, tools, MESSAGES)
+        if not self._history.begins(messages):  # they were repaired
+            self._history = _History()
+        return self._history.copies(messages), partial(own, tools, MESSAGES)
 
     def _resumed(self, stream: Any) -> Pipeline | None:
         from ..durable.suspended import Suspended  # most runs ask the model alone
@@ -131,12 +138,12 @@ class _History:
         self._inner: list[tuple[int, Any, int]] = []  # what is in it: its number, the place, the number of the other
         self._at: list[int] = []  # the numbers of the messages
 
+    def begins(self, messages: list[Any]) -> bool:
+        return len(self._messages) <= len(messages) and all(map(is_, self._messages, messages))
+
     def copies(self, messages: list[Any]) -> Callable[[], list[Any]]:
-        """Returns a function that makes copies, as `own` does, of messages that nobody changes."""
-        known = len(self._messages)
-        if known > len(messages) or not all(map(is_, self._messages, messages)):  # it was repaired
-            return partial(own, messages, MESSAGES)
-        self._at += [self._numbered(message, MESSAGES - 1) for message in messages[known:]]
+        """Returns a function that makes copies, as `own` does, of messages that nobody changes, and that begin so."""
+        self._at += [self._numbered(message, MESSAGES - 1) for message in messages[len(self._messages) :]]
         self._messages = messages
         return partial(self._copied, len(self._shells), len(self._inner), len(messages))
 
