@@ -162,7 +162,8 @@ class Trial:
             self._changed()
 
     def leave(self) -> None:
-        self.turn.attempts.pool.finish(self.job)
+        if self.job.state == "running":
+            self.turn.attempts.pool.finish(self.job)
 
     def _reports(self, value: Any) -> None:
         if self._report is not None:
