@@ -162,8 +162,7 @@ class Trial:
             self._changed()
 
     def leave(self) -> None:
-        if self.job.state == "running":
-            self.turn.attempts.pool.finish(self.job)
+        self.turn.attempts.pool.finish(self.job)
 
     def _reports(self, value: Any) -> None:
         if self._report is not None:
