@@ -1,6 +1,6 @@
 """How fast streamtools is, against what no Python program can beat: see `benchmarks.workloads.limit`.
 
-``python -m benchmarks`` prints every figure with its bar; ``python -m benchmarks.bench_text`` one group of them.
+``python -m benchmarks`` prints every figure with its target; ``python -m benchmarks text`` one group of them.
 
 Tried and left: a core compiled by mypyc 2.4, as an optional wheel, which was to make a usual run 1.5 times cheaper. It
 had framing, `wires/plain`, two wires' decoders, `decode`, the stages, step, pump and queues. Thousands of instructions

@@ -3,7 +3,6 @@
     python -m benchmarks.instructions                     compare with the table; fail where a row is 2 % above it
     python -m benchmarks.instructions --update --reason "Check the size of each block"
     python -m benchmarks.instructions --calls             Python calls per tool call and turn
-    python -m benchmarks.instructions --modules           modules that one stream of each wire loads
 
 Each job runs under valgrind's cachegrind (Debian's package `valgrind`) with a small and with a large input, and the
 difference is what one more delta, turn or call costs: see `benchmarks.counted`. Two counts of the same code in the
@@ -116,13 +115,6 @@ def delta_jobs() -> dict[str, list[Job]]:
             for mode in ("limit", "parse", "pipeline")
         ]
     return found
-
-
-def deltas_of(wire: str) -> list[bytes]:
-    """Composes a short response of text."""
-    _, framed, said = _cases()
-    body: list[bytes] = framed(wire, said(wire, text=["Hello", " world"]))
-    return body
 
 
 def turn(calls: int, finish: bytes = b"tool_calls") -> list[bytes]:
@@ -400,19 +392,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes at a time (default: 2)")
     parser.add_argument("--root", type=Path, metavar="CHECKOUT", help="count the package of another checkout")
     parser.add_argument("--calls", action="store_true", help="count Python calls instead, per tool call and turn")
-    parser.add_argument("--modules", action="store_true", help="count loaded modules and their lines instead")
     options = parser.parse_args(arguments)
     if options.update and not options.reason:
         parser.error("--update needs --reason: a row that moves says why")
     if options.update and (options.only or options.root):
         parser.error("--update counts every row of this checkout: leave out --only and --root")
-    if options.calls or options.modules:
-        from . import footprint
+    if options.calls:
+        from .footprint import show_calls
 
-        if options.calls:
-            footprint.show_calls()
-        if options.modules:
-            footprint.show_modules()
+        show_calls()
         return 0
     return _run(options)
 
