@@ -314,7 +314,7 @@ async def test_calls_that_wait_keep_it_and_say_when_they_have_outlived_it(
     assert len(warned(resumed.turns)) == told
 
 
-@every("carry", [Carry({"container": "c" * 20_000}), Carry({"a": "b", "c": "d"}), Carry({"container": 7})])  # type: ignore[dict-item]
+@every("carry", [Carry({"container": "c" * 20_000}), Carry({"a": "b", "c": "d"}), Carry(), Carry({"container": 7})])  # type: ignore[dict-item]
 @pytest.mark.anyio
 async def test_a_suspended_state_with_another_size_or_form_is_refused(carry: Carry) -> None:
     async with run_of(Messages("pay"), store=MemoryStore()) as run:
