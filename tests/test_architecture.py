@@ -190,7 +190,7 @@ def only_telemetry_imports_opentelemetry(module: Module) -> Iterator[str]:
 
 ONE_EVENT_LOOP = ("asyncio", "trio", "uvloop")
 KNOWS_AN_EVENT_LOOP = {
-    "streamtools.pipelines.group_exit": "looks at what an interrupt has done to asyncio",
+    "streamtools.pipelines.tasks": "looks at what an interrupt has done to asyncio",
 }
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextvars import Context, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 from anyio import CancelScope, create_task_group
-from anyio.abc import TaskGroup
 from anyio.lowlevel import EventLoopToken
 
 from ..dispatch import Calls
@@ -35,10 +35,10 @@ from ..ground.text import type_name
 from ..turn import Turn
 from .attempt import Attempt, Reading, StepOptions
 from .deadlines import Deadlines
-from .group_exit import join
 from .pump import Pump, Tries, unwrapped
 from .queues import Outbox
 from .step import Step
+from .tasks import Tasks, tasks_of
 from .trajectory import Trajectory
 
 if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, and ask once
@@ -74,7 +74,7 @@ class Runner:
         self.deadlines = Deadlines(options.limits, self.attempt.pump, self._expire, start.requested_at)
         self._timers: Timers | None = None
         self._own_timers: set[Timer] = set()  # that are set
-        self._group: TaskGroup | None = None
+        self._tasks: Tasks | None = None
         self._scope: CancelScope | None = None  # around all reading
         self._is_over = False  # nothing is read any more, and nothing runs
         self._over_awaited: anyio.Event | None = None  # made when first awaited: there may be 1,000 streams
@@ -171,18 +171,25 @@ class Runner:
         self.step.begin(self.start)
         for event in self._begins_with:
             self.step.emit(event)
-        self._group = create_task_group()
-        await self._group.__aenter__()
+        self._tasks = tasks = tasks_of(timers.loop, timers.new_scope)
+        self.step.may_be_cancelled = partial(self._may_be_cancelled, self._scope)
+        await tasks.enter()
         try:
             settle_at_exit(self)
-            self._group.start_soon(self._run)
-            timers.join(self, self._group)
+            tasks.start(self._run, scope=self._scope)
+            if tasks.group is not None:
+                timers.join(self, tasks.group)
             self.deadlines.set(self._at, timers.now, self.trajectory.began_at)
             if self.tries is not None:
                 self.tries.begin()
         except BaseException as error:  # an interrupt: nobody else ends what was not entered
             await self.end(type(error))
             raise
+
+    def _may_be_cancelled(self, scope: CancelScope) -> bool:
+        # On asyncio no other scope is around it, and whoever cancels a task itself heeds no shield.
+        assert self._tasks is not None, "set when it was entered"
+        return self._tasks.group is not None or scope.cancel_called
 
     async def end(self, kind: type[BaseException] | None) -> None:
         """Ends all that was begun, in the task that has begun it; `kind`: of the error that the block is left with."""
@@ -197,21 +204,20 @@ class Runner:
                 timer.stop()
 
     async def _leave(self, *, cancelled: bool) -> None:
-        group = self._group
-        assert group is not None, "set when it was entered"
+        tasks = self._tasks
+        assert tasks is not None, "set when it was entered"
         is_over = False  # all tasks are at their end
-        broken = group.cancel_scope.cancel_called  # a task died of an unforeseen error
         # Each step stands in the `finally` of the one before it: a second Ctrl-C may interrupt any line.
         try:
             is_over = self._stop_all() and self._is_over and self.tries is None and not self.attempt.calls.busy
         finally:
             try:
                 if not is_over:  # before the outbox is closed: a task that waits for room must not go on
-                    group.cancel_scope.cancel()
+                    tasks.cancel()
                 self.outbox.discard()
             finally:
                 try:
-                    await self._join(group, broken=broken, is_over=is_over)
+                    await self._join(tasks)
                 finally:
                     left = self.attempt.outcome if self.outbox.resting else "abandoned"
                     self.attempt.settle_surely("cancelled" if cancelled else left)
@@ -221,14 +227,11 @@ class Runner:
         self.deadlines.stop()
         return self._timers is None or self._timers.leave(self)
 
-    async def _join(self, group: TaskGroup, *, broken: bool, is_over: bool) -> None:
-        """Waits for the tasks. The body's own exception is not passed to their group, which would wrap it; the
-        exception comes out of the block unchanged."""
-        calls = self.attempt.calls
+    async def _join(self, tasks: Tasks) -> None:
+        """Waits for the tasks. They never see the body's own exception, which comes out of the block unchanged."""
+        calls, broken = self.attempt.calls, tasks.is_broken
         try:
-            await join(
-                group, calls.warn_of_unresponsive, calls.tell_stragglers if calls.busy else None, cancels=not is_over
-            )
+            await tasks.join(calls.warn_of_unresponsive, calls.tell_stragglers if calls.busy else None)
         except BaseExceptionGroup as raised:
             fatal = raised if broken else raised.split(Exception)[1]
             if fatal is not None:
@@ -288,6 +291,8 @@ class Runner:
 
     async def _calls_end(self, attempt: Attempt) -> None:
         calls = attempt.calls
+        if not calls.announced:  # as in most turns
+            return
         await calls.wait_idle()
         while calls.waits_to_be_told and attempt.failure is None:
             self.outbox.rest()
@@ -342,10 +347,10 @@ class Runner:
             read_parts=lambda: self.turn.parts,
         )
 
-    def _start_call(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        assert self._group is not None, "calls start inside the block"
+    def _start_call(self, run: Callable[[], Coroutine[Any, Any, None]], scope: CancelScope | None = None) -> None:
+        assert self._tasks is not None, "calls start inside the block"
         self.attempt.pump.must_pause = True
-        self._context.copy().run(self._group.start_soon, run)
+        self._tasks.start(run, self._context, scope)
 
     def _at(self, when: float, callback: Callable[[], None]) -> Timer:
         assert self._timers is not None, "set when it was entered"

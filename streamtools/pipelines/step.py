@@ -77,6 +77,7 @@ class Step:
         self.counts = trajectory.counts
         self.new_scope: Callable[[], CancelScope] = CancelScope  # as `Host` has it; set by the runner
         self.now: Callable[[], float] = anyio.current_time
+        self.may_be_cancelled: Callable[[], bool] = bool  # whether the task that reads has to look; likewise
         self.ended = False  # True once `StepEnd` is being emitted: nothing more will come
         self._trajectory = trajectory
         self._outbox = outbox
@@ -183,7 +184,7 @@ class Step:
                 outbox.queue.append(event)
             else:
                 self.emit(event)
-        if outbox.awaited is not None:
+        if outbox.awaited is not None and outbox.queue:  # most keep-alives bring none
             outbox.wake()
 
     def emit(self, event: Event) -> None:
