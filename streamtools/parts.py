@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 from .content import Caller
-from .ground.own import on_read
+from .ground.own import builder_of, on_read
 from .ground.text import ALWAYS, shown_by
 
 __all__ = [
@@ -584,3 +584,6 @@ class Part:
     """Data that has to be sent back to the provider with the part; for ``provider`` parts the part itself."""
 
     __repr__ = shown_by()
+
+
+new_part = builder_of(Part)

@@ -1,10 +1,14 @@
-"""Copies values for those who may change them: a tool, an approver, a page, a request."""
+"""Copies values for those who may change them: a tool, an approver, a page, a request. Builds values that nobody may
+change."""
 
 from __future__ import annotations
 
 from copy import copy, deepcopy
+from dataclasses import field, fields, make_dataclass
 from types import NoneType
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 MESSAGES = 100  # levels of messages or tools, more than JSON from a model has; what is deeper is shared
 FIXED = frozenset({str, int, float, bool, NoneType, bytes})  # types whose values nobody can change
@@ -43,3 +47,20 @@ def on_read(slot: Any) -> Any:
         return found() if callable(found) else found
 
     return property(read, slot.__set__)
+
+
+def builder_of(cls: type[T]) -> type[T]:
+    """Returns what builds instances of a frozen dataclass with slots at a third of the price: it passes no guard for
+    each field."""
+
+    # A class of the same layout that is not frozen: what it has built becomes one of the frozen class.
+    def __post_init__(made: Any) -> None:
+        made.__class__ = cls
+
+    own_fields = [
+        (one.name, one.type, field(default=one.default, default_factory=one.default_factory, kw_only=one.kw_only))
+        for one in fields(cls)  # type: ignore[arg-type]  # one is given
+        if one.name in cls.__annotations__
+    ]
+    hooks = {"__post_init__": __post_init__}
+    return make_dataclass(cls.__name__, own_fields, bases=cls.__bases__, slots=True, namespace=hooks)
