@@ -1,9 +1,9 @@
 """Makes the moving picture of the README: ``python docs/moving_picture.py``.
 
-The same answer of a model, paced like a hosted one, is read twice: by a loop on the SDK, whose calls begin when the
-response has ended, all at once; and by `pipeline` around the same stream, whose calls begin as soon as they are
-written. Both run with the `anthropic` package on trio's mock clock, which jumps over every wait: the times are those
-of the pace and of the tools alone, and the picture is the same on every machine.
+The same answer of a model, in Chat Completions and paced like a hosted one, is read twice: by a loop on the SDK, whose
+calls begin when the response has ended, all at once; and by `agent_loop` on the same SDK, whose calls begin as soon as
+they are written. Both run with the `openai` package on trio's mock clock, which jumps over every wait: the times are
+those of the pace and of the tools alone, and the picture is the same on every machine.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 import httpx2
 import trio
 import trio.testing
-from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from streamtools import Tool, pipeline, tool  # noqa: E402  # the repository comes first
+from streamtools import Tool, agent_loop, tool  # noqa: E402  # the repository comes first
 
 PICTURE = ROOT / "docs" / "pictures" / "overlap.svg"
 
@@ -34,7 +34,7 @@ QUESTION = "Which is the cheapest flight from Lisbon: Tokyo, Oslo or Lima?"
 FARES = {"Tokyo": (1.6, 874), "Oslo": (0.7, 212), "Lima": (0.5, 655)}
 """By destination: how long the search takes, in seconds, and the fare in euros."""
 ANSWER = "Oslo is the cheapest, at 212 euros. Lima costs 655 and Tokyo 874."
-MODEL = "scripted"
+MODEL, WIRE = "scripted", "openai.chat_completions"
 
 
 @dataclass
@@ -56,27 +56,17 @@ def _pieces(text: str, size: int) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-def _text(at: int, text: str) -> Iterable[tuple[str, dict[str, Any]]]:
-    yield "", {"type": "content_block_start", "index": at, "content_block": {"type": "text", "text": ""}}
-    for piece in _pieces(text, 5):
-        yield "", {"type": "content_block_delta", "index": at, "delta": {"type": "text_delta", "text": piece}}
-    yield "", {"type": "content_block_stop", "index": at}
-
-
-def _blocks(first: bool) -> Iterable[tuple[str, dict[str, Any]]]:
-    """The events of an answer, each with the destination of the call that it belongs to."""
-    if not first:
-        yield from _text(0, ANSWER)
-        return
-    yield from _text(0, "Let me look that up.")
-    for at, city in enumerate(FARES, 1):
-        block = {"type": "tool_use", "id": f"toolu_{at}", "name": "search_flights", "input": {}}
-        yield city, {"type": "content_block_start", "index": at, "content_block": block}
+def _deltas(first: bool) -> Iterable[tuple[str, dict[str, Any]]]:
+    """The deltas of an answer, each with the destination of the call that it belongs to."""
+    yield "", {"role": "assistant", "content": ""}
+    for piece in _pieces("Let me look that up." if first else ANSWER, 5):
+        yield "", {"content": piece}
+    for at, city in enumerate(FARES if first else ()):
+        head = {"id": f"call_{at}", "type": "function", "function": {"name": "search_flights", "arguments": ""}}
+        yield city, {"tool_calls": [{"index": at, **head}]}
         arguments = json.dumps({"origin": "Lisbon", "destination": city, "date": "2027-03-14", "seats": 1})
         for piece in _pieces(arguments, 4):
-            delta = {"type": "input_json_delta", "partial_json": piece}
-            yield city, {"type": "content_block_delta", "index": at, "delta": delta}
-        yield city, {"type": "content_block_stop", "index": at}
+            yield city, {"tool_calls": [{"index": at, "function": {"arguments": piece}}]}
 
 
 class Model(httpx2.AsyncBaseTransport):
@@ -95,23 +85,20 @@ class Model(httpx2.AsyncBaseTransport):
         await trio.sleep(FIRST_BYTE)
         began = trio.current_time()
         lane.waits.append((asked, began))
-        message = {"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL, "content": []}
-        usage = {"input_tokens": 1, "output_tokens": 1}
-        yield _event({"type": "message_start", "message": {**message, "usage": usage}})
-        for call, event in _blocks(first):
+        for call, delta in _deltas(first):
             if call:
                 lane.arguments[call] = (lane.arguments.get(call, (trio.current_time(), 0.0))[0], trio.current_time())
-            yield _event(event)
-            if event["type"] != "content_block_stop":
-                await trio.sleep(1 / PACE)
+            yield _chunk(delta)
+            await trio.sleep(1 / PACE)
         lane.writes.append((began, trio.current_time()))
-        reason = "tool_use" if first else "end_turn"
-        yield _event({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage})
-        yield _event({"type": "message_stop"})
+        yield _chunk({}, "tool_calls" if first else "stop")
+        yield b"data: [DONE]\n\n"
 
 
-def _event(payload: dict[str, Any]) -> bytes:
-    return f"event: {payload['type']}\ndata: {json.dumps(payload)}\n\n".encode()
+def _chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": MODEL}
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return f"data: {json.dumps({**head, 'choices': [choice]})}\n\n".encode()
 
 
 def _tool(lane: Lane) -> Tool:
@@ -129,44 +116,37 @@ def _tool(lane: Lane) -> Tool:
 # -- the two loops ---------------------------------------------------------------------------------------------------
 
 
-async def with_the_sdk(lane: Lane, client: AsyncAnthropic) -> None:
+async def with_the_sdk(lane: Lane, client: AsyncOpenAI) -> None:
     """Runs the loop of the SDK's documentation, except that its calls run side by side."""
     search = _tool(lane)
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
     while True:
-        async with client.messages.stream(
-            model=MODEL, max_tokens=1024, messages=messages, tools=[search.to("anthropic.messages")]
-        ) as stream:
-            message = await stream.get_final_message()
+        async with client.chat.completions.stream(model=MODEL, messages=messages, tools=[search.to(WIRE)]) as stream:
+            message = (await stream.get_final_completion()).choices[0].message
         results: list[Any] = []
 
         async def answer(call: Any, results: list[Any] = results) -> None:
-            fare = await search.fn(**call.input)
-            results.append({"type": "tool_result", "tool_use_id": call.id, "content": str(fare)})
+            fare = await search.fn(**json.loads(call.function.arguments))
+            results.append({"role": "tool", "tool_call_id": call.id, "content": str(fare)})
 
         async with trio.open_nursery() as nursery:
-            for block in message.content:
-                if block.type == "tool_use":
-                    nursery.start_soon(answer, block)
+            for call in message.tool_calls or ():
+                nursery.start_soon(answer, call)
         if not results:
             return
-        messages += [{"role": "assistant", "content": message.content}, {"role": "user", "content": results}]
+        messages += [message.model_dump(exclude_none=True), *results]
 
 
-async def with_streamtools(lane: Lane, client: AsyncAnthropic) -> None:
-    """Runs the same loop with `pipeline` around the SDK's stream."""
-    search = _tool(lane)
-    messages: list[Any] = [{"role": "user", "content": QUESTION}]
-    while True:
-        stream = await client.messages.create(
-            model=MODEL, max_tokens=1024, messages=messages, tools=[search.to("anthropic.messages")], stream=True
-        )
-        async with pipeline(stream, tools=[search]) as events:
-            async for _ in events:
-                pass
-        messages += events.turn.messages()
-        if not events.turn.observations:
-            return
+async def with_streamtools(lane: Lane, client: AsyncOpenAI) -> None:
+    """Runs the loop of the README."""
+
+    async def ask(messages: Any, tools: Any) -> Any:
+        return await client.chat.completions.create(model=MODEL, messages=messages, tools=tools, stream=True)
+
+    question = [{"role": "user", "content": QUESTION}]
+    async with agent_loop(ask, question, tools=[_tool(lane)], wire=WIRE) as run:
+        async for _ in run:
+            pass
 
 
 def measured() -> list[Lane]:
@@ -175,7 +155,7 @@ def measured() -> list[Lane]:
     for lane, loop in zip(lanes, (with_the_sdk, with_streamtools), strict=True):
 
         async def run(lane: Lane = lane, loop: Any = loop) -> None:
-            client = AsyncAnthropic(
+            client = AsyncOpenAI(
                 api_key="none", http_client=httpx2.AsyncClient(transport=Model(lane)), base_url="http://model.invalid"
             )
             began = trio.current_time()
@@ -199,6 +179,7 @@ svg { --ink: #1b1f24; --soft: #59636e; --card: #ffffff; --line: #d8dee4; --wait:
   --wait: #4b535c; --model: #8aa0f0; --arguments: #52bcbc; --run: #4cbd84; --now: #fb923c } }
 text { font: 13px system-ui, sans-serif; fill: var(--ink) }
 .name { font-weight: 650; font-size: 15px } .soft { fill: var(--soft); font-size: 12px } .end { font-weight: 650 }
+.right { text-anchor: end }
 .wait { fill: var(--wait) } .model { fill: var(--model) }
 .arguments { fill: var(--arguments) } .run { fill: var(--run) }
 .bar { transform-box: fill-box; transform-origin: left }
@@ -268,6 +249,7 @@ class _Picture:
         )
 
     def legend(self, y: float) -> None:
+        """Draws what the colours mean, and which wire it is."""
         x = 24.0
         for kind, words in (
             ("wait", "model is asked"), ("model", "model writes"), ("arguments", "arguments"), ("run", "tool runs"),
@@ -275,6 +257,8 @@ class _Picture:
             self.shapes.append(f'<rect class="{kind}" x="{x}" y="{y - 5}" width="10" height="10" rx="2"/>')
             self.text(words, x + 16, y, "soft")
             x += 34 + 6.4 * len(words)
+        wire = f"OpenAI Chat Completions, {PACE:.0f} chunks a second"
+        self.text(wire, WIDTH - 24, y, "soft right")
 
 
 def drawn(lanes: list[Lane]) -> str:

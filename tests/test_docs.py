@@ -64,8 +64,9 @@ def test_the_tables_of_the_pages_are_those_of_the_code() -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:Async generator '(openai|httpx2)\\.:ResourceWarning")  # the SDK leaves its own open
 def test_the_moving_picture_is_what_both_loops_do_on_a_mock_clock() -> None:
-    pytest.importorskip("anthropic", reason="THERE IS NO ANTHROPIC SDK: the moving picture was not made again")
+    pytest.importorskip("openai", reason="THERE IS NO OPENAI SDK: the moving picture was not made again")
     picture = script("moving_picture")
     sdk, ours = picture.measured()
     assert picture.PICTURE.read_text(encoding="utf-8") == picture.drawn([sdk, ours]), "python docs/moving_picture.py"

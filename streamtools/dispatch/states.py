@@ -228,10 +228,11 @@ class Waited(Protocol):
     """One thing that a call waits for, or has waited for."""
 
     pending: Pending
-    scope: CancelScope | None  # around the work of those who are asked
 
     @property
     def value(self) -> Any: ...  # the answer, once there is one
+
+    def cancel(self) -> None: ...  # the work of those who are asked, and the look for what is on record
 
 
 class Tried(Protocol):

@@ -360,9 +360,10 @@ class Transitions:
         if not call.tasks:
             return
         try:
-            for scope in (None if call.pending is None else call.pending.scope, call.scope):
-                if scope is not None:
-                    scope.cancel()
+            if call.pending is not None:
+                call.pending.cancel()
+            if call.scope is not None:
+                call.scope.cancel()
             if call.state != "queued":  # else it was approved: it goes on, and only its approver's task is cancelled
                 now = anyio.current_time()
                 call.stops_at = min(call.stops_at, now)

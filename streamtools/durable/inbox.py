@@ -70,7 +70,8 @@ class StoredInbox(Observer):
                 await self._look()
             except (JournalError, LocalProtocolError):  # the journal is gone: the next response shows it
                 return
-            except (OSError, sqlite3.Error):  # there is time for another try
+            except (OSError, sqlite3.Error):  # there is time for another try, whether anything changes or not
+                since = 0
                 await anyio.sleep(_PAUSE_S)
 
     async def _look(self) -> None:

@@ -1058,7 +1058,7 @@ class CallSpans:
             started, ready = known.started_at, known.ready_at
             found = self._writer.tool_end(known.call, event, started=started is not None)
             if started is not None and ready is not None:
-                found[Names.tool_queue_time] = started - ready
+                found[Names.tool_queue_time] = max(0.0, started - ready)  # a trial did not wait
             for attempt in event.failed_attempts:
                 span.add_event(Names.attempt_event, self._writer.attempt(attempt), step.ns(attempt.ended))
             failed = event.outcome != "ok" and not pending  # one that only waits for an approval has no status

@@ -20,6 +20,7 @@ from .picture import (
     BY_CODE,
     DECIDED,
     ORIGIN,
+    TRIED,
     Arrow,
     Mark,
     Picture,
@@ -414,23 +415,29 @@ class Drawing:
         return call
 
     def _started(self, event: of.ToolStarted) -> Lane:
-        call = self._asked_of(event)
-        if not call.tries:
+        call, start = self._asked_of(event), self._now
+        if event.tried and event.time is not None:  # it began before its event
+            start = max(call.start, event.time - (self._origin or 0.0))
+            call.facts.append(TRIED)
+        elif not call.tries:
             call.waits += waits_before(call, self._step(event.step).stream_end, self._now)
         # An attempt that failed has no event of its own. Its end is known with the next attempt, its error with the
         # observation.
         elif call.tries[-1].end is None:
             call.tries[-1].end = self._now
-        call.tries.append(Try(number=event.attempt, start=self._now))
+        call.tries.append(Try(number=event.attempt, start=start))
         return call
 
     def _observed(self, event: of.Observation) -> Lane:
         call = self._call(event)
-        call.end, call.outcome, call.name = self._now, event.outcome, event.tool_name or call.name
+        end = self._now
+        if TRIED in call.facts and len(call.tries) == 1 and event.duration is not None:  # it may have ended before
+            end = min(end, call.tries[0].start + event.duration)
+        call.end, call.outcome, call.name = end, event.outcome, event.tool_name or call.name
         for wait in call.waits:
             wait.end = self._now if wait.end is None else wait.end
         for one in call.tries:
-            one.end = self._now if one.end is None else one.end
+            one.end = end if one.end is None else one.end
         apply_record(call, event, self._origin or 0.0)
         if event.error is not None:
             call.error = self._error_words(event.error)

@@ -253,6 +253,7 @@ def _present(**fields: Any) -> dict[str, Any]:
 # -- the record of a call --
 
 
+TRIED = ("trial", "it began as soon as its arguments were whole, before the response had ended")
 BY_CODE = ("caller", "code that the model wrote")  # the fact of a call that the model has not made itself
 
 

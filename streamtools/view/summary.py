@@ -198,7 +198,7 @@ def _end(call: CallLane) -> float:
 def _end_without_overlap(call: CallLane, answered: float, real: list[float], ends: list[float]) -> float:
     # `ends` has those of the calls before this one, in the order of their `real` ends.
     moments = [call.ready, *(wait.start for wait in call.waits[:1]), *(one.start for one in call.tries[:1])]
-    began, end = next(moment for moment in moments if moment is not None), _end(call)
+    began, end = min(moment for moment in moments if moment is not None), _end(call)  # a trial is before the others
     held = sum(_end_of(wait.end, end) - wait.start for wait in call.waits if wait.reason == _TURN_END)
     begins, since = answered, began + held
     queued = [

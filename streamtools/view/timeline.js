@@ -210,7 +210,7 @@ function callBars(call) {
   const end = endOf(call),
     bars = [["line", call.start, end, ""]];
   if (call.piece !== null)
-    bars.push(["arguments", call.start, call.whole ?? model.pieces[call.piece].end ?? end, "its arguments arrive"]);
+    bars.push(["arguments", call.start, writtenBy(call) ?? model.pieces[call.piece].end ?? end, "its arguments arrive"]);
   for (const [reason, start, until] of call.waits)
     bars.push([
       reason === "approval" ? "wait approval" : "wait",
@@ -230,6 +230,9 @@ function callBars(call) {
   return bars;
 }
 
+// A call that was tried was written by then, whenever the wire said so.
+const writtenBy = (call) => (call.tries[0]?.[1] < call.whole ? call.tries[0][1] : call.whole);
+
 // All the runs of a group in one line, each place on the screen once; those that failed are marked below.
 function groupBars(group, area) {
   const bars = [["line", group.start, endOf(group), ""]];
@@ -240,7 +243,7 @@ function groupBars(group, area) {
   ]) {
     const spans = calls.flatMap((call) =>
       kind === "arguments"
-        ? [[call.start, call.whole ?? call.start]]
+        ? [[call.start, writtenBy(call) ?? call.start]]
         : call.tries.map(([, start, end]) => [start, end ?? endOf(call)]),
     );
     for (const [start, end] of joined(spans, (state.to - state.from) / area.width)) bars.push([kind, start, end, ""]);

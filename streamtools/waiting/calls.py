@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from ..dispatch.transitions import Transitions
     from .edits import Edits
 
+_LOOKS_AGAIN_S, _LOOKS_AGAIN_MOST_S = 0.2, 30.0  # after a desk has failed
+
 
 @dataclass(slots=True, eq=False)
 class Waiting:
@@ -258,11 +260,19 @@ class Waiting:
         return True
 
     async def _look_alone(self, call: Call, one: _PendingCall) -> None:
-        await checkpoint()
-        await self._look(call, one)
+        """Looks until the desk has said what is on record, since nobody may tell of it again."""
+        if one.looking is not None:
+            one.looking.cancel()
+        with CancelScope() as one.looking:
+            await checkpoint()
+            pause = _LOOKS_AGAIN_S
+            while await self._look(call, one) is None and self._waits(call, one):
+                await anyio.sleep(pause)
+                pause = min(2 * pause, _LOOKS_AGAIN_MOST_S)
 
-    async def _look(self, call: Call, one: _PendingCall) -> bool:
-        """Takes what is on record; returns True if the call goes on by it, or by the ending that it had."""
+    async def _look(self, call: Call, one: _PendingCall) -> bool | None:
+        """Takes what is on record; returns True if the call goes on by it, or by the ending that it had, and None if
+        the desk has failed."""
         found: Sequence[Response] = ()
         before: Ending | None = None
         try:
@@ -272,7 +282,7 @@ class Waiting:
                 before = await self.transitions.at_gate.look(call)
         except Exception as error:
             self._not_kept(call, one, error)
-            return False
+            return None
         if before is not None and self._waits(call, one):
             self.transitions.move(call, "done", before)
             return True
@@ -338,9 +348,8 @@ class Waiting:
         if not one.is_settled:
             return False
         last = one.found[-1]
+        one.cancel()  # its approver is asked no longer
         if isinstance(last, Decision):
-            if one.scope is not None:
-                one.scope.cancel()  # its approver is asked no longer
             is_edited = any(isinstance(each, Decision) and each.arguments is not None for each in one.found)
             if is_edited and one.pending.approvals > 1:  # it required one when it was decided
                 why = "its arguments were edited, and it requires several people"
@@ -457,6 +466,7 @@ class _PendingCall:
     giving: list[Response] = field(default_factory=list)  # on their way to the desk
     error: BaseException | None = None  # for which its approver denies it, or its edits cannot be run
     scope: CancelScope | None = None  # around the work of its approver, or around the wait for its answer
+    looking: CancelScope | None = None  # around the latest look for what was put on record elsewhere
 
     @property
     def is_settled(self) -> bool:
@@ -472,6 +482,11 @@ class _PendingCall:
         """The answer, once there is one."""
         assert isinstance(self.found[0], WrittenAnswer), "it was answered"
         return read_answer(self.found[0].record)
+
+    def cancel(self) -> None:
+        for scope in (self.scope, self.looking):
+            if scope is not None:
+                scope.cancel()
 
     def has_place(self, response: Response) -> bool:
         named = [one.by for one in (*self.found, *self.giving) if isinstance(one, Decision)]

@@ -156,7 +156,10 @@ class CallsShown:
         if (call := self._calls.get(id)) is not None and call.shown is not None:
             yield from self._close(id)
         self._calls.pop(id, None)
-        self.asked.pop(id, None)
+        asked = self.asked.pop(id, None)
+        if asked is not None and event.edited is not None:  # the process died that took the decision
+            shown = {"id": asked["id"], "approved": True, "editedArgs": plain(event.edited)}
+            yield custom("interrupt_resolved", shown)
         if id not in self._answered:
             outcome = None if event.outcome == "ok" else event.outcome
             yield _result(self._place.made(self._place.mark), id, _content(event), outcome)

@@ -208,6 +208,8 @@ class UIMessages:
         if is_pending(event):
             return
         id = self._id(event)
+        if event.edited is not None:  # also where the process died that took the decision
+            yield from self._give(id, event.tool_name, event.edited)
         if event.outcome == "ok":
             if id not in self._given:
                 yield from self._give(id, event.tool_name)

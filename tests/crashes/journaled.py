@@ -19,6 +19,7 @@ full, a process is killed, or stands still for longer than its lease. A visit ma
 from __future__ import annotations
 
 import argparse
+import asyncio
 import hashlib
 import json
 import logging
@@ -290,6 +291,7 @@ def begun(visit: Visit, name: str) -> int:
     if pid == 0:
         try:
             logging.disable(logging.CRITICAL)
+            signal.signal(signal.SIGUSR1, lambda *_: _show_tasks(visit.folder / f"{name}.tasks"))
             try:
                 read = anyio.run(visit.go)
             except BaseException as error:
@@ -298,6 +300,19 @@ def begun(visit: Visit, name: str) -> int:
         finally:
             os._exit(0)
     return pid
+
+
+def _show_tasks(path: Path) -> None:
+    """Writes where each task of this process stands."""
+    with open(path, "w") as file:
+        for task in asyncio.all_tasks():
+            print(task.get_name(), file=file)
+            at: Any = task.get_coro()
+            while frame := getattr(at, "cr_frame", None) or getattr(at, "ag_frame", None):
+                print(
+                    f"    {frame.f_code.co_qualname}, {Path(frame.f_code.co_filename).name}:{frame.f_lineno}", file=file
+                )
+                at = getattr(at, "cr_await", None) or getattr(at, "ag_await", None)
 
 
 def ended(path: Path, status: int) -> dict[str, Any] | None:
@@ -365,11 +380,15 @@ def _wave(visits: list[Visit], dice: random.Random, *, sleeps: bool = False) -> 
             wakes_at = 0.0
         for pid, name in list(running.items()):
             if now > until:
+                os.kill(pid, signal.SIGUSR1)
+                time.sleep(1)
                 os.kill(pid, signal.SIGKILL)
-            done, status = os.waitpid(pid, os.WNOHANG)
+            done, status = os.waitpid(pid, 0 if now > until else os.WNOHANG)
             if done:
                 del running[pid]
-                reads.append({"raised": "it hangs"} if now > until else ended(visits[0].folder / name, status))
+                shown = visits[0].folder / f"{name}.tasks"
+                hangs = {"raised": f"it hangs\n{shown.read_text() if shown.exists() else ''}"}
+                reads.append(hangs if now > until else ended(visits[0].folder / name, status))
         time.sleep(0.005)
     return reads
 

@@ -103,7 +103,7 @@ class Shown:
     def __init__(self, parts: list[Any] | None = None) -> None:
         self.steps = [] if parts is None else normal(parts)
         self.frames: list[tuple[int, str, Any]] = []
-        self.rests = False  # useChat's stream has ended, and not with the run
+        self.rests = parts is not None  # useChat's stream has ended, and not with the run; or it was loaded
 
     def read_own(self, seq: int, name: str, data: Any) -> None:
         if name == "attempt_discarded":
@@ -131,7 +131,8 @@ class Shown:
             case "tool-output-available" | "tool-output-error" | "tool-output-denied" | "tool-input-error":
                 state = chunk["type"].removeprefix("tool-").replace("input", "output")
                 step = next((one for one in reversed(self.steps) if chunk["toolCallId"] in one[1]), None)
-                assert step is not None, f"an end of a call that the page does not know: {chunk}"
+                if step is None:  # useChat refuses such a stream
+                    raise AssertionError(f"ends a call that the page does not know, {chunk}, where {self.steps}")
                 step[1][chunk["toolCallId"]] = state, chunk.get("output", chunk.get("errorText"))
 
     def whole(self) -> list[Any]:
@@ -345,7 +346,11 @@ class Page:
             self._run_id = data["messageId"]
             if begins or self._run_id not in self._shown:
                 self._shown[self._run_id] = Shown()
-        self._shown[self._run_id].read_chunk(data)
+        try:
+            self._shown[self._run_id].read_chunk(data)
+        except AssertionError as error:
+            self.world.wrong("differing", f"{self._run_id}, {self.doing}: {error}")
+            raise Unreachable from error
         return False
 
 
@@ -496,10 +501,11 @@ class World:
         for part in message["parts"]:
             if part["type"] not in ("tool-pay", "tool-approve"):
                 continue
-            # What it has run with: where a process dies behind an edit, its part has the arguments from before that.
             ran, state, words = str(part.get("output")).removeprefix("done "), part["state"], part.get("errorText", "")
             given = part.get("input")
             ref = given.get("ref") if isinstance(given, dict) else None
+            if state == "output-available" and ref != ran:
+                self.wrong("differing", f"{ran} has run, and the page shows {part}")
             if state == "output-available" and ran not in done:
                 self.wrong("lost", f"{ref} has run, by {part}, and is not in the ledger")
             if state == "output-error" and "was not run" in words and {ref, edited(str(ref))} & {*done}:

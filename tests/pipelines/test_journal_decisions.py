@@ -18,6 +18,9 @@ from test_journal import ANSWER, Bank, pay_of, read
 from streamtools import Decision, Limits, Suspended, Trajectory, resume, tool
 from streamtools.dispatch import CallAnswer, MemoryStore, SqliteStore
 from streamtools.durable.journal import Journal
+from streamtools.durable.record_store import RecordStore
+from streamtools.durable.records import Key, Record
+from streamtools.durable.store_sqlite import SqliteRecords
 from streamtools.errors import (
     AlreadyDecided,
     AnswerError,
@@ -26,7 +29,7 @@ from streamtools.errors import (
     LocalProtocolError,
     SuspendedError,
 )
-from streamtools.events import AnswerRequested, ApprovalRequested, ApprovalResolved, Event, StepStart
+from streamtools.events import AnswerRequested, ApprovalRequested, ApprovalResolved, Event, StepStart, StreamWarning
 from streamtools.provenance import only_from_user
 from streamtools.seams import Allow, ReadyCall, StepView
 
@@ -86,6 +89,49 @@ async def test_a_decision_from_elsewhere_reaches_a_run_that_waits_in_its_process
             again = bank.run(path, **options)
             await read(again)
             assert (again.messages, refunds, len(bank.asked)) == (run.messages, ["x"] * verdict, 2)
+
+
+class FailsOnce(SqliteRecords):
+    """Fails when records of a kind are read for the first time since it was told to."""
+
+    kind = ""
+
+    async def get(self, *keys: Key) -> list[Record | None]:
+        self._fail(keys[0])
+        return await super().get(*keys)
+
+    async def scan(self, prefix: Key, after: Key | None = None, limit: int = 1_000) -> list[Record]:
+        self._fail(prefix)
+        return await super().scan(prefix, after, limit)
+
+    def _fail(self, key: Key) -> None:
+        if key[0] == self.kind:
+            self.kind = ""
+            raise TimeoutError
+
+
+async def test_a_decision_from_elsewhere_is_looked_up_again_after_the_store_has_failed(tmp_path: Path) -> None:
+    for kind, warned in (("decided", ["decision_not_kept"]), ("inbox", [])):
+        path, is_asked = tmp_path / f"{kind}.db", anyio.Event()
+        bank, refunds = bank_of(chat(calls=[REFUND]), ANSWER)
+        elsewhere, records = Journal(path), FailsOnce(path)
+
+        async def ask_nobody(request: ApprovalRequested) -> None:
+            is_asked.set()
+            await anyio.sleep_forever()
+
+        async def decide() -> None:
+            await is_asked.wait()
+            waiting = await elsewhere.suspended(ORDER)
+            assert waiting is not None
+            records.kind = kind
+            await elsewhere.decide(ORDER, Decision.on(waiting.calls[0], True, by="ann"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(decide)
+            events = await read(bank.run(Journal(RecordStore(records)), approve=ask_nobody))
+        assert [event.code for event in events if isinstance(event, StreamWarning)] == warned
+        assert (resolved(events), refunds, records.kind) == ([(True, ("ann",))], ["x"], "")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="THERE ARE NO FORKS HERE: no process has died in a decided call")

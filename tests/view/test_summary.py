@@ -12,10 +12,13 @@ import anyio
 import pytest
 import trio
 import trio.testing
-from streams import anthropic
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from streams import anthropic, chat
 from view.seen_runs import stamped, watched
 
-from streamtools import Limits, Trajectory, agent_loop, tool
+from streamtools import Limits, Trajectory, agent_loop, pipeline, tool
 from streamtools.errors import CallSkipped, TruncatedStream
 from streamtools.events import (
     AttemptDiscarded,
@@ -32,7 +35,9 @@ from streamtools.events import (
     ToolCallStart,
 )
 from streamtools.parts import RUN_OUTCOMES, ToolCall, Usage
+from streamtools.telemetry import Tracing
 from streamtools.view import Watch, draw
+from streamtools.view.picture import TRIED
 
 
 @tool(effect="pure", conflict_key="key", retries=1, retry_delay_s=0.5)
@@ -99,6 +104,40 @@ def test_the_time_that_overlapping_saved_is_that_of_the_same_run_without_it(monk
         found[name] = (early["took"] / 1e6, early["withoutOverlap"] / 1e6, late["took"] / 1e6)
     assert all(abs(made_up - real) < 0.01 for _, made_up, real in found.values()), found
     assert all((took < real) is (name != "nothing to save") for name, (took, _, real) in found.items()), found
+
+
+@tool(effect="pure")
+async def look(seconds: float) -> str:
+    """Look."""
+    await anyio.sleep(seconds)
+    return "seen"
+
+
+def test_a_call_that_was_tried_is_drawn_from_its_true_begin_to_its_true_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its events come when the response has ended, which ends all calls of Chat Completions."""
+    chunks = chat(["Looking."], [(f"c{n}", "look", json.dumps({"seconds": n})) for n in (1, 9)])
+    watch, provider = Watch(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans := InMemorySpanExporter()))
+
+    async def main() -> None:
+        async with pipeline(sent(chunks, 0.5), tools=[look], observers=[watch, Tracing(provider)]) as events:
+            async for _ in events:
+                pass
+
+    on_a_made_clock(monkeypatch, main)
+    picture = watch.picture
+    (step,), (short, long) = picture.steps, picture.calls
+    assert step.stream_end is not None
+    assert [len(call.tries) for call in (short, long)] == [1, 1]
+    assert [(call.tries[0].end or 0) - call.tries[0].start for call in (short, long)] == pytest.approx([1, 9])
+    assert [call.tries[0].end == call.end for call in (short, long)] == [True, True]
+    assert short.start <= short.tries[0].start < long.start < (short.end or 0) < step.stream_end < (long.end or 0)
+    assert (step.waited_for, step.saved) == (long.ref, pytest.approx(step.stream_end - long.tries[0].start))
+    assert [call.facts.count(TRIED) for call in (short, long)] == [1, 1]
+    waited = [
+        span.attributes.get("streamtools.tool.queue_time_s") for span in spans.get_finished_spans() if span.attributes
+    ]
+    assert [seconds for seconds in waited if seconds is not None] == [0.0, 0.0]
 
 
 @pytest.mark.anyio

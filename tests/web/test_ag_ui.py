@@ -208,6 +208,9 @@ def test_people_are_asked_by_interrupts_that_name_what_they_were_shown() -> None
     assert sent(replace(START, continued=True), edited, handed, *end, goes_on=True) == frames[-5:]
     begun = ToolStarted("c", "look", seq=5)  # here: its result comes later
     assert sent(START, calls[2], asked, edited, begun, handed, *end)[-1]["outcome"]["pendingToolCallIds"] == ["c"]
+    seen = Observation(call_id="c", tool_name="look", outcome="ok", edited={"at": "y"})  # a process died before
+    (_, resolved) = [one["value"] for one in sent(START, calls[2], asked, seen, StepEnd()) if one["type"] == "CUSTOM"]
+    assert resolved == {"id": resolved["id"], "approved": True, "editedArgs": {"at": "y"}}
 
 
 def test_a_step_that_goes_on_without_a_log_is_not_told_of_again() -> None:

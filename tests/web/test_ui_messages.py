@@ -99,6 +99,10 @@ def test_an_input_comes_once_when_the_call_runs_or_somebody_is_asked() -> None:
         {"type": "tool-approval-response", "approvalId": shown, "approved": True, "reason": "so be it"},
     ]
     assert kinds(asked, version=6)[-1] == "tool-approval-request"
+    kept = {"call_id": "a", "tool_name": "pay", "model_content": "1"}  # its process died behind the decision
+    ended = Observation(outcome="ok", edited={"amount": 2}, **kept)
+    edited = {"type": "tool-input-available", "toolCallId": "a", "toolName": "pay", "input": {"amount": 2}}
+    assert edited in chunks([*call(), ASKED, ended])
     elsewhere = [StepStart("r", dispatches=False, seq=0), *call()[1:], StepEnd(seq=4)]
     assert kinds(elsewhere)[-2:] == ["tool-input-available", "finish-step"]
     one = chunks([*call(), ToolStarted("a", "pay", seq=4)], dynamic_tools=["pay"])

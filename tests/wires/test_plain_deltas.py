@@ -16,7 +16,7 @@ from wire_cases import CASES
 from wire_cases.record import Response
 
 from streamtools import Event, Limits, StreamDecoder, parse
-from streamtools.events import StreamEnd, TextDelta, ToolCallDelta
+from streamtools.events import ReasoningDelta, StreamEnd, TextDelta, ToolCallDelta
 from streamtools.wires import Wire, WireDecoder, find
 from streamtools.wires.plain import PlainPath
 
@@ -125,7 +125,7 @@ def responses(name: str) -> Iterator[tuple[str, list[Payload]]]:
 
 
 @every("name", CASES)
-def test_most_payloads_of_a_long_text_are_recognised_and_give_the_same_events(name: str) -> None:
+def test_most_payloads_of_a_long_text_or_thought_are_recognised_and_give_the_same_events(name: str) -> None:
     wire, reads = find(name), 0
     for kind, payloads in responses(name):
         for parsed in (False, True):
@@ -142,10 +142,14 @@ def test_most_payloads_of_a_long_text_are_recognised_and_give_the_same_events(na
         decoder.__class__ = Counting
         return decoder
 
-    long = CASES[name].say(Response(text=PIECES * 10))
-    found = events_of(replace(wire, decoder=counting), long, Limits(), parsed=False)
-    assert [event[-1] for event, _ in found if event[0] is TextDelta] == [repr(piece) for piece in PIECES * 10]
-    assert reads < len(long) / 3, "the wire's plain deltas are not found"
+    long: dict[type[Event], Response] = {TextDelta: Response(text=PIECES * 10)}
+    if CASES[name].reasons:
+        long[ReasoningDelta] = Response(reasoning=PIECES * 10)
+    for kind, response in long.items():
+        reads, payloads = 0, CASES[name].say(response)
+        found = events_of(replace(wire, decoder=counting), payloads, Limits(), parsed=False)
+        assert [event[-1] for event, _ in found if event[0] is kind] == [repr(piece) for piece in PIECES * 10]
+        assert reads < len(payloads) / 3, f"the wire's plain {kind.__name__} is not found"
 
 
 @every("name", CASES)

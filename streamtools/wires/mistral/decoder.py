@@ -7,7 +7,8 @@ the model worse (mistralai/client-python, ``examples/mistral/chat/reasoning_mult
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from typing_extensions import override
@@ -27,9 +28,13 @@ _OPAQUE_CHUNKS = frozenset({
 })  # fmt: skip
 
 _KNOWN_OF_NOTHING = frozenset({"closed", "signature", "thinking", "type"})
+_TEXT = ("choices", 0, "delta", "content", 0, "thinking", 0, "text")
+_BESIDE = {**OpenAIChatDecoder.plain[0].beside, _TEXT[:5]: _KNOWN_OF_NOTHING, _TEXT[:7]: TEXT_BLOCK.known}
 
 
 class MistralDecoder(OpenAIChatDecoder):
+    plain = (*OpenAIChatDecoder.plain, replace(OpenAIChatDecoder.plain[0], path=_TEXT, beside=_BESIDE))
+
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._chunk: Thinking | None = None  # the thinking that is being told
@@ -60,7 +65,7 @@ class MistralDecoder(OpenAIChatDecoder):
                 self.emit_beside(chunk, _KNOWN_OF_NOTHING, place_of(path))
                 return
             self._end_head()
-            self._chunk = Thinking()
+            self._chunk = Thinking(self._said["reasoning"])
             self.emit_reasoning("")  # thinking that is withheld, but signed, goes back, too
         thinking = self._chunk
         for text in thinking.add(chunk):
@@ -86,9 +91,8 @@ class MistralDecoder(OpenAIChatDecoder):
     @override
     def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
         if self._open == "reasoning" and self._chunk is not None:
-            state = self.to_keep(self._chunk.state())
+            state, self._chunk = self.to_keep(self._chunk.state()), None
             provider_state = {"chunk": state} if state is not None else {}
-            self._chunk = None
         super().end_part(provider_state)
 
     def _call(self, call: dict[str, Any], path: tuple[str | int, ...]) -> None:
@@ -97,10 +101,11 @@ class MistralDecoder(OpenAIChatDecoder):
 
 
 class Thinking:
-    """Collects one chunk. Feed it the deltas that it `continues`."""
+    """Collects one chunk. Feed it the deltas that it `continues`; `texts` grows by each that `add` yields."""
 
-    def __init__(self) -> None:
-        self._inner: list[list[str] | dict[str, Any]] = []  # the pieces of a text, or something else
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts, self._begin = texts, len(texts)
+        self._inner: list[dict[str, Any]] = []  # all up to the last of what is no text
         self._beside: dict[str, Any] = {}
         self.count = 0
         self.latest: list[Any] = []
@@ -113,40 +118,31 @@ class Thinking:
         return not signature or other == signature or says_nothing(chunk)
 
     def add(self, chunk: Mapping[str, Any]) -> Iterator[str]:
-        self.latest, self.replaced = [], {}
-        for key, value in chunk.items():
-            if key not in ("type", "thinking") and value is not None:
-                self.count += key not in self._beside
-                self.latest.append(value)
-                if says_something(before := self._beside.get(key)) and before != value:
-                    self.replaced[key] = before
-                self._beside[key] = value
+        new = {key: value for key, value in chunk.items() if key not in ("type", "thinking") and value is not None}
+        new = {key: value for key, value in new.items() if self._beside.get(key) != value}
+        self.replaced = {key: before for key in new if says_something(before := self._beside.get(key))}
+        self.count += len(new.keys() - self._beside.keys())
+        self.latest = [*new.values()]
+        self._beside |= new
         for item in _items(chunk):
             text = item.get("text") if isinstance(item, dict) else item
             if isinstance(text, str):
                 if text:
-                    self._text().append(text)
                     yield text
             elif isinstance(item, dict):
                 self.count += 1
                 self.latest.append(item)
-                self._inner.append(item)
+                self._inner += [*self._text(), item]
+                self._begin = len(self._texts)
 
     def state(self) -> dict[str, Any]:
         """Returns what must go back beside the text; the whole list where something stands among the texts."""
-        state: dict[str, Any] = {"type": "thinking"}
-        if any(isinstance(item, dict) for item in self._inner):
-            state["thinking"] = [
-                item if isinstance(item, dict) else {"type": "text", "text": "".join(item)} for item in self._inner
-            ]
-        return state | self._beside
+        inner = {"thinking": [*self._inner, *self._text()]} if self._inner else {}
+        return {"type": "thinking", **inner, **self._beside}
 
-    def _text(self) -> list[str]:
-        if not self._inner or isinstance(self._inner[-1], dict):
-            self._inner.append([])
-        last = self._inner[-1]
-        assert isinstance(last, list), "an item was appended above unless the last is a text"
-        return last
+    def _text(self) -> list[dict[str, Any]]:
+        text = "".join(self._texts[self._begin :])
+        return [{"type": "text", "text": text}] if text else []
 
 
 def says_nothing(chunk: Mapping[str, Any]) -> bool:

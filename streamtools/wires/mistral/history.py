@@ -69,8 +69,10 @@ def _chunk(chunk: object, path: str, answer: AnswerBuilder) -> None:
     elif says_nothing(chunk):
         answer.flaws.add("empty_message", path, "the thinking says nothing")
     else:
-        thinking = Thinking()
-        answer.reasoning("".join(thinking.add(chunk)), {"chunk": thinking.state()})
+        thinking = Thinking(texts := list[str]())
+        for text in thinking.add(chunk):
+            texts.append(text)
+        answer.reasoning("".join(texts), {"chunk": thinking.state()})
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
@@ -140,17 +142,14 @@ def _native_chunk(part: Part, answer: Answer) -> dict[str, Any] | None:
     state = answer.state_of(part)
     if part.kind == "text" or part.kind == "refusal":
         return {"type": "text", "text": part.text}
-    if not answer.own_wire:
+    if not answer.own_wire or part.kind not in ("provider", "reasoning"):
         return None
     if part.kind == "provider":
         return dict(state) if "type" in state else None
-    if part.kind != "reasoning":
-        return None
     if "inline" in state:  # it came as text, and was a tag there
         return {"type": "text", "text": state["inline"]}
     texts = [{"type": "text", "text": part.text}] if part.text else []
-    chunk: dict[str, Any] = state.get("chunk", {})
-    return {"type": "thinking", "thinking": texts} | chunk
+    return {"type": "thinking", "thinking": texts, **state.get("chunk", {})}
 
 
 def _content(chunks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
