@@ -274,7 +274,7 @@ class TurnBuilder:
         may_run = end is not None and end.ended_well
         counting = [call for call in self._calls.values() if getattr(call, "problem", None) != "void"]
         in_order = sorted(counting, key=_INDEX)  # a call may be announced late
-        calls = tuple([_so_far(call, may_run) for call in in_order])
+        calls = tuple([_so_far(call, may_run) for call in in_order]) if in_order else ()
         return _new_turn(
             wire=(wire.name if isinstance(wire, Wire) else wire) or (start.wire if start else None),
             record=wire if isinstance(wire, Wire) and not is_known(wire) else None,

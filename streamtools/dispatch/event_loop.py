@@ -325,16 +325,16 @@ class Timers:
 
     @staticmethod
     def current() -> Timers:
-        asyncio = sys.modules.get("asyncio")  # asked first, at a tenth of the price
+        global _latest
+        asyncio = sys.modules.get("asyncio")
         loop = None if asyncio is None else asyncio._get_running_loop()
-        latest = None if _latest is None else _latest()
-        if loop is not None and latest is not None and latest.loop is loop:
+        if loop is not None and (latest := _latest()) is not None and latest.loop is loop:  # at a tenth of the price
             return latest
         timers = _TIMERS.get(None)
         if timers is None:
             timers = Timers()
             _TIMERS.set(timers)
-        _note(timers)
+        _latest = weakref.ref(timers)
         return timers
 
     def join(self, owner: object, group: TaskGroup) -> None:
@@ -456,9 +456,4 @@ class Timers:
 
 
 _TIMERS: RunVar[Timers] = RunVar("streamtools_timers")
-_latest: weakref.ref[Timers] | None = None  # of whichever loop
-
-
-def _note(timers: Timers) -> None:
-    global _latest
-    _latest = weakref.ref(timers)
+_latest: Callable[[], Timers | None] = lambda: None  # noqa: E731  those that were asked for last, in any thread

@@ -225,15 +225,17 @@ class Pump:
             closing.shield = True  # also when cancelled, within the grace
             closing.deadline = self._step.now() + self.limits.cancel_grace
             await self._close_source(error, closing)
-        assert self._reading is not None, "it is read"
-        if self._reading.cancel_called or self._step.may_be_cancelled():  # the grace may have swallowed that
-            await checkpoint()
+        around, reading = self._step.scope, self._reading
+        if around is None or around.cancel_called or reading is None or reading.cancel_called:
+            await checkpoint()  # the grace may have swallowed a cancellation
+        if error is None:
+            return
         if isinstance(error, Exception):  # a transform or a stage raised
             self.raised = error if self.is_discarded else self.raised or error
             self.is_discarded = False
         elif isinstance(error, anyio.get_cancelled_exc_class()):
             self.raised = self.raised or stray(error)
-        elif error is not None:
+        else:
             raise error
 
     def later(self) -> AsyncIterator[Mapping[str, Any]] | None:

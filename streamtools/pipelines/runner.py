@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextvars import Context, copy_context
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -38,7 +37,7 @@ from .deadlines import Deadlines
 from .pump import Pump, Tries, unwrapped
 from .queues import Outbox
 from .step import Step
-from .tasks import Tasks, tasks_of
+from .tasks import GroupTasks, LoopTasks, Tasks
 from .trajectory import Trajectory
 
 if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, and ask once
@@ -171,12 +170,12 @@ class Runner:
         self.step.begin(self.start)
         for event in self._begins_with:
             self.step.emit(event)
-        self._tasks = tasks = tasks_of(timers.loop, timers.new_scope)
-        self.step.may_be_cancelled = partial(self._may_be_cancelled, self._scope)
+        self._tasks = tasks = GroupTasks() if timers.loop is None else LoopTasks(timers.loop, timers.new_scope)
+        self.step.scope = None if timers.loop is None else self._scope
         await tasks.enter()
         try:
             settle_at_exit(self)
-            tasks.start(self._run, scope=self._scope)
+            tasks.start(self._run, copy_context(), self._scope)
             if tasks.group is not None:
                 timers.join(self, tasks.group)
             self.deadlines.set(self._at, timers.now, self.trajectory.began_at)
@@ -185,11 +184,6 @@ class Runner:
         except BaseException as error:  # an interrupt: nobody else ends what was not entered
             await self.end(type(error))
             raise
-
-    def _may_be_cancelled(self, scope: CancelScope) -> bool:
-        # On asyncio no other scope is around it, and whoever cancels a task itself heeds no shield.
-        assert self._tasks is not None, "set when it was entered"
-        return self._tasks.group is not None or scope.cancel_called
 
     async def end(self, kind: type[BaseException] | None) -> None:
         """Ends all that was begun, in the task that has begun it; `kind`: of the error that the block is left with."""
@@ -229,11 +223,11 @@ class Runner:
 
     async def _join(self, tasks: Tasks) -> None:
         """Waits for the tasks. They never see the body's own exception, which comes out of the block unchanged."""
-        calls, broken = self.attempt.calls, tasks.is_broken
+        calls, has_failed = self.attempt.calls, tasks.has_failed
         try:
             await tasks.join(calls.warn_of_unresponsive, calls.tell_stragglers if calls.busy else None)
         except BaseExceptionGroup as raised:
-            fatal = raised if broken else raised.split(Exception)[1]
+            fatal = raised if has_failed else raised.split(Exception)[1]
             if fatal is not None:
                 if is_raised_by_loop(fatal) and is_cancelled():
                     raise anyio.get_cancelled_exc_class()("the event loop was interrupted") from None

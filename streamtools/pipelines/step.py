@@ -77,7 +77,7 @@ class Step:
         self.counts = trajectory.counts
         self.new_scope: Callable[[], CancelScope] = CancelScope  # as `Host` has it; set by the runner
         self.now: Callable[[], float] = anyio.current_time
-        self.may_be_cancelled: Callable[[], bool] = bool  # whether the task that reads has to look; likewise
+        self.scope: CancelScope | None = None  # the only one around the task that reads, if there is; likewise
         self.ended = False  # True once `StepEnd` is being emitted: nothing more will come
         self._trajectory = trajectory
         self._outbox = outbox

@@ -18,52 +18,15 @@ import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from anyio import CancelScope, create_task_group
-from anyio.abc import TaskGroup
 
 LOOK_S = 0.1  # between two looks: a task found once may still be on its way, one found twice is lost
 _CLOSINGS = 8  # how often a coroutine that awaits in its cleanup is closed
 
 Run = Callable[[], Coroutine[Any, Any, object]]
-
-
-class Tasks(Protocol):
-    @property
-    def group(self) -> TaskGroup | None:
-        """The task group of anyio's, where there is one."""
-        ...
-
-    @property
-    def is_broken(self) -> bool:
-        """True once a task died of an unforeseen error, and all others were cancelled for that."""
-        ...
-
-    async def enter(self) -> None: ...
-
-    def start(self, run: Run, context: Context | None = None, scope: CancelScope | None = None) -> None:
-        """Starts a task, in a copy of the context. `scope`: the one that it enters first of all, if it has one."""
-        ...
-
-    def cancel(self) -> None:
-        """Cancels all tasks, but not the block itself."""
-        ...
-
-    async def join(self, look: Callable[[float], object], watch: Run | None) -> None:
-        """Waits until every task has ended, in the task that has entered; raises a group of their errors, if there are
-        any.
-
-        Meanwhile `look` is called with the loop's time: on asyncio a task that looks might be cut off itself. Elsewhere
-        `watch` runs as one of the tasks.
-        """
-        ...
-
-
-def tasks_of(loop: Any, new_scope: Callable[[], CancelScope]) -> Tasks:
-    """Returns the tasks of a new block; `loop` is asyncio's, or None."""
-    return GroupTasks() if loop is None else LoopTasks(loop, new_scope)
+Tasks: TypeAlias = "GroupTasks | LoopTasks"
 
 
 class GroupTasks:
@@ -71,15 +34,14 @@ class GroupTasks:
         self.group = create_task_group()
 
     @property
-    def is_broken(self) -> bool:
+    def has_failed(self) -> bool:
         return self.group.cancel_scope.cancel_called
 
     async def enter(self) -> None:
         await self.group.__aenter__()
 
-    def start(self, run: Run, context: Context | None = None, scope: CancelScope | None = None) -> None:
-        start = self.group.start_soon
-        start(run) if context is None else context.run(start, run)
+    def start(self, run: Run, context: Context, scope: CancelScope | None = None) -> None:
+        context.run(self.group.start_soon, run)
 
     def cancel(self) -> None:
         self.group.cancel_scope.cancel()
@@ -94,73 +56,71 @@ class LoopTasks:
     group = None
 
     def __init__(self, loop: Any, new_scope: Callable[[], CancelScope]) -> None:
-        self.loop = loop
-        self.waiter: Any = None  # a future, while the block waits for its tasks
-        self.scopes: dict[Any, CancelScope] = {}  # by the tasks that are not known to have ended
-        self.is_broken = False
-        self._new_scope = new_scope
-        self._host: Any = None  # the task that has entered, and does not leave yet
+        self.has_failed = False  # a task died of an unforeseen error, and all others were cancelled for that
+        self._loop, self._new_scope = loop, new_scope
+        self._scopes: dict[Any, CancelScope] = {}  # by the tasks that are not known to have ended
+        self._errors: list[BaseException] = []
+        self._host: Any = None  # the task that has entered; None again once it leaves
         self._is_cancelled = False
         self._is_starting = False
-        self._errors: list[BaseException] = []
+        self._waiter: Any = None  # a future, while the block waits for its tasks
+        self._idle = 0  # the number of looks that have found only ended tasks
+        self._lost: dict[Any, Any] = {}
 
     async def enter(self) -> None:
         self._host = sys.modules["asyncio"].current_task()
 
-    def start(self, run: Run, context: Context | None = None, scope: CancelScope | None = None) -> None:
-        if scope is None:
-            scope = self._new_scope()
-            run = self._in_scope(run, scope)
+    def start(self, run: Run, context: Context, scope: CancelScope | None = None) -> None:
+        """Starts a task in a copy of the context. `scope`: the one that it enters first of all, if it has one."""
+        around = self._new_scope() if scope is None else scope
         if self._is_cancelled:
-            scope.cancel()
+            around.cancel()
         self._is_starting = True
         try:
-            create, coroutine = self.loop.create_task, self._begun(run)
-            task = create(coroutine) if context is None else context.run(create, coroutine)
+            task = context.run(self._loop.create_task, self._run(run, around if scope is None else None))
         finally:
             self._is_starting = False
-        self.scopes[task] = scope
-        task.add_done_callback(self.ended)
+        self._scopes[task] = around
+        task.add_done_callback(self._ended)
 
-    async def _begun(self, run: Run) -> None:
+    async def _run(self, run: Run, scope: CancelScope | None) -> None:
         if self._is_starting:  # in the midst of `start`, by an eager task factory
             await sys.modules["asyncio"].sleep(0)
-        await run()
-
-    def _in_scope(self, run: Run, scope: CancelScope) -> Run:
-        async def inside() -> None:
-            with scope:
-                await run()
-
-        return inside
-
-    def ended(self, task: Any) -> None:
-        """Notes the end of a task; does nothing if it is known."""
-        if self.scopes.pop(task, None) is None:
+        if scope is None:
+            await run()
             return
+        with scope:
+            await run()
+
+    def _ended(self, task: Any) -> None:
+        if self._scopes.pop(task, None) is None:
+            return  # it was seen before
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._errors.append(error)
         if (error is not None or task.cancelled()) and not self._is_cancelled:
-            self.is_broken = True
+            self.has_failed = True
             self.cancel()
             if self._host is not None:
                 self._host.cancel()
-        if not self.scopes:
-            self.wake()
+        if not self._scopes:
+            self._wake()
 
-    def wake(self) -> None:
-        if self.waiter is not None and not self.waiter.done():
-            self.waiter.set_result(None)
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def cancel(self) -> None:
         self._is_cancelled = True
-        for scope in tuple(self.scopes.values()):
+        for scope in tuple(self._scopes.values()):
             scope.cancel()
 
     async def join(self, look: Callable[[float], object], watch: Run | None) -> None:
+        """Waits until every task has ended, in the task that has entered; raises a group of their errors, if there are
+        any. Meanwhile `look` is called with the loop's time: a task that looks might be cut off itself. Elsewhere
+        `watch` runs as one of the tasks."""
         host, self._host = self._host, None
-        if self.is_broken:
+        if self.has_failed:
             with suppress(sys.modules["asyncio"].CancelledError):  # it may not have been raised yet
                 await sys.modules["asyncio"].sleep(0)
             host.uncancel()
@@ -170,65 +130,53 @@ class LoopTasks:
             raise BaseExceptionGroup("the tasks of a block failed", self._errors)
 
     def _runs(self) -> bool:
-        for task in tuple(self.scopes):
+        for task in tuple(self._scopes):
             if task.done():  # nobody was told yet, or ever will be
-                self.ended(task)
-        return bool(self.scopes)
+                self._ended(task)
+        return bool(self._scopes)
 
     async def _wait(self, look: Callable[[float], object], host: Any) -> None:
         cancelled: BaseException | None = None
-        looking = _Looking(self, look, host)
-        with self._new_scope() as waiting:
+
+        def look_later() -> Any:
+            return self._loop.call_later(LOOK_S, look_now)
+
+        def look_now() -> None:
+            nonlocal timer
             try:
-                looking.begin()
+                look(self._loop.time())
+                self._look(host)
+            finally:
+                timer = look_later()
+
+        timer = look_later()
+        try:
+            with self._new_scope() as waiting:
                 while self._runs():
-                    self.waiter = self.loop.create_future()
+                    self._waiter = self._loop.create_future()
                     try:
-                        await self.waiter
+                        await self._waiter
                     except sys.modules["asyncio"].CancelledError as error:
                         cancelled, waiting.shield = error, True
                         self.cancel()
-            finally:
-                looking.end()
+        finally:
+            timer.cancel()
         if cancelled is not None:
             raise cancelled
 
-
-@dataclass(slots=True, eq=False)
-class _Looking:
-    tasks: LoopTasks
-    look: Callable[[float], object]
-    own: Any  # the task that waits
-    timer: Any = None
-    idle: int = 0  # the number of looks that have found only ended tasks
-    lost: dict[Any, Any] = field(default_factory=dict)
-
-    def begin(self) -> None:
-        self.timer = self.tasks.loop.call_later(LOOK_S, self._look)
-
-    def end(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-
-    def _look(self) -> None:
-        tasks, loop = self.tasks, self.tasks.loop
-        try:
-            self.look(loop.time())
-            tasks.cancel()  # unless they were: none may need so long to its end
-            running = [task for task in tasks.scopes if not task.done()]
-            for task in running:
-                _deliver(tasks.scopes[task])
-            lost = {task: task._fut_waiter for task in (*running, self.own) if _is_lost(task, loop)}
-            for task, waiter in lost.items():
-                if task in self.lost and self.lost[task] is waiter:
-                    _end(task, loop)
-            self.lost = lost
-            self.idle = 0 if running else self.idle + 1
-            if self.idle > 1:
-                tasks.wake()
-        finally:
-            if not self.own.done():
-                self.begin()
+    def _look(self, host: Any) -> None:
+        self.cancel()  # unless they were: none may need so long to its end
+        running = [task for task in self._scopes if not task.done()]
+        for task in running:
+            _deliver(self._scopes[task])
+        lost = {task: task._fut_waiter for task in (*running, host) if _is_lost(task, self._loop)}
+        for task, waiter in lost.items():
+            if task in self._lost and self._lost[task] is waiter:
+                _end(task, self._loop)
+        self._lost = lost
+        self._idle = 0 if running else self._idle + 1
+        if self._idle > 1:
+            self._wake()
 
 
 def _deliver(scope: Any) -> None:

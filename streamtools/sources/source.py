@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cached_property
+from types import AsyncGeneratorType
 from typing import Any, Protocol, TypeAlias
 
 import anyio
@@ -206,6 +207,9 @@ class Source:
         return getattr(self._response, "headers", None)
 
     def _read(self, stream: Any, kind: Kind | None) -> AsyncIterator[Any]:
+        if type(stream) is AsyncGeneratorType:  # which has nothing of what others are known by
+            self._closes(stream)
+            return stream
         if kind is Kind.MEMORY:
             held = _in_memory([stream] if isinstance(stream, (bytes, bytearray, memoryview, str)) else stream)
             self._closes(held)
@@ -359,6 +363,9 @@ async def _end(body: AsyncIterator[bytes], *, cancelled: bool, chunks: int) -> N
 
 
 async def _close(stream: Any) -> None:
+    if type(stream) is AsyncGeneratorType:
+        await stream.aclose()
+        return
     for name in ("aclose", "close"):
         close = getattr(stream, name, None)
         if callable(close):
