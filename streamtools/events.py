@@ -36,11 +36,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, dataclass_tr
 
 from .content import Caller, ToolResult
 from .errors import StreamError, ToolError, ToolFailed
-from .ground.own import on_read, owned
+from .ground.own import builder_of, on_read, owned
 from .ground.text import ALWAYS, NEVER, described, one_line, shown_by
 from .parts import (
     FINISHES,
     CallKind,
+    Carry,
     FailedAttempt,
     Finding,
     Finish,
@@ -618,6 +619,7 @@ class Observation(CausedEvent):
         return error.__cause__ if isinstance(error, ToolFailed) and isinstance(error.__cause__, Exception) else error
 
 
+new_observation = builder_of(Observation)
 _OBSERVATION_FIELDS = {one.name for one in fields(Observation)}
 _OBSERVED = {one.name: one.default for one in fields(Observation) if one.default is not MISSING}
 StepStart.request = on_read(StepStart.request)
@@ -710,6 +712,8 @@ class StreamEnd(CausedEvent):
     """The model that has ended the response, where another one had begun it."""
     resume_from: ResumePoint | None = field(default=None, repr=False)
     """The place at which to go on, where the stream was cut and its wire can resume one."""
+    carry: Carry | None = None
+    """The fields that the provider wants in the next request beside the messages; see `Turn.carry`."""
 
     @property
     def ended_well(self) -> bool:

@@ -7,8 +7,9 @@ terminal and the page. To add a word is to add it to the type and its row to the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 from .content import Caller
@@ -16,7 +17,7 @@ from .ground.own import builder_of, on_read
 from .ground.text import ALWAYS, shown_by
 
 __all__ = [
-    "COUNTS", "FINISHES", "OUTCOMES", "REQUEST_OUTCOMES", "RUN_OUTCOMES", "STEP_OUTCOMES", "WAITS", "CallKind",
+    "COUNTS", "FINISHES", "OUTCOMES", "REQUEST_OUTCOMES", "RUN_OUTCOMES", "STEP_OUTCOMES", "WAITS", "CallKind", "Carry",
     "CountFacts", "FailedAttempt", "Failure", "Finding", "Finish", "FinishFacts", "Outcome", "OutcomeFacts", "Part",
     "RequestOutcome", "ResumePoint", "RunOutcome", "RunOutcomeFacts", "StepOutcome", "StepOutcomeFacts", "Tone",
     "ToolCall", "Usage", "Wait", "WaitFacts", "WaitReason", "changed",
@@ -507,6 +508,29 @@ class ResumePoint:
     __repr__ = shown_by()
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Carry(Mapping[str, str]):
+    """The fields that a provider wants in the next request beside the messages: ``create(..., **turn.carry)``."""
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    expires_at: str | None = None
+    """The moment from which the provider refuses them, in its own words (RFC 3339); None if it has not said one."""
+
+    __repr__ = shown_by()
+
+    def __getitem__(self, name: str) -> str:
+        return self.fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+NO_CARRY = Carry()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """One call that the model made."""
@@ -551,16 +575,13 @@ class ToolCall:
 
 def changed(call: ToolCall, **values: Any) -> ToolCall:
     """Returns a call with other values."""
-    # `dataclasses.replace` walks all fields and then runs the frozen `__init__`: this takes half the time, and each
-    # call is copied twice on its way.
-    made = object.__new__(ToolCall)
-    for name in _FIELDS_OF_A_CALL:
-        object.__setattr__(made, name, values[name] if name in values else getattr(call, name))
-    ARGUMENTS.__set__(made, values["arguments"] if "arguments" in values else ARGUMENTS.__get__(call))
-    return made
+    kept = dict(zip(_FIELDS_OF_A_CALL, _values_of(call), strict=True))
+    return new_call(**{**kept, "arguments": ARGUMENTS.__get__(call), **values})
 
 
+new_call = builder_of(ToolCall)
 _FIELDS_OF_A_CALL = tuple(one.name for one in fields(ToolCall) if one.name != "arguments")
+_values_of = attrgetter(*_FIELDS_OF_A_CALL)
 ARGUMENTS: Any = vars(ToolCall)["arguments"]
 """The slot of a call's arguments, or of what makes a copy of them, once they are validated."""
 ToolCall.arguments = on_read(ARGUMENTS)  # type: ignore[misc]

@@ -17,7 +17,7 @@ from .errors import ExportError, StreamError
 from .events import Event, Observation, TextDelta
 from .ground.own import MESSAGES, builder_of, own
 from .ground.text import ALWAYS, shown_by
-from .parts import FINISHES, OUTCOMES, Finish, Part, ResumePoint, ToolCall, Usage, changed, new_part
+from .parts import FINISHES, NO_CARRY, OUTCOMES, Carry, Finish, Part, ResumePoint, ToolCall, Usage, changed, new_part
 from .wires import Wire, find, is_known, meant, names
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ class Turn:
     resume_from: ResumePoint | None = field(default=None, repr=False, compare=False)
     """The place at which to go on with a response that was cut, where the wire can: ask the provider for the rest, and
     read it with ``continues=turn``."""
+    carry: Carry = field(default_factory=lambda: NO_CARRY)
+    """The fields that the provider wants in the next request beside the messages, as ``create(..., **turn.carry)``
+    sends them: Anthropic's ``container``; the id of an answer that was chained to another one, behind which only what
+    is new is sent. Empty where there are none."""
     output: Any = field(default=None, repr=False)
     """The answer as the type that was asked for with ``output=``; None if it is none, or was not asked for. Type
     checkers know what `output_as` returns."""
@@ -71,7 +75,7 @@ class Turn:
 
     __repr__ = shown_by(
         "wire", "model", "response_id", "reasoning", "text", "refusal", "calls", "finish", "complete", "usage", "error",
-        "output", "output_problem", "warnings", "observations",
+        "carry", "output", "output_problem", "warnings", "observations",
     )  # fmt: skip
 
     @property
@@ -289,6 +293,7 @@ class TurnBuilder:
             usage_raw=end.usage_raw if end else None,
             error=end.error if end else None,
             resume_from=end.resume_from if end else None,
+            carry=(end.carry if end else None) or NO_CARRY,
             output=self._output.value if self._output else None,
             output_problem=self._output.problem if self._output else None,
             warnings=tuple(self._warnings.values()),

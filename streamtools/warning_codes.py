@@ -109,6 +109,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "call_not_compared": WarningFacts(
         "fault", "a call that was started early could not be compared with the framework's"
     ),
+    "carry_unsent": WarningFacts("fault", "a request lacked a field that the provider requires beside the messages"),
     "capability_failed": WarningFacts("fault", "a rule or a filter raised as it was told of something"),
     "claim_not_abandoned": WarningFacts("fault", "the store could not note that a call's end is unknown"),
     "claim_not_released": WarningFacts("fault", "the store could not take back a call's claim"),

@@ -11,7 +11,6 @@ import math
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -67,9 +66,9 @@ class CallAttempts:
     due: Callable[[float, CancelScope], Timer]  # has an attempt's scope cancelled at a time of the loop
     ask: Callable[[Call, Any], Awaitable[Any]]
 
-    async def run(self, call: Call) -> None:
+    async def run(self, call: Call, first_scope: CancelScope | None = None) -> None:
         try:
-            await self._run(call)
+            await self._run(call, first_scope)
         except BaseException:
             if call.entered is not None and call.ending is None:
                 await self.at_gate.lose(call, call.entered)
@@ -77,7 +76,7 @@ class CallAttempts:
         if call.entered is not None:  # without an ending it was cancelled between two attempts
             await self.at_gate.settle(call, call.entered, call.ending or cancelled(call))
 
-    async def _run(self, call: Call) -> None:
+    async def _run(self, call: Call, first_scope: CancelScope | None) -> None:
         tool, _ = call.ready
         view: GateView | None = None
         # The answer to a call that was handed out is on record.
@@ -94,14 +93,15 @@ class CallAttempts:
             attempt, since = _Attempt(self, call, tool, view), time.monotonic()
             ending: Ending | None = None
             try:
-                with self._scope(call) as scope:
-                    ending = await attempt.run(scope)
+                with first_scope or self._scope(call) as attempt.scope:
+                    ending = await attempt.run()
             finally:
+                first_scope = None
                 if attempt.timer is not None:
                     attempt.timer.stop()
+            ending = attempt.unfinished() if ending is None else ending
             if call.state not in ("stopping", "observed"):
                 call.stops_at = math.inf
-            ending = attempt.unfinished() if ending is None else ending
             latest = ending if attempt.begun else latest
             if not ending.again or tries > tool.retries or call.state in ("stopping", "observed"):
                 call.ending = latest or ending  # an attempt that did not begin says nothing of earlier ones
@@ -169,10 +169,11 @@ class _Attempt:
     begun: bool = False  # True once the tool's code may have run
     refused: Ending | None = None
     trial: Tried | None = None  # of its body, which has begun before
-    managers: AbstractContextManager[object] | None = None
-    scope: CancelScope | None = None
+    leave_tool: Callable[[], None] | None = None  # what observers have around the tool
+    scope: CancelScope = field(init=False)
     task: int | None = None  # the id of the task that an attempt elsewhere is run by
-    timer: Timer | None = None  # cancels it when its time is up
+    stops_at: float = math.inf  # the loop's time at which its time is up
+    timer: Timer | None = None  # cancels it then
     number: int = field(init=False)  # of the call's attempts that begin, from 1
     dropped: int = 0  # reports, since the consumer was too far behind
 
@@ -186,21 +187,21 @@ class _Attempt:
             arguments = self.attempts.arguments(call) if self.executor is not None else {}
             self.invocation = self.attempts.invocation(call, tool, arguments)
 
-    async def run(self, scope: CancelScope) -> Ending:
-        self.scope, self.task = scope, anyio.get_current_task().id if self.executor is not None else None
+    async def run(self) -> Ending:
         call = self.call
+        self.task = anyio.get_current_task().id if self.executor is not None else None
         try:
             if self.trial is not None:  # it steps the code itself
                 value = await self.trial.kept(self.begin, self._report)
             else:
-                value = await stepped(self._body(), scope, self.attempts.limits.cancel_grace, self._blocked)
+                value = await stepped(self._body(), self.scope, self.attempts.limits.cancel_grace, self._blocked)
         except BaseException as error:
             is_the_executors = isinstance(error, ToolNotStarted) and not error.by_tool
             found = as_tool_error(self.tool.name, error)
             return self.refused or self._raised(error, found, is_the_executors=is_the_executors)
         finally:
-            if self.managers is not None:
-                self.managers.__exit__(None, None, None)
+            if self.leave_tool is not None:
+                self.leave_tool()
             if self.invocation is not None:
                 call.left_running |= self.invocation.left_running
             if self.dropped and call.state != "observed":
@@ -217,7 +218,8 @@ class _Attempt:
     def unfinished(self) -> Ending:
         """Returns the ending of an attempt whose scope was cancelled."""
         call = self.call
-        if not self.begun or call.state in ("stopping", "observed"):
+        is_late = self.attempts.host.now() >= self.stops_at  # else all tasks were cancelled
+        if not self.begun or not is_late or call.state in ("stopping", "observed"):
             return cancelled(call)
         return Ending("timed_out", ToolTimeout(call.seconds(self.attempts.limits)), again=True)
 
@@ -235,7 +237,7 @@ class _Attempt:
         call.started_at = call.started_at or time.monotonic()
         attempts.happened(call, "begun")
         if self.trial is None:
-            self._enter_managers()
+            self._enter_tool()
         return self._start_clock()
 
     # -- how it begins --
@@ -245,27 +247,18 @@ class _Attempt:
             self.refused = cancelled(self.call)
             raise BeginRefused("not run: the call is over")
 
-    def _enter_managers(self) -> None:
-        managers = self.attempts.host.around_tool(self.call.call.call_id)
-        if not managers:
-            return
-        held = managers[0]
-        if len(managers) == 1:  # as nearly always
-            held.__enter__()
-        else:
-            held = stack = ExitStack()
-            for manager in managers:
-                stack.enter_context(manager)
-        if self.executor is None:
-            self.managers = held
+    def _enter_tool(self) -> None:
+        leave = self.attempts.host.enter_tool(self.call.call_id)
+        if leave is None or self.executor is None:
+            self.leave_tool = leave
             return
         assert self.invocation is not None, "an executor is given one"
         for around in ambient:
             self.invocation.carrier.update(around.carrier())
         if anyio.get_current_task().id == self.task:
-            self.managers = held
+            self.leave_tool = leave
         else:  # a context must be left in the task that entered it
-            held.__exit__(None, None, None)
+            leave()
 
     def _start_clock(self) -> float:
         """Starts the call's clock, and returns the seconds that the executor must keep: infinite in this process, where
@@ -273,10 +266,9 @@ class _Attempt:
         seconds = self.call.seconds(self.attempts.limits)
         if seconds == math.inf:
             return seconds
-        assert self.scope is not None, "it runs"
         now = self.attempts.host.now()
-        self.call.stops_at = now + seconds if self.trial is None else self.trial.due(now)
-        self.timer = self.attempts.due(self.call.stops_at + (0.0 if self.executor is None else _LAG_S), self.scope)
+        self.stops_at = self.call.stops_at = now + seconds if self.trial is None else self.trial.due(now)
+        self.timer = self.attempts.due(self.stops_at + (0.0 if self.executor is None else _LAG_S), self.scope)
         return math.inf if self.executor is None else seconds
 
     # -- where it runs --

@@ -28,7 +28,7 @@ from __future__ import annotations
 import heapq
 import threading
 from bisect import bisect_left, insort
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
@@ -251,7 +251,7 @@ class Scheduler:
         self._numbers = count()
         self._turns = count()
         self._alone: Job | None = None  # the exclusive job that runs
-        self._by_tool: Counter[str] = Counter()  # how many jobs of each tool run
+        self._by_tool: dict[str, int] = {}  # how many jobs of each tool run
         self._keys: dict[Hashable, _Key] = {}
         self._outside: dict[tuple[Hashable, Hashable], list[Job]] = {}  # by owner and key: not in the key's line yet
         self._owners: dict[Hashable, _Owner] = {}  # those with ready jobs
@@ -306,9 +306,9 @@ class Scheduler:
 
     def _stopped(self, job: Job) -> None:
         self.running -= 1
-        self._by_tool[job.tool] -= 1
-        if not self._by_tool[job.tool]:
-            del self._by_tool[job.tool]
+        left = self._by_tool.pop(job.tool) - 1
+        if left:
+            self._by_tool[job.tool] = left
         if self._alone is job:
             self._alone = None
 
@@ -407,7 +407,7 @@ class Scheduler:
     def _run(self, job: Job) -> None:
         job.state = "running"
         self.running += 1
-        self._by_tool[job.tool] += 1
+        self._by_tool[job.tool] = self._by_tool.get(job.tool, 0) + 1
         if job.exclusive:
             self._alone = job
 
@@ -431,7 +431,7 @@ class Scheduler:
         return None if self.running else barrier
 
     def _has_room(self, group: _Group) -> bool:
-        return group is None or self._by_tool[group[0]] < group[1]
+        return group is None or self._by_tool.get(group[0], 0) < group[1]
 
     def _look_back(self) -> None:
         """Orders all ready jobs by age, since a barrier has come, or another one is now the first."""

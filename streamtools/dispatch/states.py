@@ -15,8 +15,7 @@ import math
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -25,7 +24,7 @@ from anyio import CancelScope
 
 from ..content import ToolResult
 from ..errors import LocalProtocolError, ToolError
-from ..events import Event, Observation
+from ..events import Event, Observation, new_observation
 from ..ground.own import FIXED, own
 from ..ground.text import one_line
 from ..limits import Limits
@@ -208,7 +207,9 @@ class Host(Protocol):
 
     def words(self, error: BaseException) -> BaseException | None: ...
 
-    def around_tool(self, call_id: str) -> Sequence[AbstractContextManager[object]]: ...
+    def enter_tool(self, call_id: str) -> Callable[[], None] | None:
+        """Enters what the observers have around a tool; returns a function that leaves it, if there is anything."""
+        ...
 
 
 @dataclass(slots=True)
@@ -362,7 +363,7 @@ class Call:
 
     def observation(self, ending: Ending, content: str | Callable[[], str], causes: tuple[int, ...]) -> Observation:
         started, tool, bound = self.started_at, self.tool, self.ready and self.ready[1]
-        return Observation(
+        return new_observation(
             call_id=self.call.call_id,
             tool_name=tool.name if tool else self.call.name,
             outcome=ending.outcome,

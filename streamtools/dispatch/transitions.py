@@ -12,7 +12,6 @@ takes its place in the order when it is approved, so that no other call waits fo
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
@@ -43,7 +42,7 @@ from ..events import (
     ToolStarted,
 )
 from ..limits import Limits
-from ..parts import OUTCOMES, ToolCall, Usage, arguments_in
+from ..parts import OUTCOMES, Usage, arguments_in, new_call
 from ..tools import Tool, Toolset
 from ..tools.context import key_prefix
 from . import endings
@@ -77,7 +76,7 @@ T = TypeVar("T")
 
 _ENDINGS_OF_ALL: frozenset[Input] = frozenset({"stopped", "bad_end"})
 
-Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
+Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]], "CancelScope | None"], None]
 
 At: TypeAlias = Callable[[float, Callable[[], None]], Timer]
 
@@ -310,11 +309,14 @@ class Transitions:
     # -- effects: tasks --
 
     def _start(self, call: Call) -> None:
-        self.work(call, partial(self._run, call))
+        options, scope = self.options, None
+        if self._serves is None and options.seams.gate is None and not (options.middleware or call.ready[0].middleware):
+            scope = call.scope = self.host.new_scope()
+        self.work(call, partial(self._run, call, scope), scope)
 
-    def work(self, call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def work(self, call: Call, work: Callable[[], Coroutine[Any, Any, None]], scope: CancelScope | None = None) -> None:
         call.tasks += 1
-        self._start_task(partial(self._task, call, work))
+        self._start_task(partial(self._task, call, work), scope)
 
     async def _task(self, call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
@@ -326,7 +328,7 @@ class Transitions:
                 if self._idle is not None:
                     self._ended_something()
 
-    async def _run(self, call: Call) -> None:
+    async def _run(self, call: Call, scope: CancelScope | None) -> None:
         try:
             if call.trial is not None and not call.trial.fits:
                 call.trial.drop()
@@ -338,7 +340,7 @@ class Transitions:
 
                 await run_inside(self.attempts, call)
             else:
-                await self.attempts.run(call)
+                await self.attempts.run(call, scope)
         except Exception as error:  # neither a tool's nor an executor's: those were judged
             failed = ToolFailed if call.entered is None else ToolOutcomeUnknown  # which the gate was told
             call.ending = call.ending or endings.failure(failed(encode_error(call.ready[0].name, error)["text"]), error)
@@ -399,9 +401,12 @@ class Transitions:
         tool, _ = call.ready
         is_held = self.end is not None and not call.needs and not call.is_outside and self.holds(tool)
         causes = (self.end.seq,) if is_held and self.end is not None else ()
-        started = ToolStarted(call.call.call_id, tool.name, attempt=call.attempts, effect=tool.effect, causes=causes)
+        began = 0.0  # now
         if call.trial is not None and call.trial.fits and call.attempts == 1:
-            started, call.open_wait = replace(started, tried=True, time=call.trial.began or 0.0), None
+            began, call.open_wait = call.trial.began or 0.0, None
+        started = ToolStarted(
+            call.call_id, tool.name, call.attempts, effect=tool.effect, tried=began > 0.0, causes=causes, time=began
+        )
         self.host.emit(started)
         if call.attempts == 1:  # so that the duration is from the event on, for those who see events alone
             call.started_at = started.time or call.started_at
@@ -708,7 +713,7 @@ class Calls:
 
     def _announced(self, event: ToolCallStart) -> None:
         if event.kind != "server" and event.call_id not in self._transitions.calls:  # a transform may repeat the event
-            call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
+            call = new_call(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
             before = self._options.known.suspended.get(event.call_id)
             if before is not None:
                 announced = Call(call, before.key, before, needs=0 if before.kind == "answer" else before.approvals)

@@ -15,9 +15,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +48,7 @@ class Trials:
         self._noticed = noticed
         self._closed: list[tuple[str, str]] = []  # ids and texts of calls
         self._known: dict[str, Checked] = {}
-        chain.watch(OnClose(self._wants, self._close), self._known)
+        chain.watch(OnClose(cache(self._wants), self._close), self._known)
 
     def _wants(self, name: str) -> bool:
         tool = self._turn.attempts.tools.get(name)
@@ -78,7 +77,7 @@ class Trials:
             return False
         if turn.rules is not None and turn.rules.concern(call.call.name):
             return False
-        tools = [turn.attempts.tools.get(other.call.name) for other in calls]
+        tools = map(turn.attempts.tools.get, {other.call.name for other in calls})
         if any(tool is not None and tool.exclusive for tool in tools):  # no younger call may start before it
             return False
         most = turn.limits.max_repeated_calls
@@ -95,8 +94,8 @@ class Trials:
             bound = tool.validate(given, text=text if given is found[0] else None, quick=True)
         except (InvalidArguments, TakesLong):
             return
-        trial = Trial(turn, call, tool, Checked(text, found[0], bound))
-        if turn.take_free_place(trial.job, partial(turn.work, call, trial.run)):
+        trial = Trial(turn, call, tool, Checked(text, found[0], bound), turn.host.new_scope())
+        if turn.take_free_place(trial.job, partial(turn.work, call, trial.run, trial.scope)):
             self._known[call.call_id], call.trial = trial.checked, trial
 
 
@@ -106,6 +105,7 @@ class Trial:
     call: Call
     tool: Tool[..., Any]
     checked: Checked
+    scope: CancelScope  # the body's
     job: Job = field(init=False)
     began: float | None = None  # these two on time.monotonic
     ended: float | None = None
@@ -114,7 +114,6 @@ class Trial:
     _asks: Callable[[Any], Awaitable[Any]] | None = None
     _held: list[Callable[[Callable[[Any], None]], object]] = field(default_factory=list)  # what it will be told
     _lost: int = 0  # reports that nobody has room for
-    _scope: CancelScope | None = None
     _due: float = math.inf  # the loop's time at which it is to stop
     _change: anyio.Event | None = None  # it is over, or was taken up
     _is_cancelled: bool = False
@@ -129,18 +128,17 @@ class Trial:
     # -- the body --
 
     async def run(self) -> None:
-        turn, call, tool, timer = self.turn, self.call, self.tool, None
+        turn, call, tool, timer, leave_tool = self.turn, self.call, self.tool, None, None
         if self.is_dropped:
             self.leave()
             return
         self.began = time.monotonic()
         try:
-            with ExitStack() as held, turn.host.new_scope() as self._scope:
+            with self.scope:
                 if (seconds := seconds_of(tool, turn.limits)) != math.inf:
                     call.stops_at = self._due = turn.host.now() + seconds
-                    timer = turn.attempts.due(self._due, self._scope)
-                for manager in turn.host.around_tool(call.call_id):
-                    held.enter_context(manager)
+                    timer = turn.attempts.due(self._due, self.scope)
+                leave_tool = turn.host.enter_tool(call.call_id)
                 bound, invocation = self.checked.bound, None
                 if not FIXED.issuperset(map(type, bound.by_name.values())):
                     bound = tool.copied(bound)  # the record keeps its own
@@ -148,11 +146,13 @@ class Trial:
                     invocation = turn.attempts.invocation(call, tool, {})
                     invocation.ask, self._asks = self._ask, invocation.ask
                 body = run_in_process(tool, bound, invocation, _begun, self._reports, turn.attempts.pool, 0)
-                self._value = await stepped(body, self._scope, turn.limits.cancel_grace, self._blocked)
+                self._value = await stepped(body, self.scope, turn.limits.cancel_grace, self._blocked)
                 self._has_value = True
         except ToolError as error:
             self._error = error
         finally:
+            if leave_tool is not None:
+                leave_tool()
             if timer is not None:
                 timer.stop()
             if not self._is_cancelled:
@@ -162,8 +162,7 @@ class Trial:
             self._changed()
 
     def leave(self) -> None:
-        if self.job.state != "over":
-            self.turn.attempts.pool.finish(self.job)
+        self.turn.attempts.pool.finish(self.job)
 
     def _reports(self, value: Any) -> None:
         if self._report is not None:
@@ -243,8 +242,8 @@ class Trial:
 
     def _cancel(self) -> None:
         self._is_cancelled = True
-        if self.ended is None and self._scope is not None:
-            self._scope.cancel()
+        if self.ended is None:
+            self.scope.cancel()
 
 
 async def _begun() -> float:

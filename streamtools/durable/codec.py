@@ -58,7 +58,7 @@ ERRORS: Mapping[str, type[StreamToolsError]] = _of(errors, StreamToolsError)
 VALUES: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
-        parts.ToolCall, parts.Usage, parts.Wait, parts.FailedAttempt, parts.Finding, parts.ResumePoint,
+        parts.Carry, parts.ToolCall, parts.Usage, parts.Wait, parts.FailedAttempt, parts.Finding, parts.ResumePoint,
         content.ToolResult, content.Text, content.Media, content.Opaque,
     )
 }  # fmt: skip
@@ -116,11 +116,11 @@ def written_value(value: Any, depth: int = 0) -> Any:
     write = _WRITES.get(kind)
     if write is not None:
         return write(value, depth + 1)
-    if isinstance(value, Mapping):
-        return _written_mapping(value, depth + 1)
     # A class of the program's may have the name of one of ours.
     if kind.__name__ in VALUES and VALUES[kind.__name__] is kind:
         return {MARK: kind.__name__, **_written_fields(value, depth + 1)}
+    if isinstance(value, Mapping):
+        return _written_mapping(value, depth + 1)
     if isinstance(value, BaseException):
         return _written_error(value, depth + 1)
     return _written_object(value)

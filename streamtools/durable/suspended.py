@@ -27,7 +27,7 @@ from ..dispatch.states import Call
 from ..errors import AlreadyDecided, AnswerError, DecisionError, LocalProtocolError, SuspendedError
 from ..events import Observation
 from ..ground import one_line, shown_by
-from ..parts import CallKind, Finding
+from ..parts import CallKind, Carry, Finding
 from ..seams import Decision, Pending, ShownCall, WrittenAnswer
 from ..tools.options import MOST_APPROVERS
 from ..waiting.answers import already_answered, unanswered, undecided, written_answer
@@ -40,6 +40,7 @@ MIN_KEY_BYTES = 16
 MOST_KEYS = 16  # of a ring; two or three are usual
 MAX_BYTES = 256 << 10  # hashed in less than a millisecond; a few calls that write a page each
 MAC_CHARS = 64
+MOST_CARRIED = 16 << 10  # bytes of JSON; twice the bound of an id
 WEEK_S = 7 * 24 * 3600.0
 
 
@@ -61,8 +62,15 @@ def _parsed_later(text: str | None, info: ValidationInfo) -> str | None:
     return text
 
 
+def _small(carry: Carry | None) -> Carry | None:
+    if carry and (len(carry) > 1 or len(json.dumps([*carry.items(), carry.expires_at])) > MOST_CARRIED):
+        raise ValueError("expected one field, of the size of an id")
+    return carry
+
+
 # What is checked where a state is read.
 _Count: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]  # of any size, the check of the types would take it
+_Carry: TypeAlias = Annotated[Carry | None, AfterValidator(_small)]
 _Object: TypeAlias = Annotated[str | None, AfterValidator(_parsed_later)]
 
 
@@ -191,6 +199,8 @@ class Suspended:
     """The run's calls so far, but for these: its `call_budget` goes on from there."""
     tokens_spent: _Count = 0
     """The run's tokens so far, for its `token_budget`."""
+    carry: _Carry = None
+    """As `AgentLoop.carry`, or the `Turn.carry` of a step that is no run's."""
     journal: str | None = None
     """Names the run in its journal, if it has one; `to_text` returns a ticket then."""
 

@@ -54,6 +54,7 @@ def suspended_in(runner: Runner, held: list[Call]) -> Suspended | None:
         wire=runner.attempt.decoder.wire,
         traceparent=run.traceparent() or (resumed and resumed.traceparent),
         proposed_by=run.proposed_by() or (resumed and resumed.proposed_by),
+        carry=resumed.carry if resumed else runner.turn.carry or None,
     )
 
 

@@ -176,8 +176,8 @@ def in_threads(call_model: Callable[..., Any]) -> Callable[..., Any]:
     if iscoroutinefunction(call_model) or iscoroutinefunction(getattr(call_model, "__call__", None)):  # noqa: B004
         return call_model
 
-    async def asked(*arguments: Any) -> Any:
-        made = await to_thread.run_sync(partial(call_model, *arguments))
+    async def asked(*arguments: Any, **named: Any) -> Any:
+        made = await to_thread.run_sync(partial(call_model, *arguments, **named))
         return await made if isawaitable(made) and not hasattr(made, "__aiter__") else made
 
     return asked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from ..errors import LocalProtocolError
 from ..events import Event, Observation, ToolCallValidated
 from ..ground.own import MESSAGES, own
 from ..ground.text import described
-from ..parts import RunOutcome, ToolCall, Usage
+from ..parts import Carry, RunOutcome, ToolCall, Usage
 from ..pipelines.agent_loop import Block, Loop
 from ..pipelines.runner import Runner
 from ..pipelines.trajectory import Trajectory
@@ -22,6 +23,7 @@ from ..seams import StepSource
 from ..turn import Turn
 from ..wires import Wire
 from .calls_face import CallsFace, When, asynchronous_only, entry_of, turned_to
+from .carrying import Carrying
 
 if TYPE_CHECKING:
     from ..dispatch import Suspended
@@ -31,8 +33,9 @@ if TYPE_CHECKING:
 class AgentLoop(CallsFace):
     """A run as it goes on. Enter it with ``async with``, iterate over its events, then look at its outcome."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: Loop, carrying: Carrying) -> None:
         self._loop = loop
+        self._carrying = carrying
         self._runs_in: EventLoopToken | None = None
 
     def __repr__(self) -> str:
@@ -105,10 +108,17 @@ class AgentLoop(CallsFace):
         return list(own(self._loop.history.messages(None if step is None else step.turn), MESSAGES))
 
     @property
+    def carry(self) -> Carry:
+        """The fields that the next request wants beside `messages`, for the ``carry=`` of another `agent_loop`; see
+        `Turn.carry`."""
+        return self._carrying.behind(self._loop.all_turns, self.messages)
+
+    @property
     def suspended(self) -> Suspended | None:
         """The calls that wait for an approval or an answer, also after the block; see `Pipeline.suspended`. To go on
         with these calls, keep `messages` beside them, and give both to another `agent_loop`."""
-        return self._loop.suspended
+        suspended = self._loop.suspended
+        return None if suspended is None else replace(suspended, carry=self.carry or None)
 
     @property
     def unsettled(self) -> tuple[Observation, ...]:

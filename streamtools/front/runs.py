@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from ..dispatch.options import LEAVES_CALLS
@@ -21,6 +22,7 @@ from ..tools.toolset import checked_list
 from ..turn import Turn
 from ..wires import Wire, find
 from .capabilities import attempts_of, gate_of, guard_of, seams_of
+from .carrying import Carrying, takes_carry
 from .checked import CheckedOptions, PipelineKeywords, checked_options, know
 from .run_face import AgentLoop
 from .steps import ModelSteps, PipelineMaker
@@ -66,6 +68,7 @@ def agent_loop(
     suspended: Suspended | None = None,
     decisions: Iterable[Decision] = (),
     answers: Iterable[CallAnswer] = (),
+    carry: Mapping[str, Any] | None = None,
     **options: Unpack[PipelineKeywords],
 ) -> AgentLoop:
     """Asks a model until it answers, running the calls that it makes on the way.
@@ -101,6 +104,9 @@ def agent_loop(
             a ``store=``; see `resume`. With a journal it is a ticket of this run, and the line is otherwise the same.
         decisions: those about these calls; see `resume`, or `Journal.decide`.
         answers: those to these calls; see `resume`.
+        carry: what the first request carries beside the messages: `AgentLoop.carry` of an earlier run, or `Turn.carry`.
+            ``{"previous_response_id": None}`` begins a chain (``previous_interaction_id`` likewise): each request names
+            the answer before it, and `call_model` is given the messages behind that alone.
         options: for each step's `pipeline`: ``limits``, ``start``, ``trials``, ``context``, ``approve``, ``policy``,
             ``executor``, ``middleware``, ``store``, ``stages``, ``transforms``, ``pool``, ``on_tool_error``,
             ``on_source_error``, ``capabilities``; and ``privacy``, of the new run.
@@ -118,6 +124,8 @@ def agent_loop(
     known = {*PipelineKeywords.__optional_keys__, *(agent_loop.__kwdefaults__ or ())}
     _check(call_model, messages, wire, stop=stop, trajectory=trajectory, options=options, known=known)
     _check_suspended(suspended, decisions, has_journal=journal is not None, has_store=options.get("store") is not None)
+    if carry and not (isinstance(carry, Mapping) and mode is None and takes_carry(call_model)):
+        raise TypeError("carry is a mapping for async def ask(messages, tools, carry): ..., and not with mode=")
     seams = seams_of(options.pop("capabilities", ()), gate_of(options.get("store")))
     guard = guard_of(seams, options.pop("privacy", None))
     policy, source = attempts_of(seams, retry), seams.steps
@@ -176,16 +184,18 @@ def agent_loop(
         sources.append(SuspendedSteps(suspended, decisions, answers, checked.store))
     if source is not None:
         sources.append(source)
-    sources.append(ModelSteps(run, checked.limits, options.get("pool"), max_steps + (suspended is not None)))
+    history = RunHistory(messages, conversation, wire, drafts=drafts)
+    carrying = Carrying((suspended and suspended.carry) or carry or {}, history, (call_model, *fallback))
+    sources.append(ModelSteps(run, checked.limits, options.get("pool"), max_steps + (suspended is not None), carrying))
     loop = Loop(
-        RunHistory(messages, conversation, wire, drafts=drafts),
+        history,
         sources=sources,
-        maker=PipelineMaker(call_model, checked, run, fallback=fallback),
+        maker=PipelineMaker((call_model, *fallback), checked, run, carrying),
         stop=stop,
         trajectory=run,
         suspended=suspended,
     )
-    return AgentLoop(loop)
+    return AgentLoop(loop, carrying)
 
 
 def _check_suspended(
@@ -291,8 +301,8 @@ def _check(
     """Raises a `TypeError`, a `ValueError`, or an `ExportError` for messages of another wire."""
     if not callable(call_model):
         raise TypeError(f"call_model is a function of messages and tools, not {type(call_model).__name__}")
-    if not accepts(call_model, 2):
-        raise TypeError("call_model takes two arguments: async def ask(messages, tools): ...")
+    if not accepts(partial(call_model, carry={}) if takes_carry(call_model) else call_model, 2):
+        raise TypeError("call_model takes two arguments, and may take carry: async def ask(messages, tools): ...")
     if stop is not None and not callable(stop):
         raise TypeError(f"stop is a function of a turn, not {type(stop).__name__}")
     if trajectory is not None and not isinstance(trajectory, Trajectory):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..dispatch import CallPool, DispatchOptions
 from ..dispatch.endings import is_exhausted
 from ..dispatch.pool import Budgets
-from ..events import Event, Observation, StreamEnd
+from ..events import Event, Observation, StreamEnd, StreamWarning
 from ..ground.own import MESSAGES, own
 from ..limits import Limits
 from ..parts import RunOutcome
@@ -21,6 +21,7 @@ from ..pipelines.trajectory import Trajectory
 from ..seams import Seams
 from ..sources import ModelRequest
 from ..turn import Turn
+from .carrying import NOBODY, Carrying
 from .checked import CheckedOptions, Request
 from .face import Pipeline
 from .streams import step_of
@@ -31,12 +32,13 @@ if TYPE_CHECKING:
 
 class PipelineMaker:
     def __init__(
-        self, call_model: CallModel, checked: CheckedOptions, trajectory: Trajectory, *, fallback: Sequence[CallModel]
+        self, asks: Sequence[CallModel], checked: CheckedOptions, trajectory: Trajectory, carrying: Carrying
     ) -> None:
-        self._asks = (call_model, *fallback)
+        self._asks: tuple[Any, ...] = tuple(asks)  # the others are fallbacks
+        self._carrying = carrying
         self._checked = checked
         self._once = replace(checked, attempts=None)  # for a response that is there, or another's request
-        self.asks_again = checked.attempts is not None or bool(fallback)
+        self.asks_again = checked.attempts is not None or len(self._asks) > 1
         self._run = trajectory
 
     def block_in_threads(self) -> None:
@@ -47,15 +49,23 @@ class PipelineMaker:
             self._checked = replace(self._checked, attempts=AttemptsInThreads(self._checked.attempts))
 
     def make(self, plan: StepPlan, asked: tuple[list[Any], Any] | None) -> Pipeline:
+        block = self._made(plan, asked)
+        if plan.record is None and (unsent := self._carrying.unsent()) is not None:
+            block._runner.begin_with([StreamWarning("carry_unsent", unsent)])
+        return block
+
+    def _made(self, plan: StepPlan, asked: tuple[list[Any], Any] | None) -> Pipeline:
         if plan.stream is not None and (resumed := self._resumed(plan.stream)) is not None:
             return resumed
         assert asked is not None, "it reads a response"
         if plan.record is not None:
             self._run.steps, self._run.salts = plan.record.step, plan.record.salt - 1
+            self._carrying.asked = 0 if plan.record.attempt == 1 or len(self._asks) == 1 else NOBODY
         if plan.ends is not None:
             block = step_of(self._replaying(plan.ends), self._run, plan.stream)
         else:
-            request = cache(lambda: {"messages": own(asked[0], MESSAGES)})  # for those who read it
+            elsewhere = self._carrying.elsewhere
+            request = cache(lambda: {"messages": own(asked[0], MESSAGES), **elsewhere})  # for those who read it
             if plan.stream is None or plan.asks_model:
                 return self._asking(plan.stream, asked, request)
             block = step_of(self._once, self._run, plan.stream, request=request)
@@ -74,12 +84,19 @@ class PipelineMaker:
     def _asking(self, stream: Any, asked: tuple[list[Any], Any], request: Request) -> Pipeline:
         requested_at = time.monotonic()
         self._run.began_at = self._run.began_at or requested_at
-        ask, *others = (partial(_ask, call_model, asked) for call_model in self._asks)
+        ask, *others = (partial(self._ask, number, asked) for number in range(len(self._asks)))
         checked = self._checked if stream is None and self.asks_again else self._once
         if stream is None:
             stream = ask if self.asks_again else ModelRequest(ask, checked.wire)
+        else:
+            self._carrying.asked = 0  # who makes requests of their own ask the provider of the run
         fallback = others if checked is self._checked else ()
         return step_of(checked, self._run, stream, fallback=fallback, requested_at=requested_at, request=request)
+
+    def _ask(self, number: int, asked: tuple[list[Any], Any]) -> Any:
+        """Makes a request with lists of its own: what it does to them reaches no other attempt, and no history."""
+        messages, beside = self._carrying.request(number, asked[0])
+        return self._asks[number](own(messages, MESSAGES), own(asked[1], MESSAGES), **beside)
 
     def _replaying(self, ends: Sequence[Observation]) -> CheckedOptions:
         """Returns the options of a step whose calls do not run: their ends follow the response."""
@@ -99,11 +116,6 @@ def _put_on_record(runner: Runner, record: OnRecord | None, *, replayed: bool) -
     calls.looks_up = not replayed
 
 
-def _ask(call_model: CallModel, asked: tuple[list[Any], Any]) -> Any:
-    """Makes a request with lists of its own: what it does to them reaches no other attempt, and no history."""
-    return call_model(*(own(one, MESSAGES) for one in asked))
-
-
 def _then(ends: Sequence[Observation]) -> Callable[[AsyncIterator[Event]], AsyncIterator[Event]]:
     async def add(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
         async for event in events:
@@ -118,8 +130,11 @@ def _then(ends: Sequence[Observation]) -> Callable[[AsyncIterator[Event]], Async
 class ModelSteps:
     """The last source of a run's steps: asks the model, as long as it may be asked."""
 
-    def __init__(self, run: Trajectory, limits: Limits, pool: CallPool | None, max_steps: int) -> None:
+    def __init__(
+        self, run: Trajectory, limits: Limits, pool: CallPool | None, max_steps: int, carrying: Carrying
+    ) -> None:
         self._run = run
+        self._carrying = carrying
         self._limits = limits
         self._pool = pool
         self._left = max_steps
@@ -141,6 +156,7 @@ class ModelSteps:
 
     async def ended(self, turn: Turn) -> RunOutcome | None:
         """Ends the run if the model goes on calling what it has read is not wanted, or was asked often enough."""
+        self._carrying.take(turn)
         was_over, was_exhausted = self._is_over_budget, self._is_exhausted
         ended = [is_exhausted(seen, self._run.counts, self._limits) for seen in turn.observations]
         self._is_over_budget = any(seen.outcome == "over_budget" for seen in turn.observations)

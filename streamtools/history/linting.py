@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from ..parts import ToolCall
 from ..wires import Wire
 from ..wires.history_rules import Violation, ViolationCode
 from ..wires.transcript import Entry, Prompt, Reply, id_as_read
+from .appending import first_change, messages_of
 from .calls import Exchange, Given, Messages, Paired, pair, role_of, shown, wire_named
 from .repairing import accepts_system, is_system
 
@@ -18,19 +19,21 @@ _PLACE = re.compile(r"\[(\d+)\]")
 
 
 def lint(
-    messages: Sequence[Any],
+    messages: Sequence[Any] | Mapping[str, Any],
     wire: Wire | str,
     *,
     model: str | None = None,
     tools: Sequence[Any] | None = None,
     last: bool = False,
+    previous: Sequence[Any] | Mapping[str, Any] | None = None,
 ) -> list[Violation]:
     """Returns all reasons for which a provider would refuse these messages, in the messages' order.
 
     `repair` removes them, but for ``last_not_user``: only you can say more.
 
     Args:
-        messages: native messages of `wire`, as they would be sent.
+        messages: native messages of `wire`, as they would be sent; or the fields of the whole request, with its system
+            prompt and tools.
         wire: the wire, or its name.
         model: the model's name, for what only some models of an endpoint demand.
         tools: the request's tools, to be checked too: some providers want tools declared whenever the history uses
@@ -38,17 +41,25 @@ def lint(
         last: the messages are to be sent as they stand: also report calls without a result at the very end, which
             count as still running otherwise, and, if *model* is given, an answer at the end that it does not go on
             with.
+        previous: the request before this one, as it was sent: also report the first place that is not as it was there
+            (``changed_prefix``), since the provider's cache ends there, and thinking behind it may be refused. Marks
+            for the cache may differ. Only of whole requests are system prompts and tools compared.
 
     Raises:
         ExportError: there is no such wire.
     """
-    read = Messages(messages, wire_named(wire, model))
+    target = wire_named(wire, model)
+    if isinstance(messages, Mapping) and tools is None and target.rules.list_name in messages:
+        tools = messages.get("tools") or messages.get("toolConfig") or []
+    read = Messages(messages_of(messages, target.rules), target)
     paired = pair(read.entries, read.wire.rules)
     found = list(_Lint(read, paired, last=last).violations())
     if last and model is not None and read.wire.rules.answers_no_answer(model):
         found += _last_word(paired, read)
     if tools is not None and not tools:
         found += _undeclared(paired, read)
+    if previous is not None:
+        found += first_change(read, messages, previous, model)
     return sorted(found, key=_place)
 
 

@@ -32,10 +32,12 @@ if TYPE_CHECKING:
     from ..dispatch import Suspended
     from ..seams import RunView, StepPlan, StepRequest, StepSource
 
-CallModel: TypeAlias = Callable[[list[Any], Any], Any]
+CallModel: TypeAlias = Callable[[list[Any], Any], Any] | Callable[[list[Any], Any, dict[str, Any]], Any]
 """Makes the request for one step: takes the messages and the tools as the provider wants them (Gemini's go into
 ``functionDeclarations``), both its own to change; returns the stream or an awaitable of it. With ``mode=``, it takes
-the mode's fields of the request in place of the tools: a dict for ``create(messages=messages, **fields)``."""
+the mode's fields of the request in place of the tools: a dict for ``create(messages=messages, **fields)``. A third
+parameter with the name ``carry`` is given a dict of what the provider wants beside these, for ``create(..., **carry)``;
+see `Turn.carry`."""
 
 
 class Block(Protocol):
@@ -222,7 +224,7 @@ class Loop:
         try:
             from ..seams import StepPlan, StepRequest  # loaded when a run begins
 
-            said = tuple(map(own, self.history.waiting))
+            said = () if self.history.takes_results_alone else tuple(map(own, self.history.waiting))
             request = StepRequest(len(self.turns), said, lambda: self._request(said))
             plan = await self._planned(request)
             if isinstance(plan, StepPlan):

@@ -85,6 +85,11 @@ class RunHistory:
         """Returns whether a next visit to the run goes on behind this turn, and does not ask for it again."""
         return self.is_cut or not turn.is_draft or (self._drafts and is_stopped)
 
+    @property
+    def takes_results_alone(self) -> bool:
+        """True while work of the provider's own waits for results: what is said waits, too."""
+        return self.wire.rules.awaits(self._kept) is not None
+
     def request(self, said: Sequence[Mapping[str, Any]] = ()) -> tuple[list[Any], Any]:
         messages = [*self._kept, *(message for entry in said for message in entry["messages"])]
         return self._conversation.request(self._repaired(messages, is_told=bool(said)))

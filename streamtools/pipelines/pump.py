@@ -292,7 +292,7 @@ class Pump:
                 if decoder.done:
                     break
         except Exception as error:
-            await self._broke(error)
+            await self._fails(error)
         if not self._finds_rest():
             await self._emit(await self._ending())
 
@@ -337,7 +337,7 @@ class Pump:
                 if decoder.done:
                     break
         except Exception as error:
-            await self._broke(error)
+            await self._fails(error)
         if not self._finds_rest():
             yield await self._ending()
 
@@ -351,7 +351,7 @@ class Pump:
             self._step.tell("see_server", *server)
         return self._seen(items)
 
-    async def _broke(self, error: Exception) -> None:
+    async def _fails(self, error: Exception) -> None:
         if is_cancelled():  # an error that comes from cancelling the source is none of the stream
             self._step.emit(StreamWarning("source_close_failed", type_name(error)))
             await checkpoint()

@@ -148,7 +148,7 @@ class Runner:
         return self.ends_rest(True)
 
     def begin_with(self, events: Iterable[Event]) -> None:
-        self._begins_with = tuple(events)
+        self._begins_with += tuple(events)
         if self.tries is not None:
             self.tries.is_followed = True
 
@@ -341,7 +341,7 @@ class Runner:
             read_parts=lambda: self.turn.parts,
         )
 
-    def _start_call(self, run: Callable[[], Coroutine[Any, Any, None]], scope: CancelScope | None = None) -> None:
+    def _start_call(self, run: Callable[[], Coroutine[Any, Any, None]], scope: CancelScope | None) -> None:
         assert self._tasks is not None, "calls start inside the block"
         self.attempt.pump.must_pause = True
         self._tasks.start(run, self._context, scope)

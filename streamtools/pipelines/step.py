@@ -20,7 +20,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -255,18 +254,26 @@ class Step:
         except Exception:  # of a guard of the user's
             return None
 
-    def around_tool(self, call_id: str) -> list[AbstractContextManager[object]]:
-        managers: list[AbstractContextManager[object]] = []
+    def enter_tool(self, call_id: str) -> Callable[[], None] | None:
+        managers: list[tuple[Observer, AbstractContextManager[object]]] = []
         for observer in tuple(self.observers):
             try:
                 manager = observer.around_tool(call_id)
+                if manager is not None:
+                    manager.__enter__()
+                    managers.append((observer, manager))
             except BaseException as error:
                 self._failures.append((observer, contained(error)))
-                continue
-            if manager is not None:
-                managers.append(_Reporting(manager, partial(self._fails, observer)))
         self._drop_failed()
-        return managers
+        return partial(self._leave_tool, managers) if managers else None
+
+    def _leave_tool(self, managers: list[tuple[Observer, AbstractContextManager[object]]]) -> None:
+        for observer, manager in reversed(managers):
+            try:
+                manager.__exit__(None, None, None)
+            except BaseException as error:
+                self._failures.append((observer, contained(error)))
+        self._drop_failed()
 
     def _route(self, kind: type[Event]) -> tuple[Callback, ...]:
         branches = self._outbox.branches
@@ -337,10 +344,6 @@ class Step:
         self._outbox.branches = tuple(known for known in self._outbox.branches if known is not reader)
         self.reroute()
 
-    def _fails(self, observer: Observer, error: BaseException) -> None:
-        self._failures.append((observer, contained(error)))
-        self._drop_failed()
-
     def _drop_failed(self) -> None:
         """Drops the observers that raised, since they must not break the stream, and warns the consumer."""
         failures, self._failures[:] = list(self._failures), []
@@ -362,37 +365,11 @@ def _callback(observer: Observer, failures: list[tuple[Observer, BaseException]]
     return call
 
 
-class _Reporting:
-    """An observer's context manager that cannot change what happens to the tool inside it."""
-
-    def __init__(self, manager: AbstractContextManager[object], fails: Callable[[BaseException], None]) -> None:
-        self._manager: AbstractContextManager[object] | None = manager
-        self._fails = fails
-
-    def __enter__(self) -> None:
-        assert self._manager is not None, "entered once"
-        try:
-            self._manager.__enter__()
-        except BaseException as error:
-            self._manager = None
-            self._fails(error)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._manager is not None:
-            try:
-                self._manager.__exit__(kind, error, trace)
-            except BaseException as raised:
-                if raised is not error:
-                    self._fails(raised)
-
-
 # -- causes --
 
 _START_OF: dict[type, type] = {TextEnd: TextStart, ReasoningEnd: ReasoningStart}
 _ROOTS = frozenset({StepStart, StreamStart, AttemptBegan, AttemptDiscarded})
-_set = object.__setattr__  # events are immutable to everybody else
+_set = object.__setattr__
 
 
 @dataclass(slots=True, eq=False)
@@ -435,7 +412,10 @@ class Causality:
             self._root = (seq,)
         if event.causes:
             causes = tuple(dict.fromkeys((*event.causes, *causes)))
-        _set(event, "seq", seq)
-        _set(event, "step", step)
-        _set(event, "time", event.time if kind is ToolStarted and event.time else time)  # as of one that was tried
-        _set(event, "causes", causes)
+        if kind is Observation:  # the one kind that is frozen, which makes this eight times as dear
+            for name, value in (("seq", seq), ("step", step), ("time", time), ("causes", causes)):
+                _set(event, name, value)
+            return
+        event.seq, event.step, event.causes = seq, step, causes  # type: ignore[misc]
+        if kind is not ToolStarted or not event.time:  # that of a trial has the time at which it began
+            event.time = time  # type: ignore[misc]

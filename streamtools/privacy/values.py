@@ -17,7 +17,7 @@ from typing import Any
 from ..content import Media, Opaque, Text, ToolResult
 from ..errors import StreamToolsError
 from ..ground import class_name, stand_in
-from ..parts import FailedAttempt, Finding, Part, ToolCall, Usage, Wait
+from ..parts import Carry, FailedAttempt, Finding, Part, ToolCall, Usage, Wait
 from .secrets import Redact, SecretShapes
 
 DOT = "·"
@@ -42,7 +42,7 @@ _KEPT = frozenset({  # fields without content, of events, of our own values and 
 })  # fmt: skip
 _NAMES = frozenset({"name", "tool_name", "namespace"})  # fields that are content unless they name a registered tool
 _ANY = frozenset({"value", "raw"})  # fields whose numbers are content, too
-_OURS = frozenset({ToolCall, Finding, ToolResult, Text, Media, Opaque, Part})
+_OURS = frozenset({Carry, ToolCall, Finding, ToolResult, Text, Media, Opaque, Part})
 _COUNTED = frozenset({Usage, Wait, FailedAttempt})  # they have no content
 
 
@@ -129,7 +129,7 @@ class Values:
 
     def _made(self, value: Any, known: dict[int, tuple[Any, Any]], depth: int) -> Any:
         kind = type(value)
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and kind is not Carry:
             pairs = [
                 (self._value(key, known, depth), self._named(key, one, known, depth)) for key, one in value.items()
             ]

@@ -6,16 +6,19 @@ async with replay("run.jsonl") as run:            the same events, with the resu
     async for event in run: ...
 
 Recording.read("run.jsonl").turns                 without an event loop
+
+Trajectory(observers=[append_only()])             a warning where a request does more than append to the one before
 """
 
 from __future__ import annotations
 
 from ..durable.codec import RecordedError, RecordedObject
+from .append_only import append_only
 from .recorder import Recorder, record
 from .recording import Chunk, Recording, RecordingError, SourceEnd
 from .replaying import Difference, Replay, recorded_responses, replay
 
 __all__ = [
     "Chunk", "Difference", "RecordedError", "RecordedObject", "Recorder", "Recording", "RecordingError", "Replay",
-    "SourceEnd", "record", "recorded_responses", "replay",
+    "SourceEnd", "append_only", "record", "recorded_responses", "replay",
 ]  # fmt: skip

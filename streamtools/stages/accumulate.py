@@ -26,7 +26,7 @@ from ..events import (
 )
 from ..ground.text import SurrogateJoiner
 from ..limits import Limits
-from ..parts import CallKind, ToolCall
+from ..parts import CallKind, new_call
 from ..schema.names import qualified
 from .arguments import arguments_of
 from .preview import Moments
@@ -616,7 +616,7 @@ class Accumulate:
 
     def _tell_end(self, slot: GrowingCall, text: str, *, cut: bool) -> None:
         error = problem_error(slot.problem, self._limits) if slot.problem else None
-        call = ToolCall(
+        call = new_call(
             call_id=slot.call_id,
             name=slot.shown_name,
             call_id_synthesized=slot.synthesized,

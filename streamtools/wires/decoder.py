@@ -27,7 +27,7 @@ from ..events import (
 )
 from ..ground.text import SurrogateJoiner, deeper_than, one_line, well_formed, well_formed_tree
 from ..limits import Limits
-from ..parts import Finish, ResumePoint
+from ..parts import Carry, Finish, ResumePoint
 from .cursors import EventCursors
 from .plain import GrowingPart, PlainDelta
 from .reading import (
@@ -48,6 +48,7 @@ NOT_STARTED = "the decoder never called emit_start: let each response begin with
 
 _NOTHING: frozenset[tuple[str, str]] = frozenset()  # shared: an empty set takes 216 bytes, a thousand streams have many
 _MAX_KEPT_DEPTH = 200  # of what goes back to the provider; orjson writes 254 levels, and the request adds some
+_MAX_MOMENT = 64  # characters of a point in time
 _MAX_WARNINGS = 64  # of different code or detail in one response; a hostile peer could invent them without end
 
 
@@ -92,6 +93,7 @@ class WireDecoder(ABC):
         self._last_id: str | None = None  # of the response, where the start did not have it
         self._last_model: str | None = None  # the one that goes on with the response, where it is another
         self._verdict: StreamError | None = None  # the provider's own, on a response that it did finish
+        self._carry: Carry | None = None  # what goes into the next request beside the messages
         self._counts: dict[str, int] = {}  # of tokens, by their path in the wire's usage object
         self._usage_objects: tuple[dict[str, Any], ...] = ()  # the first and the last
         self._warned: frozenset[tuple[str, str]] = _NOTHING
@@ -167,6 +169,7 @@ class WireDecoder(ABC):
                 response_id=self._last_id,
                 model=self._last_model,
                 resume_from=None if complete else resume_from,
+                carry=self._carry,
             )
         )
         self.done = True
@@ -330,6 +333,12 @@ class WireDecoder(ABC):
         for at, rest in unread(found, fields, path):
             self.emit_unknown(rest, place_of(at))
         return len(self.out) > count
+
+    def carry_on(self, name: str, value: object, expires_at: object = None) -> None:
+        """Keeps a field for the next request (`Wire.carries`), if the value is a text within the bound on ids."""
+        if isinstance(value, str) and 0 < len(value) <= self.limits.max_id_bytes:
+            moment = expires_at if isinstance(expires_at, str) and len(expires_at) <= _MAX_MOMENT else None
+            self._carry = Carry({name: value}, moment)
 
     def read_usage(self, usage: object) -> None:
         """Keeps the token counts of a usage object, if that is one; a later count replaces an earlier."""

@@ -35,6 +35,7 @@ ViolationCode: TypeAlias = Literal[
     "reasoning_apart",  # a reasoning item without its call or message, or the other way round
     "missing_tools",  # the request has to declare tools when its history uses them
     "not_a_message",  # nothing that the wire knows
+    "changed_prefix",  # something is not as it was in the request before
 ]
 
 
@@ -72,6 +73,8 @@ class HistoryRules:
     """A message of results holds nothing else."""
     answers_no_answer: Callable[[str], bool] = lambda model: False
     """Returns whether the model of that name refuses a history that ends with words of its own."""
+    binds: Callable[[str], bool] = lambda model: False
+    """Returns whether the model of that name refuses thinking of its own before which anything has changed."""
     answer_before_user: bool = False
     """After results the model has to speak before the user may (Mistral)."""
     system_stands: Literal["anywhere", "not_behind_answer", "before_answer"] = "anywhere"
@@ -95,6 +98,9 @@ class HistoryRules:
     """By `ViolationCode`: the words in which the provider refuses, with their source in a comment beside them."""
     unanswered_texts: Mapping[str, str] = field(default_factory=dict)
     """Likewise for a call without a result, by the name of the tool, where the words differ."""
+    awaits: Callable[[Sequence[Mapping[str, Any]]], tuple[str, ...] | None] = lambda messages: None
+    """Returns None, unless the provider's own work waits for the results of calls, and takes nothing else with them;
+    then the fields of `Wire.carries` without which such a request is refused."""
     check: Callable[[Sequence[Mapping[str, Any]]], Iterable[Violation]] | None = None
     """Rules that no other wire has, on the native messages."""
     mend: Callable[[list[Any]], list[Any]] | None = None
@@ -118,11 +124,19 @@ class HistoryRules:
 _CLAUDE = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")  # `claude-sonnet-4-20250514` is 4.0
 
 
-def claude_since_4_6(model: str) -> bool:
-    """Returns whether a model is Claude 4.6 or later, on whatever endpoint: these take no unfinished answer.
-    https://platform.claude.com/docs/en/about-claude/models/whats-new-claude-4-6#prefill-removal"""
-    found = _CLAUDE.search(model.lower())
-    return found is not None and (int(found[1]), int(found[2] or 0)) >= (4, 6)
+def claude_since(major: int, minor: int) -> Callable[[str], bool]:
+    """Returns a function that says whether a model is Claude of that version or later, on whatever endpoint.
+
+    Since 4.6 it takes no unfinished answer, and since 5.1 it binds thinking to all that stands before it:
+    https://platform.claude.com/docs/en/about-claude/models/whats-new-claude-4-6#prefill-removal
+    https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
+    """
+
+    def is_later(model: str) -> bool:
+        found = _CLAUDE.search(model.lower())
+        return found is not None and (int(found[1]), int(found[2] or 0)) >= (major, minor)
+
+    return is_later
 
 
 def joined(messages: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any]:

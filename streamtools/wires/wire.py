@@ -97,6 +97,11 @@ class Wire:
     says so, and what is no message at all gives no entry. Ask `entries`, which reads around what it raises for."""
     render_prompt: Callable[[Prompt], list[dict[str, Any]]]
     """A prompt as messages. A system prompt where the wire has none in its list gives none."""
+    carries: tuple[str, ...] = ()
+    """The fields that its answers may give to a request beside the messages; see `Turn.carry`."""
+    chain: str | None = None
+    """The one of these that names the answer before, which the provider has kept with all that it had read: the request
+    then has only the messages behind that answer."""
     rules: HistoryRules = field(default_factory=_no_rules)
     """The provider's demands of a history."""
     calls: tuple[CallFormat, ...]

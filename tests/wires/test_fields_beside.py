@@ -120,9 +120,9 @@ def test_geminis_grounding_comes_out_also_beside_text() -> None:
 
 def test_anthropics_end_of_a_message_keeps_its_other_fields() -> None:
     start = {"type": "message_start", "message": {"id": "m", "content": [], "usage": {}}}
-    delta = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "container": {"id": "c"}}, "usage": {}}
+    delta = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "container": {"id": "c", "skills": [7]}}}
     edits = {"context_management": {"applied_edits": [1]}}
     assert beside([start, delta | edits, {"type": "message_stop"}]) == [
-        ("delta", {"container": {"id": "c"}}),
+        ("delta.container", {"skills": [7]}),
         ("", edits),
     ]

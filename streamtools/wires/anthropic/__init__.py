@@ -29,4 +29,5 @@ WIRE = built_in(
     # "String should match pattern '^[a-zA-Z0-9_-]+$'", the API's answer to other ids
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
     message_in=(),
+    carries=("container",),
 )

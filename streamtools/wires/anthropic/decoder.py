@@ -55,12 +55,19 @@ class AnthropicDecoder(GrowingDecoder):
                 self._begin(("start", index), block, ("message", "content", index, "input"))
                 self.end_at(("start", index))
         self._stop_reason(message.get("stop_reason"))
+        self._container(message.get("container"))
 
     def _message_delta(self, payload: dict[str, Any]) -> None:
-        self._stop_reason(object_of(payload.get("delta")).get("stop_reason"))
+        delta = object_of(payload.get("delta"))
+        self._stop_reason(delta.get("stop_reason"))
+        self._container(delta.get("container"))
         if object_of(payload.get("usage")).keys() == {"output_tokens"}:
             self._counts.pop("output_tokens", None)  # also 0, of a refusal: who fills in noughts fills in the input's
         self._usage(payload.get("usage"))
+
+    def _container(self, container: object) -> None:
+        found = object_of(container)
+        self.carry_on("container", found.get("id"), found.get("expires_at"))
 
     def _usage(self, usage: object) -> None:
         self.read_usage(usage)

@@ -14,7 +14,7 @@ from ...schema.dialects import BEDROCK_STRICT, PLAIN
 from ...schema.names import PLAIN_NAMES
 from ..anthropic.facts import LIMITS
 from ..formats import JSON, CallFormat, EntryFormat, ResultFormat, StrictForm, StructuredOutput, ToolFormat
-from ..history_rules import HistoryRules, Violation, claude_since_4_6, joined
+from ..history_rules import HistoryRules, Violation, claude_since, joined
 from ..reading import KnownFields, UsageMap, list_of, object_of, total
 
 EVENT_FIELDS: dict[str, KnownFields] = {  # `p` is padding
@@ -141,10 +141,15 @@ def _mended(messages: list[Any]) -> list[Any]:
 RULES = HistoryRules(
     system="apart",
     first_user=True,
-    answers_no_answer=claude_since_4_6,
+    answers_no_answer=claude_since(4, 6),
+    binds=claude_since(5, 1),
     results_in_one_message=True,
     alternate=True,
     texts={
+        # anomalyco/opencode#48637
+        "changed_prefix": "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a "
+        "different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "
+        '"drop_block".',
         # camel-ai/camel#3954
         "unanswered_call": "Expected toolResult blocks at messages.2.content for the following Ids: tooluse_1",
         # strands-agents/harness-sdk#1435

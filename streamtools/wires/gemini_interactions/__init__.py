@@ -30,5 +30,7 @@ WIRE = built_in(
     whole="history:whole",
     # No rule is documented; these are the characters of the ids that the API itself gives.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
+    carries=("previous_interaction_id",),
+    chain="previous_interaction_id",
     resumed_arguments=("delta", "arguments"),
 )

@@ -190,6 +190,8 @@ class InteractionsDecoder(GrowingDecoder):
         self._finish_raw = "completed" if status is None or status in facts.RUNNING else status
         self._token = read_text(interaction.get("continuation_token"))
         self._stopped, self._checkpoint, self._is_resumable = True, None, False
+        if interaction.get("previous_interaction_id"):  # the program chains its requests
+            self.carry_on("previous_interaction_id", interaction.get("id"))
         if status == "failed":
             self.fail(self._verdict or ProviderError("the provider failed the interaction without saying why"))
         self.close_places(whole=self.error is None)

@@ -158,7 +158,7 @@ ERROR_EVENT = ERROR_PAYLOAD.but("event_id")
 
 INTERACTION_FIELDS = frozenset({
     "id", "status", "object", "model", "agent", "created", "updated", "service_tier", "usage", "steps",
-    "continuation_token",
+    "continuation_token", "previous_interaction_id",
 })  # fmt: skip
 """The fields of an interaction that are read, or say nothing about the response that is not known."""
 

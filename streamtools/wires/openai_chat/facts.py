@@ -13,7 +13,7 @@ from ...schema.bounds import SchemaBound
 from ...schema.dialects import OPENAI, OPENAI_STRICT
 from ...schema.names import PLAIN_NAMES
 from ..formats import CallFormat, EntryFormat, RequestLimits, ResultFormat, StrictForm, StructuredOutput, ToolFormat
-from ..history_rules import HistoryRules, claude_since_4_6
+from ..history_rules import HistoryRules, claude_since
 from ..reading import ERROR, Derived, KnownFields, UsageMap
 
 # The provider's word → ours. Beyond OpenAI's own: TGI (eos…), Cohere and Gemini facades, Mistral.
@@ -162,7 +162,7 @@ EMPTY_ARRAY = "empty array. Expected an array with minimum length 1, but got an 
 
 RULES = HistoryRules(
     call_path="tool_calls[{}]",
-    answers_no_answer=claude_since_4_6,  # of a relay: anomalyco/opencode#13768
+    answers_no_answer=claude_since(4, 6),  # of a relay: anomalyco/opencode#13768
     texts={
         # aliasrobotics/cai#111, agno-agi/agno#3105
         "unanswered_call": "An assistant message with 'tool_calls' must be followed by tool messages responding to "

@@ -29,5 +29,7 @@ WIRE = built_in(
     lanes="lanes:ResponseLanes",
     # "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64"
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,64}", own=r"[\x21-\x7e]{100,}"),  # the latter: as in chat, from LiteLLM
+    carries=("previous_response_id",),
+    chain="previous_response_id",
     resumed_arguments=("delta",),
 )

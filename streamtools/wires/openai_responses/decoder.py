@@ -164,6 +164,8 @@ class ResponsesDecoder(WireDecoder):
         reason = object_of(response.get("incomplete_details")).get("reason")
         self._finish_raw = reason if isinstance(reason, str) and reason else status
         self._ended = self.done = True
+        if self._stored and response.get("previous_response_id"):  # the program chains its requests
+            self.carry_on("previous_response_id", response.get("id"))
 
     def _reconcile(self, output: list[Any]) -> None:
         """Takes from the whole list at the end what never streamed, and ends what was not ended."""

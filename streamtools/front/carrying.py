@@ -1,0 +1,109 @@
+"""What the requests of a run carry beside their messages: what the answers before have given them (`Turn.carry`).
+
+A container lives on from turn to turn. In a chain each request names the answer before it, and has only the messages
+behind that. What an answer has given is for the function that it was asked with: a fallback may be another provider's.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ..parts import NO_CARRY, Carry
+from ..pipelines.messages import RunHistory
+from ..turn import Turn
+
+NOBODY = -1  # in the place of the number of a function
+
+
+class Carrying:
+    def __init__(self, given: Mapping[str, Any], history: RunHistory, functions: Iterable[Callable[..., Any]]) -> None:
+        wire = history.wire
+        fields = {name: given[name] for name in wire.carries if given.get(name)}
+        self._history = history
+        self._carry = Carry(fields, getattr(given, "expires_at", None)) if fields else NO_CARRY
+        self._chain = wire.chain if wire.chain in given else None
+        self._chained = self._last_reply(history.begun_with) if wire.chain in fields else 0  # how many it stands for
+        self._is_all = wire.chain not in fields or self._chained > 0
+        self._given_by = 0  # the number of the function that it came from
+        self._has_told = False
+        self.asked = 0  # the number of the function that was asked last
+        self._takers = tuple(map(takes_carry, functions))  # whether they take it
+
+    @property
+    def elsewhere(self) -> Mapping[str, str]:
+        """The fields that stand for messages which the run has never seen."""
+        return NO_CARRY if self._is_all else self._carry
+
+    def take(self, turn: Turn) -> None:
+        """Takes the turn of a step that is over, and in the history."""
+        carry = self._of(turn)
+        if carry is not self._carry:
+            self._carry, self._given_by = carry, self.asked
+            self._chained = 0 if self._chain is None else self._last_reply(self._history.messages())
+
+    def behind(self, turns: Sequence[Turn], messages: list[Any]) -> Carry:
+        """Returns what a request with all these messages carries, the last of which are of the last turn."""
+        carry = self._of(turns[-1]) if turns else self._carry
+        is_last = carry is not self._carry or self._chain is None or self._last_reply(messages) == self._chained
+        return carry if is_last else NO_CARRY
+
+    def _of(self, turn: Turn) -> Carry:
+        if self._chain is None:
+            return turn.carry or self._carry
+        is_kept = turn.complete and not turn.is_draft and turn.response_id is not None
+        return Carry({self._chain: str(turn.response_id)}) if is_kept else self._carry
+
+    def request(self, number: int, messages: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Returns the messages and the keywords that a function is called with."""
+        self.asked = number
+        if not self._takers[number]:
+            return messages, {}
+        carry = self._fresh(number)
+        return messages[self._chained :] if carry else messages, {"carry": dict(carry)}
+
+    def unsent(self) -> str | None:
+        """Returns once in words why the provider refuses the next request; None if that has what it needs."""
+        needs = self._history.wire.rules.awaits(self._history.messages())
+        if needs is None or self._has_told:
+            return None
+        names = dict.fromkeys((*needs, *self._carry))  # pending work is in the place that its answer named
+        if self._takers[0] and names.keys() <= self._fresh(0).keys():
+            return None
+        if self._carry and self._is_expired:
+            why = f"expired at {self._carry.expires_at}, before the results of its calls were there"
+        elif not self._carry:
+            why = "was not in the answer that calls"
+        elif not self._takers[0]:
+            why = "is not sent: call_model has no parameter of that name, as in ask(messages, tools, carry)"
+        else:
+            why = "is not sent: it is of a fallback's answer"
+        self._has_told = bool(names)
+        return f"{', '.join(names)} {why}" if names else None
+
+    def _fresh(self, number: int) -> Carry:
+        return self._carry if number == self._given_by and not self._is_expired else NO_CARRY
+
+    @property
+    def _is_expired(self) -> bool:
+        try:
+            ends = datetime.fromisoformat(self._carry.expires_at or "9999-01-01T00:00:00Z")
+            return ends.timestamp() <= time.time()
+        except (ValueError, OverflowError, OSError):  # no moment
+            return False
+
+    def _last_reply(self, messages: list[Any]) -> int:
+        from ..wires import Reply  # few runs are chained
+
+        replies = (one for one in reversed(self._history.wire.entries(messages)) if isinstance(one, Reply))
+        return next((one.origin[1] for one in replies if one.origin is not None), 0)
+
+
+def takes_carry(call_model: Callable[..., Any]) -> bool:
+    try:
+        return "carry" in inspect.signature(call_model).parameters
+    except (TypeError, ValueError):  # it is no function, or some of Python's own
+        return False

@@ -1,0 +1,183 @@
+"""What is not as it was in the request before has a name, and so has what that costs."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from copy import deepcopy
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import pytest
+from every_wire import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, MISTRAL, OLLAMA, RESPONSES, framed, said
+from profiles import every, examples
+from streams import chat, sse
+
+from streamtools import Retry, Trajectory, agent_loop, pipeline, tool
+from streamtools.errors import StreamError
+from streamtools.events import StepEnd
+from streamtools.history import Violation, lint, repair
+from streamtools.record import append_only
+
+CODE = "changed_prefix"
+
+
+def thinking(words: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": words, "signature": f"signed {words}"}
+
+
+def asked() -> dict[str, Any]:
+    call = {"type": "tool_use", "id": "c1", "name": "find", "input": {"at": "Oslo"}}
+    answered = {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "rain"}]}
+    return {
+        "tools": [{"name": "find", "description": "Find."}, {"name": "pay", "description": "Pay."}],
+        "system": "Be brief.",
+        "messages": [
+            {"role": "user", "content": "Weather?"},
+            {"role": "assistant", "content": [thinking("so"), call]},
+            {"role": "user", "content": [answered]},
+            {"role": "assistant", "content": [thinking("thus"), {"type": "text", "text": "Rain."}]},
+            {"role": "user", "content": "Thanks."},
+        ],
+    }
+
+
+CHANGES: list[tuple[str, str, str]] = [
+    ("r['messages'].append({'role': 'assistant', 'content': 'Bye.'})", "", ""),
+    (
+        "r['messages'][-1]['content'] = [{'type': 'text', 'text': 'Thanks.'}, {'type': 'text', 'text': 'Bye.'}]",
+        "",
+        None,
+    ),
+    ("r['messages'][2]['content'][0]['content'][0]['cache_control'] = {'type': 'ephemeral'}", "", ""),
+    ("r['tools'][1]['cache_control'] = {'type': 'ephemeral'}", "", ""),
+    ("r['system'] = [{'type': 'text', 'text': 'Be brief.', 'cache_control': {'type': 'ephemeral'}}]", "", ""),
+    ("r['system'] = 'Be long.'", "system", "refused"),
+    ("r['tools'][1]['description'] = 'Pay!'", "tools[1].description", "refused"),
+    ("r['tools'].append({'name': 'more'})", "tools[2]", "refused"),
+    ("del r['tools'][0]", "tools[0].name", "refused"),
+    ("r['messages'][0]['content'] = 'Weather!'", "messages[0].content", "refused"),
+    ("r['messages'][1]['content'][1]['input'] = {'at': 'Lima'}", "messages[1].content[1].input", "refused"),
+    ("del r['messages'][1]['content'][0]", "messages[1].content[0].type", "refused"),
+    ("del r['messages'][:2]", "messages[0].content[0].type", "refused"),
+    ("r['messages'][-1]['content'] = 'No.'", "messages[4].content", "lost"),
+    ("del r['messages'][3:]", "messages[3]", "lost"),
+]
+
+
+def only(found: list[Violation]) -> Violation | None:
+    return next((one for one in found if one.code == CODE), None)
+
+
+@every("change, place, cost", CHANGES)
+def test_the_first_place_that_has_changed_is_named_with_what_that_costs(change: str, place: str, cost: str) -> None:
+    request = asked()
+    exec(change, {"r": request})
+    found = only(lint(request, ANTHROPIC, previous=asked(), model="claude-fable-5-1"))
+    assert ("" if found is None else found.path) == place
+    if found is not None:
+        assert "cache" in found.message
+        assert ("the model refuses" in found.message, bool(found.provider_text)) == (cost == "refused",) * 2
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-sonnet-5", None])
+def test_only_models_that_bind_their_thinking_refuse_it(model: str | None) -> None:
+    request = asked() | {"system": "Be long."}
+    found = only(lint(request, ANTHROPIC, previous=asked(), model=model))
+    assert found is not None
+    assert ("since Claude 5.1" in found.message, "the model refuses" in found.message) == (model is None, False)
+    assert only(lint(request["messages"], ANTHROPIC, previous=asked(), model=model)) is None  # it is not known
+
+
+def test_every_wire_names_the_place_in_its_own_words() -> None:
+    said = [{"role": "user", "content": "a"}]
+    bedrock = {"toolConfig": {"tools": [{"toolSpec": {"name": "a"}}]}, "messages": []}
+    cases: list[tuple[str, dict[str, Any], str]] = [
+        (CHAT, {"messages": [{"role": "system", "content": "a"}]}, "messages[0].content"),
+        ("openai.responses", {"instructions": "a", "input": said}, "instructions"),
+        (
+            "gemini.generate_content",
+            {"contents": [{"role": "user", "parts": [{"text": "a"}]}]},
+            "contents[0].parts[0].text",
+        ),
+        ("bedrock.converse_stream", bedrock, "toolConfig.tools[0].toolSpec"),
+    ]
+    for wire, request, place in cases:
+        before = deepcopy(request)
+        _replace_a(request)
+        found = only(lint(request, wire, previous=before))
+        assert (wire, found and found.path) == (wire, place)
+        assert only(lint(before, wire, previous=deepcopy(before))) is None
+    chained = {"previous_response_id": "r1", "input": said}
+    assert only(lint(chained, "openai.responses", previous=cases[1][1])) is None  # what is new alone
+
+
+def _replace_a(value: Any) -> None:
+    for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+        if one == "a":
+            value[key] = "x"
+        elif isinstance(one, (dict, list)):
+            _replace_a(one)
+
+
+def test_it_says_where_a_repair_has_rewritten_a_history() -> None:
+    history = [*asked()["messages"][:2], {"role": "user", "content": "Well?"}]
+    found = only(lint(repair(history, ANTHROPIC), ANTHROPIC, previous=history))
+    assert found is not None
+    assert found.path == "messages[2].content[0].type"
+    assert only(lint(repair(asked()["messages"], ANTHROPIC), ANTHROPIC, previous=asked()["messages"])) is None
+
+
+@pytest.mark.anyio
+async def test_an_observer_warns_where_a_step_does_not_only_append(caplog: pytest.LogCaptureFixture) -> None:
+    found: list[tuple[int, str, int | None]] = []
+    observers = [append_only(), append_only(lambda step, one, tokens: found.append((step, one.path, tokens)))]
+    run, (*pieces, end) = Trajectory(observers=observers), chat("Done.")
+    body = [*pieces, *sse([{"choices": [], "usage": {"prompt_tokens": 70, "completion_tokens": 1}}]), end]
+    first, second = {"role": "user", "content": "Go."}, {"role": "user", "content": "Stay."}
+    for messages in ([first], [first, second], [second], [second, first]):
+        async with pipeline(body, trajectory=run, request={"messages": messages}) as events:
+            async for _ in events:
+                pass
+    assert found == [(2, "messages[0].content", 70)]
+    (said,) = [record.getMessage() for record in caplog.records]
+    place = "step 2 does not only append: messages[0].content: "
+    assert (said.startswith(place), said.endswith("; up to 70 tokens are read anew")) == (True, True)
+
+
+@every("wire", [ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, MISTRAL, OLLAMA, RESPONSES])
+def test_a_run_only_appends_on_every_wire_whatever_happens_in_it(wire: str) -> None:
+    for seed in range(examples(20)):
+        anyio.run(_run_appends, wire, random.Random(seed))
+
+
+async def _run_appends(wire: str, dice: random.Random) -> None:
+    @tool(effect="pure")
+    async def look(at: str) -> str:
+        """Look."""
+        if at == "bad":
+            raise ValueError
+        return f"seen {at}"
+
+    steps, sent = dice.randint(2, 5), list[list[Any]]()
+
+    def ask(messages: list[Any], tools: Any) -> list[bytes]:
+        sent.append(deepcopy(messages))
+        messages.append("the request's own")
+        arguments = dice.choices(['{"at": "x"}', '{"at": "bad"}', '{"at": 1}', "{}"], k=dice.randint(1, 3))
+        calls = [(f"{len(sent):04}abcd{at}", "look", one) for at, one in enumerate(arguments)]
+        body = framed(wire, said(wire, text=["Well."], calls=calls if len(sent) < steps else []))
+        return body[: dice.choice((None, None, None, -1, len(body) // 2))]
+
+    parts = {"parts": [{"text": "Go."}]} if wire == GEMINI else {"content": "Go."}
+    first = {"role": "user", "content": [{"text": "Go."}]} if wire == BEDROCK else {"role": "user", **parts}
+    run = agent_loop(ask, [first], tools=[look], wire=wire, retry=Retry(attempts=2, backoff=0, after_output=True))
+    async with run:
+        with suppress(StreamError):
+            async for event in run:
+                if isinstance(event, StepEnd) and dice.random() < 0.3 and run.outcome is None:
+                    run.say("And?", when=dice.choice(("next", "now")))
+    for before, after in pairwise(sent):
+        found = only(lint(after, wire, previous=before))
+        assert found is None or len(after) < len(before), found  # a retry asks for the same once more
