@@ -1,60 +1,48 @@
-"""Every figure in one table: ``python -m benchmarks [--json FILE]``. It takes some minutes."""
+"""Every figure in one table: ``python -m benchmarks [GROUP ...] [--json FILE]``; see `benchmarks.targets`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
-import orjson
+from .measure import Figure, environment
+from .targets import load, save, show
 
-from . import (
-    bench_arguments,
-    bench_bounds,
-    bench_chats,
-    bench_concurrency,
-    bench_dispatch,
-    bench_overhead,
-    bench_records,
-    bench_tap,
-    bench_telemetry,
-    bench_text,
-    bench_tools,
-)
-from .measure import Figure, environment, record, show
-
-BENCHMARKS = (
-    bench_text,
-    bench_arguments,
-    bench_dispatch,
-    bench_overhead,
-    bench_telemetry,
-    bench_tap,
-    bench_chats,
-    bench_records,
-    bench_concurrency,
-    bench_bounds,
-    bench_tools,
-)
+GROUPS = (
+    "runs", "text", "arguments", "dispatch", "overhead", "telemetry", "tap", "chats", "records", "tools",
+)  # fmt: skip
 
 
 def main() -> None:
-    """Run all benchmarks, print their figures, and write them down if asked to."""
+    """Runs all benchmarks, prints their figures, and writes them down if asked to."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="How fast streamtools is.")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures and the machine's facts to FILE")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"only these, of {', '.join(GROUPS)}")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the figures into FILE, each group once it is measured"
+    )
     options = parser.parse_args()
+    if unknown := set(options.groups) - set(GROUPS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
     facts = environment()
-    figures: list[Figure] = []
-    for benchmark in BENCHMARKS:
-        group = benchmark.__name__.partition("bench_")[2]
-        print(f"{group} ...", file=sys.stderr)
-        figures += (replace(figure, name=f"{group}: {figure.name}") for figure in benchmark.run())
+    figures: dict[str, list[Figure]] = {}
+    if options.json is not None and options.groups and options.json.exists():  # the other groups stay as they are
+        _, written = load(options.json)
+        for figure in written:
+            figures.setdefault(figure.name.partition(":")[0], []).append(figure)
+    for group in options.groups or GROUPS:
+        print(f"{group} ...", end="", file=sys.stderr, flush=True)
+        begun = time.monotonic()
+        found = import_module(f".bench_{group}", __package__).run()
+        print(f" {time.monotonic() - begun:.0f} s", file=sys.stderr)
+        figures[group] = [replace(figure, name=f"{group}: {figure.name}") for figure in found]
+        if options.json is not None:
+            save(options.json, facts, [figure for group in GROUPS for figure in figures.get(group, ())])
     print(", ".join(f"{name} {value}" for name, value in facts.items() if isinstance(value, str | int) and value))
-    show(figures)
-    if options.json is not None:
-        written = {"environment": facts, "load_after": environment()["load"], "figures": record(figures)}
-        options.json.write_bytes(orjson.dumps(written, option=orjson.OPT_INDENT_2) + b"\n")
+    show(figure for group in options.groups or GROUPS for figure in figures[group])
 
 
 if __name__ == "__main__":

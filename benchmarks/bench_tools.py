@@ -1,29 +1,23 @@
-"""What a tool costs: its definition, the check of a call's arguments, and a call of its own.
+"""What the check of a call's arguments costs.
 
-Bar: to validate the arguments of a tool with five parameters and call its function costs at most 2 µs more than the
-bare function, from the JSON text of the call (as in a stream) and from a dict. Stated beside it are arguments that have
-to be coerced, a foreign schema, and what a whole `run_calls` costs.
+To validate the arguments of a tool with five parameters and call its function, beyond the bare function: from the JSON
+text of the call (as in a stream) and from a dict; arguments that have to be coerced; a foreign schema.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-from streamtools import Tool, run_calls, tool
+from streamtools import Tool, tool
 
-from .measure import Figure, best_of, show
+from .measure import Figure, best_of
 
 __all__ = ["run"]
 
 CALLS = 20_000
-DEFINITIONS = 50
-RUNS = 500
-MAX_MICROSECONDS = 2.0
 
 ARGUMENTS: dict[str, Any] = {"query": "how to bake bread", "limit": 5, "exact": True, "lang": "de", "tags": ["a", "b"]}
 COERCED = {**ARGUMENTS, "limit": "5"}
@@ -55,21 +49,20 @@ def run() -> list[Figure]:
             "coerced": partial(_repeat, _caller(SEARCH, COERCED, from_text=True)),
             "foreign": partial(_repeat, _caller(FOREIGN, ARGUMENTS, from_text=True)),
         },
-        repeats=15,
+        repeats=7,
     )
     micros = {name: seconds / CALLS * 1e6 for name, seconds in best.items()}
     bare = micros.pop("bare")
     names = {
-        "text": ("5 arguments as JSON text, validated and called, over the bare function", MAX_MICROSECONDS),
-        "dict": ("5 arguments as a dict, validated and called, over the bare function", MAX_MICROSECONDS),
-        "coerced": ("the same with one string to be an integer", None),
-        "foreign": (f"the same by a foreign schema ({FOREIGN.validator})", None),
+        "text": "5 arguments as JSON text, validated and called, over the bare function",
+        "dict": "5 arguments as a dict, validated and called, over the bare function",
+        "coerced": "the same with one string to be an integer",
+        "foreign": f"the same by a foreign schema ({FOREIGN.validator})",
     }
-    figures = [
-        Figure(name=names[key][0], value=took - bare, unit="µs", bar=names[key][1], detail=f"bare {bare:.2f} µs")
+    return [
+        Figure(name=names[key], value=took - bare, unit="µs", detail=f"bare {bare:.2f} µs")
         for key, took in micros.items()
     ]
-    return [*figures, _definition(), _alone()]
 
 
 def _caller(made: Tool, arguments: dict[str, Any], *, from_text: bool) -> Callable[[], object]:
@@ -85,29 +78,3 @@ def _caller(made: Tool, arguments: dict[str, Any], *, from_text: bool) -> Callab
 def _repeat(call: Callable[[], object]) -> None:
     for _ in range(CALLS):
         call()
-
-
-def _definition() -> Figure:
-    best = best_of({"tool": lambda: [tool(search) for _ in range(DEFINITIONS)]}, repeats=5)
-    return Figure(name="a definition", value=best["tool"] / DEFINITIONS * 1e3, unit="ms")
-
-
-def _alone() -> Figure:
-    """An async tool, since a thread would be most of the time."""
-
-    @tool(effect="pure")
-    async def echo(text: str) -> str:
-        """Echo."""
-        return text
-
-    async def many() -> None:
-        for _ in range(RUNS):
-            await run_calls([("call", "echo", '{"text": "x"}')], [echo])
-
-    with asyncio.Runner() as runner:
-        best = best_of({"alone": lambda: runner.run(many())}, repeats=5, clock=time.process_time)
-    return Figure(name="run_calls of one async tool", value=best["alone"] / RUNS * 1e6, unit="µs")
-
-
-if __name__ == "__main__":
-    show(run())

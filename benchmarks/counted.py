@@ -94,6 +94,31 @@ async def consume(
                 pass
 
 
+async def run(bodies: Sequence[Sequence[bytes]], **options: Any) -> None:
+    """Answers each request of a run with the next body, and begins another run where one has ended before the last."""
+    left = iter(bodies)
+
+    async def ask(messages: list[Any], tools: Any) -> AsyncIterator[bytes]:
+        return _source(next(left))
+
+    asked = [{"role": "user", "content": "Hi"}]
+    for _ in range(sum(b"tool_calls" not in b"".join(chunks) for chunks in bodies)):  # the answers
+        async with st.agent_loop(ask, asked, tools=[store, add], max_steps=len(bodies), **options) as events:
+            async for _ in events:
+                pass
+
+
+JOURNALS: dict[int, Any] = {}
+"""The stores of runs that have ended, by their numbers of steps."""
+
+
+def _resume(bodies: Sequence[Sequence[bytes]], wire: str) -> None:
+    from streamtools.dispatch import MemoryStore
+
+    journal = JOURNALS.setdefault(len(bodies), MemoryStore())
+    asyncio.run(run(bodies, wire=wire, journal=journal, run_id="run"))
+
+
 def _tracing(mode: str) -> Any:
     """An observer whose spans are dropped: by an exporter, by one that a queue waits for in vain, or by the sampler."""
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -128,10 +153,14 @@ def work(mode: str, wire: str, framing: str, bodies: list[list[bytes]]) -> None:
             asyncio.run(consume(bodies, wire))
         case "untried":
             asyncio.run(consume(bodies, wire, trials=False))
+        case "run":
+            asyncio.run(run(bodies, wire=wire))
+        case "resume":
+            _resume(bodies, wire)
         case "spans" | "batched" | "unsampled":
             asyncio.run(consume(bodies, wire, [_tracing(mode)]))
         case _:
-            raise ValueError(f"expected limit, parse, pipeline, untried, spans, batched or unsampled, got {mode!r}")
+            raise ValueError(f"unknown mode {mode!r}")
 
 
 def _fork(name: str, mode: str, size: str, task: Callable[[], None]) -> None:
@@ -150,8 +179,10 @@ def main() -> None:
     random.seed(1)  # ids of spans
     with open(sys.argv[1], "rb") as file:
         jobs: list[Job] = marshal.load(file)
-    for _, mode, wire, framing, small, _ in jobs:
+    for _, mode, wire, framing, small, large in jobs:
         work(mode, wire, framing, small)
+        if mode == "resume":  # what is resumed has to have run
+            work(mode, wire, framing, large)
     gc.collect()
     gc.disable()  # collections come by thresholds and cost what the heap holds: a step here or there is not the work's
     for name, mode, wire, framing, small, large in jobs:

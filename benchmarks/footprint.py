@@ -1,5 +1,4 @@
-"""How much of the package a tool call passes through, and how much of it one stream loads: ``python -m
-benchmarks.instructions --calls`` and ``--modules``.
+"""How much of the package a tool call passes through: ``python -m benchmarks.instructions --calls``.
 
 A Python call is a function of the package that is entered, or a coroutine or generator of the package that is resumed;
 generated code (the ``__init__`` of a dataclass) counts for the module with the class.
@@ -8,22 +7,17 @@ generated code (the ``__init__`` of a dataclass) counts for the module with the 
 from __future__ import annotations
 
 import asyncio
-import json
-import marshal
-import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from .counted import consume
-from .instructions import CHAT, ROOT, deltas_of, turn
+from .instructions import CHAT, turn
 
-__all__ = ["Entered", "calls", "files_of", "modules", "show_calls", "show_modules"]
+__all__ = ["Entered", "calls", "files_of", "show_calls"]
 
 PACKAGE = "streamtools"
 WARM_UPS = 3
@@ -84,43 +78,3 @@ def files_of(entered: Entered) -> Counter[str]:
     for (module, _), number in entered.items():
         found[module.removeprefix(f"{PACKAGE}.")] += number
     return found
-
-
-_PROGRAM = """
-import json, marshal, sys
-wire, chunks = marshal.load(open(sys.argv[1], "rb"))
-import asyncio
-import streamtools
-async def source():
-    for chunk in chunks:
-        yield chunk
-async def main():
-    async with streamtools.pipeline(source(), wire=wire) as events:
-        async for _ in events:
-            pass
-asyncio.run(main())
-loaded = [m.__file__ for n, m in sys.modules.items() if n.partition(".")[0] == "streamtools" and m.__file__]
-print(json.dumps(loaded))
-"""
-
-
-def modules(wire: str) -> list[Path]:
-    """Returns the files of the package that a fresh process has loaded when it has read one stream of this wire."""
-    with tempfile.NamedTemporaryFile() as file:
-        marshal.dump((wire, deltas_of(wire)), file)
-        file.flush()
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM, file.name], capture_output=True, text=True, cwd=ROOT, check=True
-        )
-    return [Path(name) for name in json.loads(done.stdout)]
-
-
-def show_modules() -> None:
-    """Prints for each wire how many modules one stream loads, and the sum of their lines."""
-    from streamtools.wires import WIRES
-
-    print(f"{'loaded for one stream':30} {'modules':>7} {'lines':>7}")
-    for wire in WIRES:
-        files = modules(wire)
-        lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
-        print(f"{wire:30} {len(files):7} {lines:7,}")

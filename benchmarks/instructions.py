@@ -3,7 +3,6 @@
     python -m benchmarks.instructions                     compare with the table; fail where a row is 2 % above it
     python -m benchmarks.instructions --update --reason "Check the size of each block"
     python -m benchmarks.instructions --calls             Python calls per tool call and turn
-    python -m benchmarks.instructions --modules           modules that one stream of each wire loads
 
 Each job runs under valgrind's cachegrind (Debian's package `valgrind`) with a small and with a large input, and the
 difference is what one more delta, turn or call costs: see `benchmarks.counted`. Two counts of the same code in the
@@ -56,6 +55,12 @@ OF_SPANS = {"spans": "one span", "batched": "one span, batched", "unsampled": "o
 """The rows of one more call's spans, by their modes."""
 OF_TRIALS = ("a trial that is kept", "a trial that is dropped")
 OF_TURNS = ("a turn without calls", "the first call of a turn", "one more call", *OF_SPANS.values(), *OF_TRIALS)
+RUNS = {
+    "the 100th step": ("run", 96, 104, 8),
+    "a resume of 100 steps": ("resume", 4, 104, 1),
+    "a run of 3 steps and 6 calls": ("run", 6, 30, 8),
+}
+"""The rows of runs: their mode, the steps of the small and of the large input, and how much more the latter is."""
 CHAT = "openai.chat_completions"
 
 _VERSIONS = ("orjson", "pydantic-core", "pydantic", "anyio", "opentelemetry-sdk")
@@ -112,13 +117,6 @@ def delta_jobs() -> dict[str, list[Job]]:
     return found
 
 
-def deltas_of(wire: str) -> list[bytes]:
-    """Composes a short response of text."""
-    _, framed, said = _cases()
-    body: list[bytes] = framed(wire, said(wire, text=["Hello", " world"]))
-    return body
-
-
 def turn(calls: int, finish: bytes = b"tool_calls") -> list[bytes]:
     """Composes a turn of the chat wire: one delta of text, then calls, each a name and three pieces of arguments."""
     _, framed, said = _cases()
@@ -152,6 +150,25 @@ def turn_figures(cost: Mapping[tuple[str, str], float]) -> Figures:
     trials = (tried - call, one_more["pipeline", cut] - one_more["untried", cut])
     found = (none, cost[f"turn of 1 {well}", "untried"] - none, call, *spans, *trials)
     return {row: {"pipeline": round(figure)} for row, figure in zip(OF_TURNS, found, strict=True)}
+
+
+def run_jobs() -> list[Job]:
+    """Composes what counts steps and runs: one long run, whose steps have a call each, or short ones in a row."""
+    _, framed, said = _cases()
+
+    def step(at: int, calls: int) -> list[bytes]:
+        made = [(f"call_{at}_{number}", "add", f'{{"a": {at}, "b": {number}}}') for number in range(calls)]
+        body: list[bytes] = framed(CHAT, said(CHAT, text=["Hello"], calls=made, pieces=3))
+        return body
+
+    def steps(row: str, count: int) -> Bodies:
+        if "3 steps" in row:
+            return [step(0, 3), step(1, 3), step(2, 0)] * (count // 3)
+        return [*(step(at, 1) for at in range(1, count)), step(count, 0)]
+
+    return [
+        (row, mode, CHAT, "sse", steps(row, small), steps(row, large)) for row, (mode, small, large, _) in RUNS.items()
+    ]
 
 
 # -- counting --------------------------------------------------------------------------------------------------------
@@ -192,7 +209,7 @@ def _costs(jobs: Sequence[Job], root: Path | None, seed: str) -> dict[tuple[str,
             of_fork[name, mode, size] - of_fork[name, mode, f"before {size}"] for size in ("small", "large")
         )
         low, high = TURNS if name.startswith("turn of") else DELTAS
-        costs[name, mode] = (large - small) / (high - low)
+        costs[name, mode] = (large - small) / (RUNS[name][-1] if name in RUNS else high - low)
     return costs
 
 
@@ -223,10 +240,12 @@ def measure(only: str | None = None, *, jobs: int = 2, root: Path | None = None,
         if only is None or any(only in row for row in OF_TURNS):
             tasks[pool.submit(lambda: turn_figures(_costs(turn_jobs(), root, seed)))] = "turns and calls"
         tasks |= {pool.submit(_deltas, its, root, seed): wire for wire, its in groups.items()}
+        if only is None or any(only in row for row in RUNS):
+            tasks[pool.submit(_deltas, run_jobs(), root, seed)] = "runs"
         for number, task in enumerate(as_completed(tasks), 1):
             found[tasks[task]] = task.result()
             print(f"  {number}/{len(tasks)} {tasks[task]}", file=sys.stderr, flush=True)
-    ordered = [*groups, "turns and calls", "import"]
+    ordered = [*groups, "turns and calls", "runs", "import"]
     rows = {row: by_mode for group in ordered for row, by_mode in found.get(group, {}).items()}
     return {row: by_mode for row, by_mode in rows.items() if only is None or only in row}
 
@@ -373,19 +392,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes at a time (default: 2)")
     parser.add_argument("--root", type=Path, metavar="CHECKOUT", help="count the package of another checkout")
     parser.add_argument("--calls", action="store_true", help="count Python calls instead, per tool call and turn")
-    parser.add_argument("--modules", action="store_true", help="count loaded modules and their lines instead")
     options = parser.parse_args(arguments)
     if options.update and not options.reason:
         parser.error("--update needs --reason: a row that moves says why")
     if options.update and (options.only or options.root):
         parser.error("--update counts every row of this checkout: leave out --only and --root")
-    if options.calls or options.modules:
-        from . import footprint
+    if options.calls:
+        from .footprint import show_calls
 
-        if options.calls:
-            footprint.show_calls()
-        if options.modules:
-            footprint.show_modules()
+        show_calls()
         return 0
     return _run(options)
 

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from benchmarks import targets
 from streamtools import Limits
 from streamtools.warning_codes import WARNINGS
 from streamtools.wires import WIRES
@@ -58,6 +59,11 @@ def test_the_tables_of_the_pages_are_those_of_the_code() -> None:
             written = re.sub(r"(-\w) ([A-Z]+), (--[\w-]+) \2", r"\1, \3 \2", written)
             made, written = " ".join(made.split()), " ".join(written.split())
         assert made == written, "run: python docs/tables.py"
+
+
+def test_the_page_of_figures_has_those_that_were_measured() -> None:
+    written = targets.PAGE.read_text(encoding="utf-8")
+    assert targets.page(written, *targets.load()) == written, "run: python -m benchmarks.targets"
 
 
 # -- the pages about wires ---------------------------------------------------------------------------------------------

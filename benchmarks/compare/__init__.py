@@ -5,7 +5,8 @@ chunk, through an in-memory transport where the reader wants an HTTP client; it 
 amounted to, its text and its calls with their arguments as Python values. Making the request object is part of it, as
 is running the tools of `pipeline`, which no other reader here does. Every reader runs in a fresh process, in which the
 limit is measured, too: split the bytes at blank lines, `orjson.loads` of each payload. The unit is an event of the
-event stream, whatever the reader makes of it.
+event stream, whatever the reader makes of it; for a usual run (`benchmarks.bench_runs`) it is the run, beside a loop
+that is written by hand.
 
 ``python -m benchmarks.compare`` prints the table, ``python -m benchmarks.compare.plot`` draws it.
 """

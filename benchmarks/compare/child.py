@@ -16,11 +16,12 @@ from typing import Any
 
 import orjson
 
+from ..bench_runs import LAST, answers, note
 from ..measure import best_of
-from ..workloads import limit
+from ..workloads import CHAT, limit, text
 from .peers import PEERS, Peer
 from .transport import offline
-from .work import WORKLOADS, Work, verdict
+from .work import RUN, WORKLOADS, Work, verdict
 
 __all__ = ["measure", "versions"]
 
@@ -37,7 +38,25 @@ def versions() -> dict[str, str | None]:
 def measure(peer: Peer, wire: str) -> dict[str, dict[str, Any]]:
     """The figures of each workload."""
     with asyncio.Runner() as runner:
-        return {name: _measure(runner, peer, wire, work) for name, work in WORKLOADS.items()}
+        found = {name: _measure(runner, peer, wire, work) for name, work in WORKLOADS.items()}
+        return found | (_measure_run(runner, peer) if wire == CHAT else {})
+
+
+def _measure_run(runner: asyncio.Runner, peer: Peer) -> dict[str, dict[str, Any]]:
+    """A usual run, all at hand: its "event" is the run, and its limit the loop that is written by hand."""
+    given = answers(note.name)
+    run, by_hand = peer.loop(given), PEERS[0].loop(given)
+    if run is None or by_hand is None:
+        return {}
+    try:
+        said = runner.run(run())
+        best = best_of({"run": lambda: runner.run(run()), "by hand": lambda: runner.run(by_hand())}, repeats=15)
+    except Exception as error:
+        traceback.print_exc()
+        return {RUN: {"answer": f"raised {type(error).__name__}"}}
+    took, least = (round(best[name] * 1e6, 3) for name in ("run", "by hand"))
+    right = "right" if said == "".join(text(LAST)) else "another text"
+    return {RUN: {"events": 1, "microseconds": took, "limit_microseconds": least, "answer": right}}
 
 
 def _measure(runner: asyncio.Runner, peer: Peer, wire: str, work: Work) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from .peers import PEERS, Peer
-from .work import WIRES, WORKLOADS
+from .work import RUN, WIRES, WORKLOADS
 
 __all__ = ["RIGHT", "STORED", "Figures", "Row", "fastest", "load", "paragraph", "save", "short", "table", "versions"]
 
@@ -90,12 +90,12 @@ def fastest(rounds: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def table(figures: Figures) -> list[str]:
     """The lines of a table, with the versions below it."""
-    heads = [f"{name}, {what}" for name in WORKLOADS for what in ("µs", "x limit")]
+    heads = [f"{name}, {what}" for name in WORKLOADS for what in ("µs", "x limit")] + [f"{RUN}, µs", "x by hand"]
     rows: list[list[str]] = [["CPU time per event", *heads, "answer"]]
     for wire in WIRES:
         rows.append([wire])
         for peer, measured in figures.peers(wire):
-            cells = [cell for name in WORKLOADS for cell in _cells(measured.get(name))]
+            cells = [cell for name in (*WORKLOADS, RUN) for cell in _cells(measured.get(name))]
             rows.append([f"  {peer.name}", *cells, _answer(measured.values())])
     widths = [max(len(row[at]) for row in rows if len(row) > at) for at in range(1 + len(heads))]
     lines = ["  ".join(_padded(row, widths)).rstrip() for row in rows]
@@ -123,7 +123,7 @@ def _cells(row: Row | None) -> tuple[str, str]:
 
 def _answer(rows: Iterable[Row]) -> str:
     told = [f"{row.workload}: {row.answer}" if row.wrong else row.answer for row in rows]
-    return ", ".join(dict.fromkeys(told))
+    return ", ".join(filter(None, dict.fromkeys(told)))
 
 
 def _padded(row: list[str], widths: list[int]) -> Iterator[str]:
@@ -146,14 +146,23 @@ def paragraph(figures: Figures) -> str:
         return f"{short(first)} and {short(second)} µs"
 
     ours = ("ours_pipeline_sdk", "ours_pipeline_sdk")
-    frameworks = [row.microseconds for row in figures.rows if row.peer in _FRAMEWORKS and row.microseconds is not None]
+    frameworks, runs = (
+        [row.microseconds for row in figures.rows if row.peer in _FRAMEWORKS and (row.workload == RUN) is whole]
+        for whole in (False, True)
+    )
+    by_hand, plain, sdk, openai = (
+        short(found[key, WIRES[0], RUN].microseconds, 1000)
+        for key in ("limit", "ours_pipeline", "ours_pipeline_sdk", "openai_raw")
+    )
     wrong = sorted({row.peer for row in figures.rows if row.wrong})
     return (
         "CPU time per event from the same bytes in memory to the final text and the calls' arguments, on Chat "
         f"Completions and Anthropic Messages: `pipeline` around the SDK's stream takes {both(*ours)} for text, and "
         f"{both(*ours, 'calls')} for calls, which it validates and runs. Iterating over the SDK's own objects takes "
         f"{both('openai_raw', 'anthropic_raw')}, its `.stream()` helper {both('openai_stream', 'anthropic_stream')}, a "
-        f"framework {short(min(frameworks))} to {short(max(frameworks))} µs. "
+        f"framework {_span(frameworks)} µs. A whole run of 3 steps and 6 calls on Chat Completions, all at hand, takes "
+        f"`agent_loop` {plain} ms, and {sdk} ms on the SDK's stream; a loop by hand {by_hand} ms, one on the SDK's "
+        f"chunks {openai} ms, a framework {_span(runs, 1000)} ms. "
         + (f"Wrong answers: {', '.join(wrong)}. " if wrong else "All of them read every stream correctly. ")
         + "`make compare` measures it on your machine; `benchmarks/compare/` explains how."
     )
@@ -162,7 +171,12 @@ def paragraph(figures: Figures) -> str:
 _FRAMEWORKS = {"pydantic_ai", "openai_agents", "langchain_events", "langchain_sum", "litellm"}
 
 
-def short(value: float | None) -> str:
-    """Two digits, or as many as stand before the point."""
+def _span(values: Iterable[float | None], unit: int = 1) -> str:
+    known = [value for value in values if value is not None]
+    return f"{short(min(known), unit)} to {short(max(known), unit)}"
+
+
+def short(value: float | None, unit: int = 1) -> str:
+    """Two digits, or as many as stand before the point; of a larger unit if wanted."""
     assert value is not None, "it was measured"
-    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+    return f"{value / unit:.0f}" if value / unit >= 10 else f"{value / unit:.1f}"

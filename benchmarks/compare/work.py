@@ -11,7 +11,7 @@ from streamtools import tool
 
 from ..workloads import ANTHROPIC, CHAT, Call, arguments, body, text
 
-__all__ = ["WIRES", "WORKLOADS", "Answer", "Read", "Work", "save_report", "value", "verdict"]
+__all__ = ["RUN", "WIRES", "WORKLOADS", "Answer", "Read", "Run", "Work", "save_report", "value", "verdict"]
 
 WIRES = (CHAT, ANTHROPIC)
 
@@ -31,6 +31,8 @@ class Answer:
     """Name and arguments of each call, in order."""
 
 
+Run = Callable[[], Coroutine[Any, Any, str]]
+"""Runs once; returns the text of the last answer."""
 Read = Callable[[], Coroutine[Any, Any, Answer | None]]
 """Reads the response once; None if it decodes without an answer, as the limit does."""
 
@@ -50,6 +52,8 @@ class Work:
         return Answer("".join(self.deltas), [(name, value(arguments)) for name, arguments in self.calls])
 
 
+RUN = "run"
+"""The workload that is a whole run, see `benchmarks.bench_runs`, in microseconds a run and times the loop by hand."""
 WORKLOADS = {
     "text": Work(deltas=tuple(text(2000))),
     "calls": Work(calls=tuple((save_report.name, arguments(size)) for size in (8000, 1000, 1000))),

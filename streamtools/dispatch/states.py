@@ -400,7 +400,8 @@ def seconds_of(tool: Tool | None, limits: Limits) -> float:
     return math.inf if seconds is None else seconds
 
 
-_MOST_REMEMBERED = 10_000  # different calls, the latest; 16 bytes each
+_MOST_REMEMBERED = 10_000  # different calls, the latest
+_SHORT = 64  # bytes of a call that is remembered as it is; of a longer one a hash is
 
 
 class RunCounts:
@@ -416,7 +417,7 @@ class RunCounts:
         were written do not matter, unless they are large: writing large ones once more would hold up the event loop."""
         as_text = arguments is None or len(text) > LARGE_CHARS
         written = f"{tool} {text}".encode("utf-8", "surrogatepass") if as_text else _written([tool, arguments])
-        identity = hashlib.blake2b(written, digest_size=16).digest()
+        identity = written if len(written) <= _SHORT else hashlib.blake2b(written, digest_size=16).digest()
         times = self._calls.pop(identity, 0) + 1
         self._calls[identity] = times
         self._most_times = max(self._most_times, times)

@@ -242,7 +242,7 @@ class Trial:
 
     def _cancel(self) -> None:
         self._is_cancelled = True
-        if self.ended is None:
+        if self.began is not None and self.ended is None:
             self.scope.cancel()
 
 

@@ -190,7 +190,7 @@ def agent_loop(
     loop = Loop(
         history,
         sources=sources,
-        maker=PipelineMaker((call_model, *fallback), checked, run, carrying),
+        maker=PipelineMaker((call_model, *fallback), checked, run, carrying, has_mode=mode is not None),
         stop=stop,
         trajectory=run,
         suspended=suspended,

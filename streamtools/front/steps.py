@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from operator import is_
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..dispatch import CallPool, DispatchOptions
 from ..dispatch.endings import is_exhausted
 from ..dispatch.pool import Budgets
 from ..events import Event, Observation, StreamEnd, StreamWarning
-from ..ground.own import MESSAGES, own
+from ..ground.own import FIXED, MESSAGES, own
 from ..limits import Limits
 from ..parts import RunOutcome
 from ..pipelines.agent_loop import CallModel
@@ -29,10 +32,19 @@ from .streams import step_of
 if TYPE_CHECKING:
     from ..seams import OnRecord, RunView, StepPlan, StepRequest
 
+Asked: TypeAlias = tuple[Callable[[], list[Any]], Callable[[], Any]]
+"""What makes the messages and the tools of a request, anew for each who may change them."""
+
 
 class PipelineMaker:
     def __init__(
-        self, asks: Sequence[CallModel], checked: CheckedOptions, trajectory: Trajectory, carrying: Carrying
+        self,
+        asks: Sequence[CallModel],
+        checked: CheckedOptions,
+        trajectory: Trajectory,
+        carrying: Carrying,
+        *,
+        has_mode: bool,
     ) -> None:
         self._asks: tuple[Any, ...] = tuple(asks)  # the others are fallbacks
         self._carrying = carrying
@@ -40,6 +52,8 @@ class PipelineMaker:
         self._once = replace(checked, attempts=None)  # for a response that is there, or another's request
         self.asks_again = checked.attempts is not None or len(self._asks) > 1
         self._run = trajectory
+        self._has_mode = has_mode
+        self._history = _History()
 
     def block_in_threads(self) -> None:
         from .blocking import AttemptsInThreads, in_threads  # most programs have an event loop
@@ -58,6 +72,7 @@ class PipelineMaker:
         if plan.stream is not None and (resumed := self._resumed(plan.stream)) is not None:
             return resumed
         assert asked is not None, "it reads a response"
+        anew = self._anew(*asked)
         if plan.record is not None:
             self._run.steps, self._run.salts = plan.record.step, plan.record.salt - 1
             self._carrying.asked = 0 if plan.record.attempt == 1 or len(self._asks) == 1 else NOBODY
@@ -65,12 +80,19 @@ class PipelineMaker:
             block = step_of(self._replaying(plan.ends), self._run, plan.stream)
         else:
             elsewhere = self._carrying.elsewhere
-            request = cache(lambda: {"messages": own(asked[0], MESSAGES), **elsewhere})  # for those who read it
+            request = cache(lambda: {"messages": anew[0](), **elsewhere})  # for those who read it
             if plan.stream is None or plan.asks_model:
-                return self._asking(plan.stream, asked, request)
+                return self._asking(plan.stream, anew, request)
             block = step_of(self._once, self._run, plan.stream, request=request)
         _put_on_record(block._runner, plan.record, replayed=plan.ends is not None)
         return block
+
+    def _anew(self, messages: list[Any], tools: Any) -> Asked:
+        if self._has_mode:  # an adapter's messages are not ours
+            return partial(own, messages, MESSAGES), partial(own, tools, MESSAGES)
+        if not self._history.begins(messages):  # they were repaired
+            self._history = _History()
+        return self._history.copies(messages), partial(own, tools, MESSAGES)
 
     def _resumed(self, stream: Any) -> Pipeline | None:
         from ..durable.suspended import Suspended  # most runs ask the model alone
@@ -81,7 +103,7 @@ class PipelineMaker:
         check_suspended(stream, self._once.store)
         return resumed_step(replace(self._once, quoted_calls="refuse"), self._run, stream)
 
-    def _asking(self, stream: Any, asked: tuple[list[Any], Any], request: Request) -> Pipeline:
+    def _asking(self, stream: Any, asked: Asked, request: Request) -> Pipeline:
         requested_at = time.monotonic()
         self._run.began_at = self._run.began_at or requested_at
         ask, *others = (partial(self._ask, number, asked) for number in range(len(self._asks)))
@@ -93,10 +115,10 @@ class PipelineMaker:
         fallback = others if checked is self._checked else ()
         return step_of(checked, self._run, stream, fallback=fallback, requested_at=requested_at, request=request)
 
-    def _ask(self, number: int, asked: tuple[list[Any], Any]) -> Any:
+    def _ask(self, number: int, asked: Asked) -> Any:
         """Makes a request with lists of its own: what it does to them reaches no other attempt, and no history."""
-        messages, beside = self._carrying.request(number, asked[0])
-        return self._asks[number](own(messages, MESSAGES), own(asked[1], MESSAGES), **beside)
+        messages, beside = self._carrying.request(number, asked[0]())
+        return self._asks[number](messages, asked[1](), **beside)
 
     def _replaying(self, ends: Sequence[Observation]) -> CheckedOptions:
         """Returns the options of a step whose calls do not run: their ends follow the response."""
@@ -104,6 +126,43 @@ class PipelineMaker:
         kept = Seams(rules=seams.rules, filters=seams.filters)  # rules keep the texts of the run, filters long results
         step = replace(checked.step, transforms=(*checked.step.transforms, _then(ends)))
         return replace(checked, dispatch=DispatchOptions(start="off", seams=kept), step=step)
+
+
+class _History:
+    """Copies the messages of one request after the other. Each mostly has those of the request before, to which others
+    are added; the dicts and lists of these are found once, so that a copy costs a quarter of what `own` costs."""
+
+    def __init__(self) -> None:
+        self._messages: list[Any] = []
+        self._shells: list[Callable[[], Any]] = []  # each copies a dict or a list without what is in it
+        self._inner: list[tuple[int, Any, int]] = []  # what is in it: its number, the place, the number of the other
+        self._at: list[int] = []  # the numbers of the messages
+
+    def begins(self, messages: list[Any]) -> bool:
+        return len(self._messages) <= len(messages) and all(map(is_, self._messages, messages))
+
+    def copies(self, messages: list[Any]) -> Callable[[], list[Any]]:
+        """Returns a function that makes copies, as `own` does, of messages that nobody changes, and that begin so."""
+        self._at += [self._numbered(message, MESSAGES - 1) for message in messages[len(self._messages) :]]
+        self._messages = messages
+        return partial(self._copied, len(self._shells), len(self._inner), len(messages))
+
+    def _copied(self, shells: int, inner: int, messages: int) -> list[Any]:
+        made = [copied() for copied in islice(self._shells, shells)]
+        for outer, place, number in islice(self._inner, inner):
+            made[outer][place] = made[number]
+        return [made[at] for at in islice(self._at, messages)]
+
+    def _numbered(self, value: Any, levels: int) -> int:
+        number, kind = len(self._shells), type(value)
+        if not levels or not (kind is list or isinstance(value, dict)):
+            self._shells.append(lambda: value)
+            return number
+        self._shells.append(value.copy if kind is list or kind is dict else partial(copy, value))
+        for place, one in enumerate(value) if kind is list else value.items():
+            if type(one) not in FIXED and (type(one) is list or isinstance(one, dict)):
+                self._inner.append((number, place, self._numbered(one, levels - 1)))
+        return number
 
 
 def _put_on_record(runner: Runner, record: OnRecord | None, *, replayed: bool) -> None:

@@ -61,11 +61,10 @@ class RunHistory:
         """Adds the entries that were said before the step; by default so many of those that wait."""
         if said is None:
             said, self.waiting = self.waiting[:count], self.waiting[count:]
-        entries = list(said)
+        entries = [own(entry, MESSAGES) for entry in said]
         self.is_cut, self._waited = False, None
         self.said += entries
-        for entry in entries:
-            self._kept += entry["messages"]
+        self._kept = self._told(entries)
         return [MessageAdded(one["id"], tuple(one["messages"]), when=one["when"]) for one in entries]
 
     def begin_resumed(self, waited: Sequence[Observation]) -> None:
@@ -91,8 +90,7 @@ class RunHistory:
         return self.wire.rules.awaits(self._kept) is not None
 
     def request(self, said: Sequence[Mapping[str, Any]] = ()) -> tuple[list[Any], Any]:
-        messages = [*self._kept, *(message for entry in said for message in entry["messages"])]
-        return self._conversation.request(self._repaired(messages, is_told=bool(said)))
+        return self._conversation.request(self._told(said))
 
     def only_thinks(self, turn: Turn) -> bool:
         return self._conversation.only_thinks(turn)
@@ -102,11 +100,13 @@ class RunHistory:
         messages = list(self._kept)
         if current is not None and (current.calls or self._waited is not None or self._keeps(current)):
             messages = self._with(current)  # a call may run, and has no observation yet
-        return self._repaired(messages)
+        return messages
 
-    def _repaired(self, messages: list[Any], *, is_told: bool = False) -> list[Any]:
+    def _told(self, said: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Returns the messages with entries behind them, repaired where the wire wants that; turns add no such need."""
+        messages = [*self._kept, *(message for entry in said for message in entry["messages"])]
         rules = self.wire.rules
-        if (self.said or is_told) and (rules.alternate or rules.answer_before_user):  # some stand behind results
+        if said and (rules.alternate or rules.answer_before_user):  # they may stand behind results
             from ..history import repair  # most runs are told nothing
 
             return repair(messages, self.wire)

@@ -167,3 +167,59 @@ async def test_marks_reach_neither_later_steps_nor_the_history_nor_what_is_kept(
         )
         await again
         assert again.messages == run.messages
+
+
+class Nested(dict[str, Any]):
+    """A message of another library's: a dict with more to it."""
+
+
+def containers(value: Any) -> list[Any]:
+    """Every dict and list in a value, and itself."""
+    inner = value.values() if isinstance(value, dict) else value
+    return [value, *(found for one in inner if isinstance(one, (dict, list)) for found in containers(one))]
+
+
+CHANGES: dict[str, Any] = {
+    "a message is added": lambda messages: messages.append({"role": "user", "content": "More?"}),
+    "all are removed": list.clear,
+    "a message is changed": lambda messages: messages[-1].update(role="system", content=None),
+    "a message is emptied": lambda messages: messages[1].clear(),
+    "a block is marked": lambda messages: messages[0]["content"][0].update(cache_control=MARK),
+    "a block is added": lambda messages: messages[2]["content"].append({"type": "text", "text": "More?"}),
+    "a deep value is changed": lambda messages: messages[1]["content"][0]["of"]["its"][0].update(kind="theirs"),
+    "everything is emptied": lambda messages: [one.clear() for one in containers(messages)],
+}
+
+
+@every("wire, change", [(list(BODIES)[at % 2], change) for at, change in enumerate(CHANGES)])
+async def test_each_request_is_new_whatever_became_of_those_before(wire: str, change: str) -> None:
+    """Requests of steps before are changed only while the next one is made, too."""
+    calls, done, _ = BODIES[wire]
+    given = [*HISTORY, Nested(role="user", content=[{"type": "text", "text": "And?"}])]
+
+    async def ran(change: Any) -> tuple[list[Any], list[Any], Any]:
+        asked: list[Any] = []
+        kept: list[Any] = []
+        bodies = iter([calls, calls, done])
+
+        async def ask(messages: list[Any], tools: Any) -> Any:
+            kept.append(messages)
+            for earlier in kept[:-1]:
+                change(earlier)
+            asked.append(copy.deepcopy(messages))
+            change(messages)
+            return stream(next(bodies))
+
+        run = agent_loop(ask, given, tools=[look], wire=wire)
+        with anyio.fail_after(30):
+            await run
+        return asked, kept, run
+
+    expected, kept, untouched = await ran(lambda messages: None)
+    asked, _, run = await ran(lambda messages: CHANGES[change](messages) if messages else None)
+    assert len(asked) == 3
+    assert asked == expected
+    assert run.messages == untouched.messages
+    found = [one for value in [*kept, untouched.messages, given] for one in containers(value)]
+    assert len({id(one) for one in found}) == len(found)
+    assert {type(messages[3]) for messages in expected} == {Nested}

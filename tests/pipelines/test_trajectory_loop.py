@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from contextlib import suppress
+from typing import Any
 
 import pytest
-from streams import Model, anthropic, chat
+from every_wire import framed, said
+from profiles import every
+from streams import Model, anthropic, chat, stream
 
 from streamtools import Observation, TextDelta, tool
+from streamtools.dispatch import MemoryStore
 from streamtools.errors import ExportError, LocalProtocolError, StreamError
 from streamtools.events import StepStart
 from streamtools.front import agent_loop
@@ -106,3 +111,34 @@ async def test_misuse_says_what_to_write() -> None:
     for wrong in (0, True, 1.5):
         with pytest.raises(ValueError, match="max_steps"):
             agent_loop(Model(ANSWER), ASKED, wire=CHAT, max_steps=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.asyncio_only  # trio's own work differs from step to step
+@every("wire, options", [(CHAT, {}), (CHAT, {"journal": True}), ("mistral.chat", {}), ("bedrock.converse_stream", {})])
+async def test_a_late_step_does_as_much_as_an_early_one(wire: str, options: dict[str, Any]) -> None:
+    """Counted in calls of functions, while something was said at the beginning."""
+    steps, made, asked = 44, 0, list[int]()
+    bodies = [framed(wire, said(wire, calls=[(f"c{n:08}", "double", f'{{"n": {n}}}')])) for n in range(steps)]
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal made
+        made += event == "call"
+
+    async def ask(messages: list[Any], tools: Any) -> Any:
+        asked.append(made)
+        return stream(bodies[len(asked) - 1])
+
+    if "journal" in options:
+        options = {"journal": MemoryStore(), "run_id": "long"}
+    given = [{"role": "user", "content": "Hi" if wire != "bedrock.converse_stream" else [{"text": "Hi"}]}]
+    async with agent_loop(ask, given, tools=[double], wire=wire, max_steps=steps, **options) as run:
+        run.say("And?")
+        sys.setprofile(count)
+        try:
+            async for _ in run:
+                pass
+        finally:
+            sys.setprofile(None)
+    early, late = (sorted(b - a for a, b in zip(asked[at:], asked[at + 1 : at + 8]))[3] for at in (4, 36))
+    assert len(asked) == steps
+    assert late <= early * 1.02 + 5, (early, late)

@@ -1,4 +1,5 @@
-"""One file per reader: ``reader(wire, chunks)`` returns a function that reads the response once.
+"""One file per reader: ``reader(wire, chunks)`` returns a function that reads the response once; where there is a
+``loop(answers)``, that returns one that runs to the last answer of Chat Completions, and returns it.
 
 The files import what they need at their top, and are imported only in the process that measures them.
 """
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 
 from ...workloads import ANTHROPIC, CHAT
-from ..work import Read
+from ..work import Read, Run
 
 __all__ = ["PEERS", "Peer"]
 
@@ -41,13 +42,19 @@ class Peer:
         read: Read = import_module(f"{__name__}.{self.key}").reader(wire, chunks)
         return read
 
+    def loop(self, answers: list[list[bytes]]) -> Run | None:
+        """Make ready to run to the last of the answers, running the tools of the others; None if it has no loop."""
+        make = getattr(import_module(f"{__name__}.{self.key}"), "loop", None)
+        run: Run | None = None if make is None else make(answers)
+        return run
+
 
 def _with_sdk(*distributions: str) -> dict[str, tuple[str, ...]]:
     return {CHAT: (*distributions, "openai"), ANTHROPIC: (*distributions, "anthropic")}
 
 
 _LANGCHAIN = {
-    CHAT: ("langchain-openai", "langchain-core", "openai"),
+    CHAT: ("langchain-openai", "langchain-core", "langchain", "openai"),
     ANTHROPIC: ("langchain-anthropic", "langchain-core", "anthropic"),
 }
 _OURS = "streamtools"

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...bench_runs import note
 from ...workloads import CHAT
-from ..transport import KEY, anthropic_client, http_client
-from ..work import Answer, Read, save_report
+from ..transport import KEY, MESSAGES, anthropic_client, http_client
+from ..work import Answer, Read, Run, save_report
 
-__all__ = ["answer", "model", "reader"]
+__all__ = ["answer", "loop", "model", "reader"]
+
+
+def loop(answers: list[list[bytes]]) -> Run:
+    from langchain.agents import create_agent
+    from langchain_core.tools import StructuredTool
+
+    own = StructuredTool.from_function(coroutine=note.fn, name=note.name, description=note.description)
+    agent: Any = create_agent(_chat(*answers), [own])
+
+    async def run() -> str:
+        text = ""
+        async for kind, found in agent.astream({"messages": MESSAGES}, stream_mode=["messages", "values"]):
+            text = str(found["messages"][-1].text) if kind == "values" else text
+        return text
+
+    return run
 
 
 def reader(wire: str, chunks: list[bytes]) -> Read:
@@ -25,19 +42,23 @@ def reader(wire: str, chunks: list[bytes]) -> Read:
 
 def model(wire: str, chunks: list[bytes]) -> Any:
     """A chat model with the tool, to which every request is answered with `chunks`."""
-    given: dict[str, Any] = {"api_key": KEY}
     if wire == CHAT:
-        from langchain_openai import ChatOpenAI
-        from openai import DefaultAsyncHttpxClient
-
-        client = http_client(DefaultAsyncHttpxClient, chunks)
-        chat: Any = ChatOpenAI(model="gpt-4o", http_async_client=client, stream_usage=True, **given)
+        chat: Any = _chat(chunks)
     else:
         from langchain_anthropic import ChatAnthropic
 
+        given: dict[str, Any] = {"api_key": KEY}
         chat = ChatAnthropic(model_name="claude-sonnet-4-6", **given)
         chat.__dict__["_async_client"] = anthropic_client(chunks)  # a cached property; there is no other way in
     return chat.bind_tools([save_report.to(wire)])
+
+
+def _chat(*answers: list[bytes]) -> Any:
+    from langchain_openai import ChatOpenAI
+    from openai import DefaultAsyncHttpxClient
+
+    given: dict[str, Any] = {"api_key": KEY, "http_async_client": http_client(DefaultAsyncHttpxClient, *answers)}
+    return ChatOpenAI(model="gpt-4o", stream_usage=True, **given)
 
 
 def answer(message: Any) -> Answer:

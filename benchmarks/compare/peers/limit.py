@@ -1,11 +1,18 @@
-"""What no decoder in Python can beat; see `benchmarks.workloads.limit`."""
+"""What no decoder in Python can beat, see `benchmarks.workloads.limit`; and the loop that is written by hand."""
 
 from __future__ import annotations
 
+from ...bench_runs import by_hand, note
 from ...workloads import limit
-from ..work import Read
+from ..transport import plain_client
+from ..work import Read, Run
 
-__all__ = ["reader"]
+__all__ = ["loop", "reader"]
+
+
+def loop(answers: list[list[bytes]]) -> Run:
+    client = plain_client(answers)
+    return lambda: by_hand(client, note)
 
 
 def reader(wire: str, chunks: list[bytes]) -> Read:

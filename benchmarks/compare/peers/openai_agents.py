@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents import FunctionTool, ModelSettings, OpenAIChatCompletionsModel
+from agents import Agent, FunctionTool, ModelSettings, OpenAIChatCompletionsModel, RunConfig, Runner, function_tool
 from agents.models.interface import ModelTracing
 
+from ...bench_runs import note
 from ..transport import openai_client
-from ..work import Answer, Read, save_report, value
+from ..work import Answer, Read, Run, save_report, value
 
-__all__ = ["reader"]
+__all__ = ["loop", "reader"]
+
+
+def loop(answers: list[list[bytes]]) -> Run:
+    model = OpenAIChatCompletionsModel(model="gpt-4o", openai_client=openai_client(*answers))
+    agent = Agent(name="a", model=model, tools=[function_tool(note.fn, name_override=note.name)])
+    config = RunConfig(tracing_disabled=True)
+
+    async def run() -> str:
+        result = Runner.run_streamed(agent, "hello", run_config=config)
+        async for _ in result.stream_events():
+            pass
+        return str(result.final_output)
+
+    return run
 
 
 def reader(wire: str, chunks: list[bytes]) -> Read:

@@ -2,10 +2,49 @@
 
 from __future__ import annotations
 
-from ..transport import MESSAGES, openai_client
-from ..work import Answer, Read, save_report, value
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-__all__ = ["reader"]
+from ...bench_runs import note
+from ...workloads import CHAT
+from ..transport import MESSAGES, openai_client
+from ..work import Answer, Read, Run, save_report, value
+
+__all__ = ["loop", "loop_of", "reader"]
+
+
+def loop(answers: list[list[bytes]]) -> Run:
+    return loop_of(openai_client(*answers).chat.completions.create, model="gpt-4o")
+
+
+def loop_of(create: Callable[..., Awaitable[Any]], **given: Any) -> Run:
+    """The loop of the SDK's guide to function calling, its calls side by side."""
+    given |= {"tools": [note.to(CHAT)], "stream": True}
+
+    async def run() -> str:
+        messages = list(MESSAGES)
+        while True:
+            said, calls = list[str](), list[dict[str, Any]]()
+            async for chunk in await create(messages=messages, **given):
+                delta = chunk.choices[0].delta if chunk.choices else None
+                if delta is None:
+                    continue
+                said.append(delta.content or "")
+                for piece in delta.tool_calls or ():
+                    if piece.id:
+                        calls.append({"id": piece.id, "type": "function", "function": {"name": piece.function.name}})
+                    function = calls[piece.index]["function"]
+                    function["arguments"] = function.get("arguments", "") + (piece.function.arguments or "")
+            if not calls:
+                return "".join(said)
+            results = await asyncio.gather(*(note.fn(**json.loads(one["function"]["arguments"])) for one in calls))
+            messages.append({"role": "assistant", "content": "".join(said), "tool_calls": calls})
+            pairs = zip(calls, results, strict=True)
+            messages += [{"role": "tool", "tool_call_id": one["id"], "content": result} for one, result in pairs]
+
+    return run
 
 
 def reader(wire: str, chunks: list[bytes]) -> Read:

@@ -6,10 +6,17 @@ from typing import Any
 
 from streamtools import pipeline
 
+from ...bench_runs import by_us, note
 from ...workloads import source
-from ..work import Answer, Read, save_report
+from ..transport import plain_client
+from ..work import Answer, Read, Run, save_report
 
-__all__ = ["consume", "reader"]
+__all__ = ["consume", "loop", "reader"]
+
+
+def loop(answers: list[list[bytes]]) -> Run:
+    client = plain_client(answers)
+    return lambda: by_us(client, note)
 
 
 def reader(wire: str, chunks: list[bytes]) -> Read:

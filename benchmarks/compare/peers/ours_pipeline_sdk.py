@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamtools import agent_loop
+
+from ...bench_runs import note
 from ...workloads import CHAT
 from ..transport import MESSAGES, anthropic_client, openai_client
-from ..work import Answer, Read, save_report
+from ..work import Answer, Read, Run, save_report
 from .ours_pipeline import consume
 
-__all__ = ["reader"]
+__all__ = ["loop", "reader"]
+
+
+def loop(answers: list[list[bytes]]) -> Run:
+    create = openai_client(*answers).chat.completions.create
+
+    async def ask(messages: Any, tools: Any) -> Any:
+        return await create(model="gpt-4o", messages=messages, tools=tools, stream=True)
+
+    async def run() -> str:
+        return (await agent_loop(ask, MESSAGES, tools=[note], wire=CHAT)).text
+
+    return run
 
 
 def reader(wire: str, chunks: list[bytes]) -> Read:

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic_ai import Agent, Tool
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.messages import ModelRequest
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
+from ...bench_runs import note
 from ...workloads import CHAT
 from ..transport import anthropic_client, openai_client
-from ..work import Answer, Read, save_report
+from ..work import Answer, Read, Run, save_report
 
-__all__ = ["reader"]
+__all__ = ["loop", "reader"]
+
+
+def loop(answers: list[list[bytes]]) -> Run:
+    agent = Agent(_model(CHAT, *answers), tools=[Tool(note.fn, name=note.name)])
+
+    async def run() -> str:
+        text = ""
+        async with agent.run_stream_events("hello") as events:
+            async for event in events:
+                if event.event_kind == "agent_run_result":
+                    text = event.result.output
+        return text
+
+    return run
 
 
 def reader(wire: str, chunks: list[bytes]) -> Read:
@@ -36,13 +52,13 @@ def reader(wire: str, chunks: list[bytes]) -> Read:
     return read
 
 
-def _model(wire: str, chunks: list[bytes]) -> Model[Any]:
+def _model(wire: str, *answers: list[bytes]) -> Model[Any]:
     if wire == CHAT:
         from pydantic_ai.models.openai import OpenAIChatModel
         from pydantic_ai.providers.openai import OpenAIProvider
 
-        return OpenAIChatModel("gpt-4o", provider=OpenAIProvider(openai_client=openai_client(chunks)))
+        return OpenAIChatModel("gpt-4o", provider=OpenAIProvider(openai_client=openai_client(*answers)))
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
-    return AnthropicModel("claude-sonnet-4-6", provider=AnthropicProvider(anthropic_client=anthropic_client(chunks)))
+    return AnthropicModel("claude-sonnet-4-6", provider=AnthropicProvider(anthropic_client=anthropic_client(*answers)))
