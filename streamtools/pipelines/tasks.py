@@ -137,9 +137,7 @@ class LoopTasks:
 
     async def _wait(self, look: Callable[[float], object], host: Any) -> None:
         cancelled: BaseException | None = None
-
-        def look_later() -> Any:
-            return self._loop.call_later(LOOK_S, look_now)
+        timer: Any = None
 
         def look_now() -> None:
             nonlocal timer
@@ -147,9 +145,9 @@ class LoopTasks:
                 look(self._loop.time())
                 self._look(host)
             finally:
-                timer = look_later()
+                timer = self._loop.call_later(LOOK_S, look_now)
 
-        timer = look_later()
+        timer = self._loop.call_later(LOOK_S, look_now)
         try:
             with self._new_scope() as waiting:
                 while self._runs():
