@@ -63,7 +63,7 @@ def _parsed_later(text: str | None, info: ValidationInfo) -> str | None:
 
 
 def _small(carry: Carry | None) -> Carry | None:
-    if carry and (len(carry) > 1 or len(json.dumps([*carry.items(), carry.expires_at])) > MOST_CARRIED):
+    if carry is not None and (len(carry) != 1 or len(json.dumps([*carry.items(), carry.expires_at])) > MOST_CARRIED):
         raise ValueError("expected one field, of the size of an id")
     return carry
 

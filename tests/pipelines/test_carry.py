@@ -20,6 +20,7 @@ from streamtools.events import MessageAdded, StepStart, StreamEnd, StreamWarning
 from streamtools.front import agent_loop
 from streamtools.front.calls_face import When
 from streamtools.front.run_face import AgentLoop
+from streamtools.history import lint
 from streamtools.parts import Carry
 from streamtools.privacy import Privacy
 from streamtools.record import Recording, record, replay
@@ -144,6 +145,35 @@ def test_a_turn_has_what_its_provider_wants_back(payloads: Any, carry: Any, expi
     assert (turn.carry, turn.carry.expires_at) == (carry, expires_at)
     assert dict(**turn.carry) == carry  # as `create(..., **turn.carry)` sends it
     assert ("c_1" in repr(turn)) is ("container" in carry)
+
+
+def begun(*blocks: Any) -> list[Any]:
+    places = enumerate(blocks)
+    pairs = [({"type": "content_block_start", "index": at, "content_block": one}, at) for at, one in places]
+    return [START, *(event for one, at in pairs for event in (one, {"type": "content_block_stop", "index": at}))]
+
+
+LATEST = {**CODE, "id": "srv_2"}
+CALLED = {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": "x"}}
+FOR_RESULTS = {**END, "delta": {"stop_reason": "tool_use", "container": NAME}}
+
+
+@every(
+    ("payloads", "sent"),
+    [
+        ([*begun(CODE, {**CALLED, "caller": BY_CODE}), FOR_RESULTS, STOP], [CODE, {**CALLED, "caller": BY_CODE}]),
+        (begun(CODE, {**CALLED, "caller": BY_CODE}), [CALLED]),  # its container is not known
+        (begun({**CALLED, "caller": BY_CODE}), [{**CALLED, "caller": BY_CODE}]),  # an answer before it had that
+        (begun(DONE, LATEST), [DONE]),  # the result is that of a call in the answer before
+        ([*begun(DONE, LATEST, CALLED), FOR_RESULTS, STOP], [DONE, CALLED]),
+    ],
+)
+def test_code_of_an_answer_that_was_cut_is_not_waited_for(payloads: Any, sent: Any) -> None:
+    turn = parse(payloads, tools=[look])
+    messages = turn.messages()
+    assert messages[0]["content"] == sent
+    before = [*HELLO, {"role": "assistant", "content": [CODE]}] if DONE in sent else HELLO
+    assert lint([*before, *messages], ANTHROPIC) == []
 
 
 # -- a run sends it -------------------------------------------------------------------------------------------------
@@ -284,7 +314,7 @@ async def test_calls_that_wait_keep_it_and_say_when_they_have_outlived_it(
     assert len(warned(resumed.turns)) == told
 
 
-@every("carry", [Carry({"container": "c" * 20_000}), Carry({"a": "b", "c": "d"}), Carry({"container": 7})])  # type: ignore[dict-item]
+@every("carry", [Carry({"container": "c" * 20_000}), Carry({"a": "b", "c": "d"}), Carry(), Carry({"container": 7})])  # type: ignore[dict-item]
 @pytest.mark.anyio
 async def test_a_suspended_state_with_another_size_or_form_is_refused(carry: Carry) -> None:
     async with run_of(Messages("pay"), store=MemoryStore()) as run:

@@ -214,7 +214,7 @@ def _numbered_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[Number
 def render_reply(answer: Answer) -> list[dict[str, Any]]:
     blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
     if answer.finish != "pause":  # a paused turn goes back as it is, to be continued
-        blocks = _without_orphans(blocks)
+        blocks = _without_orphans(blocks, is_cut=answer.finish is None)
     return [{"role": "assistant", "content": blocks}] if blocks else []
 
 
@@ -246,21 +246,27 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     return block | ({"is_error": True} if result.is_error else {}) | ({"toolset_name": toolset} if toolset else {})
 
 
-def _without_orphans(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _without_orphans(blocks: list[dict[str, Any]], *, is_cut: bool) -> list[dict[str, Any]]:
     """Returns the blocks that the API takes back: no server call without its result, no thinking at the very end.
 
     A server call whose code calls our tools has none yet: it waits for ours
     (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling, read 2026-11-21).
+    If the response was cut nobody knows its container, which comes at its end: the calls then stand without the code.
     Otherwise both happen when a response was cut: "without a corresponding web_search_tool_result block"
     (open-gsd/gsd-pi#1330), "The final block in an assistant message cannot be `thinking`" (tailcallhq/forgecode#2107).
     """
-    calls = [block["id"] for block in blocks if block["type"] in SERVER_CALLS]
-    answered = [block["tool_use_id"] for block in blocks if isinstance(block.get("tool_use_id"), str)]
-    # Results that name no call of this message belong to the calls without one, in order.
-    strays = sum(call_id not in calls for call_id in answered)
-    open_calls = [call_id for call_id in calls if call_id not in answered][strays:]
-    callers = [block.get("caller") for block in blocks if block["type"] == "tool_use"]
-    waiting = [caller.get("tool_id") for caller in callers if isinstance(caller, dict)]
+    open_calls: list[str] = []
+    for block in blocks:
+        if block["type"] in SERVER_CALLS:
+            open_calls.append(block["id"])
+        elif isinstance(answered := block.get("tool_use_id"), str) and open_calls:
+            # A result that names none of these is the oldest one's: recordings hide ids.
+            open_calls.remove(answered if answered in open_calls else open_calls[0])
+    if is_cut:
+        blocks = [
+            rest_of(b, "caller") if object_of(b.get("caller")).get("tool_id") in open_calls else b for b in blocks
+        ]
+    waiting = [object_of(block.get("caller")).get("tool_id") for block in blocks if block["type"] == "tool_use"]
     orphans = {call_id for call_id in open_calls if call_id not in waiting}
     kept = [b for b in blocks if b["type"] not in SERVER_CALLS or b["id"] not in orphans]
     while kept and kept[-1]["type"] in THOUGHTS:
