@@ -282,19 +282,26 @@ class Pump:
             await self._emit(self._begin(step.keep))
         try:
             async for item in await self._items():
-                # Nearly always as it is: saves 0.1 µs an event.
-                for part in (item,) if type(item) is bytes and len(item) <= SLICE_BYTES else self._parts(item):
-                    step.emit_all(decoder.feed(part))
-                    while chain.deferred is not None:
-                        step.emit_all(await self._settle_next())
-                    if self.must_pause or len(queue) >= outbox.full_at:
-                        await self._pause()
+                if type(item) is bytes and len(item) <= SLICE_BYTES:  # nearly always: saves 0.1 µs an event
+                    step.emit_all(decoder.feed(item))
+                    if chain.deferred is not None or self.must_pause or len(queue) >= outbox.full_at:
+                        await self._give_way()
+                else:
+                    for part in self._parts(item):
+                        step.emit_all(decoder.feed(part))
+                        await self._give_way()
                 if decoder.done:
                     break
         except Exception as error:
             await self._fails(error)
         if not self._finds_rest():
             await self._emit(await self._ending())
+
+    async def _give_way(self) -> None:
+        while self.decoder.deferred is not None:
+            self._step.emit_all(await self._settle_next())
+        if self.must_pause or len(self._outbox.queue) >= self._outbox.full_at:
+            await self._pause()
 
     async def _emit(self, events: Iterable[Event]) -> None:
         self._step.emit_all(events)
