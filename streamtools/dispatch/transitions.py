@@ -290,7 +290,7 @@ class Transitions:
 
     def _release(self, call: Call) -> None:
         assert call.job is not None, "it has its place"
-        if call.trial is not None and call.trial.fits:
+        if call.trial is not None and call.trial.fits and call.trial.ended is None:
             call.trial.leave()  # for the call itself
         self._pool.release(call.job)
         if call.state == "queued":

@@ -43,7 +43,7 @@ class Carrying:
         carry = self._of(turn)
         if carry is not self._carry:
             self._carry, self._given_by = carry, self.asked
-            self._chained = 0 if self._chain is None else self._last_reply(self._history.messages())
+            self._chained = 0 if self._chain is None else self._last_reply(self._history.messages(), self._chained)
 
     def behind(self, turns: Sequence[Turn], messages: list[Any]) -> Carry:
         """Returns what a request with all these messages carries, the last of which are of the last turn."""
@@ -95,11 +95,12 @@ class Carrying:
         except (ValueError, OverflowError, OSError):  # no moment
             return False
 
-    def _last_reply(self, messages: list[Any]) -> int:
+    def _last_reply(self, messages: list[Any], known: int = 0) -> int:
+        """Returns how many messages there are up to the last answer, of which the first ones are known."""
         from ..wires import Reply  # few runs are chained
 
-        replies = (one for one in reversed(self._history.wire.entries(messages)) if isinstance(one, Reply))
-        return next((one.origin[1] for one in replies if one.origin is not None), 0)
+        replies = (one for one in reversed(self._history.wire.entries(messages[known:])) if isinstance(one, Reply))
+        return next((known + one.origin[1] for one in replies if one.origin is not None), known)
 
 
 def takes_carry(call_model: Callable[..., Any]) -> bool:
