@@ -605,3 +605,6 @@ class Part:
     """Data that has to be sent back to the provider with the part; for ``provider`` parts the part itself."""
 
     __repr__ = shown_by()
+
+
+new_part = builder_of(Part)

@@ -15,9 +15,9 @@ from typing_extensions import is_typeddict
 from . import events as of
 from .errors import ExportError, StreamError
 from .events import Event, Observation, TextDelta
-from .ground.own import MESSAGES, own
+from .ground.own import MESSAGES, builder_of, own
 from .ground.text import ALWAYS, shown_by
-from .parts import FINISHES, NO_CARRY, OUTCOMES, Carry, Finish, Part, ResumePoint, ToolCall, Usage, changed
+from .parts import FINISHES, NO_CARRY, OUTCOMES, Carry, Finish, Part, ResumePoint, ToolCall, Usage, changed, new_part
 from .wires import Wire, find, is_known, meant, names
 
 if TYPE_CHECKING:
@@ -225,6 +225,9 @@ def _has_answer(call: ToolCall, seen: Observation | None) -> bool:
     return call.awaits is None or seen is None or seen.outcome != "unknown_tool"
 
 
+_new_turn = builder_of(Turn)
+
+
 class TurnBuilder:
     """Collects events into a `Turn`. Costs one list append per delta; the text is joined once."""
 
@@ -275,8 +278,8 @@ class TurnBuilder:
         may_run = end is not None and end.ended_well
         counting = [call for call in self._calls.values() if getattr(call, "problem", None) != "void"]
         in_order = sorted(counting, key=_INDEX)  # a call may be announced late
-        calls = tuple([_so_far(call, may_run) for call in in_order])
-        return Turn(
+        calls = tuple([_so_far(call, may_run) for call in in_order]) if in_order else ()
+        return _new_turn(
             wire=(wire.name if isinstance(wire, Wire) else wire) or (start.wire if start else None),
             record=wire if isinstance(wire, Wire) and not is_known(wire) else None,
             model=(end.model if end else None) or (start.model if start else None),
@@ -410,7 +413,7 @@ class _OpenPart:
         self.provider_state: Mapping[str, Any] | None = None
 
     def close(self) -> Part:
-        return Part(kind=self.kind, text="".join(self.deltas), provider_state=self.provider_state)
+        return new_part(kind=self.kind, text="".join(self.deltas), provider_state=self.provider_state)
 
 
 TAKEN_BY: Mapping[type[Event], Callable[[TurnBuilder, Any], object]] = {

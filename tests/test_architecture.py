@@ -190,7 +190,7 @@ def only_telemetry_imports_opentelemetry(module: Module) -> Iterator[str]:
 
 ONE_EVENT_LOOP = ("asyncio", "trio", "uvloop")
 KNOWS_AN_EVENT_LOOP = {
-    "streamtools.pipelines.group_exit": "looks at what an interrupt has done to asyncio",
+    "streamtools.pipelines.tasks": "looks at what an interrupt has done to asyncio",
 }
 
 
@@ -202,6 +202,7 @@ def only_these_import_one_event_loop(module: Module) -> Iterator[str]:
 
 OPENS_GROUPS = {
     "streamtools.pipelines.runner": "the tasks of a stream",
+    "streamtools.pipelines.tasks": "these, on trio",
     "streamtools.pipelines.agent_loop": "the steps of a run, in its block; nothing yields inside",
     "streamtools.executors.process": "a worker's end is awaited beside its pipe",
     "streamtools.testing.executors": "checks that run calls side by side",

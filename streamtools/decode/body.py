@@ -212,7 +212,7 @@ def payloads_of(answer: Mapping[str, Any], wire: Wire | None) -> list[dict[str, 
 def as_items(given: Any, wire: Wire | str | None) -> Any:
     """Returns a dict as a list of this one item, and anything else as it is; raises a `TypeError` for a dict that is no
     answer of the wire, or of any."""
-    if not isinstance(given, Mapping):
+    if type(given) is bytes or not isinstance(given, Mapping):
         return given
     record = None if wire is None else find(wire)
     if payloads_of(given, record) is None and provider_error(given) is None:

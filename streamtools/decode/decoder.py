@@ -664,7 +664,7 @@ def parse(
     ('Hi', 'stop', True)
     """
     stream = StreamDecoder(wire=wire, tools=tools, stages=stages, output=output, limits=limits, continues=continues)
-    if not isinstance(body, Iterable):
+    if type(body) is not bytes and not isinstance(body, Iterable):
         raise TypeError(
             f"parse reads bytes, or an iterable of them, not {type(body).__name__}; of a response that was read pass "
             "its content, and read a stream with pipeline(...)"

@@ -14,7 +14,7 @@ import json
 import math
 import time
 import weakref
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
@@ -408,7 +408,7 @@ class RunCounts:
     def __init__(self) -> None:
         self._calls: OrderedDict[bytes, int] = OrderedDict()
         self._most_times = 0  # that one call was made
-        self._useless: Counter[str] = Counter()
+        self._useless: dict[str, int] = {}
         self.deaf: list[tuple[CallRule, str]] = []  # the rules that failed to hear an event, with the error's class
         self.spent = Spent()  # what counts for `Limits(call_budget=..., token_budget=...)`
 
@@ -441,11 +441,11 @@ class RunCounts:
     def count_useless(self, tool: str) -> int:
         """Counts a call that could not be used, of a tool, or of any tool that there is not (``""``); returns how many
         there were."""
-        self._useless[tool] += 1
-        return self._useless[tool]
+        times = self._useless[tool] = self.were_useless(tool) + 1
+        return times
 
     def were_useless(self, tool: str) -> int:
-        return self._useless[tool]
+        return self._useless.get(tool, 0)
 
 
 def _written(value: Any) -> bytes:

@@ -12,7 +12,7 @@ takes its place in the order when it is approved, so that no other call waits fo
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import anyio
@@ -145,7 +145,8 @@ class Transitions:
         self.stopped: str | None = None  # why nothing more starts, if the reason is not the turn's end
         self.budgets = Budgets(limits, host.counts.spent, None if pool is None else pool.budget)
         self._joined = pool is None  # an unshared pool need not look at the event loop, which costs 1 µs
-        self._pool = pool = CallPool(limits) if pool is None else pool
+        self._given_pool = pool
+        self.tools = tools
         self.limits = limits
         self.options = options
         self._by_hand = options.start == "manual"
@@ -154,12 +155,22 @@ class Transitions:
         self._start_task = start
         self._at = at
         self._serves = serves
-        self.attempts = CallAttempts(host, tools, limits, pool, options, self.move, self._due, self._ask)
         self._new_waiting = waiting
         self._waiting: Waits | None = None  # once a call waits for somebody
         self._unresponsive = set[Call]()  # those that went on past their grace
         self._idle: anyio.Event | None = None
         self._told: anyio.Event | None = None
+
+    # Both are made for the first call: most turns have none.
+
+    @cached_property
+    def _pool(self) -> CallPool:
+        return CallPool(self.limits) if self._given_pool is None else self._given_pool
+
+    @cached_property
+    def attempts(self) -> CallAttempts:
+        due, ask = self._due, self._ask
+        return CallAttempts(self.host, self.tools, self.limits, self._pool, self.options, self.move, due, ask)
 
     def move(self, call: Call, happened: Input, given: Given = None) -> None:
         """Moves a call along the table, and carries the effects out. If an observer moves the call on meanwhile, the
@@ -531,14 +542,15 @@ class Calls:
 
     def __init__(self, transitions: Transitions, attempt: int = 1) -> None:
         self._transitions = transitions
-        self._tools = transitions.attempts.tools
+        self._tools = transitions.tools
         self.attempt = attempt  # the number of the attempt at the step's answer, which is part of the calls' keys
         self._limits, self._options, self._host = transitions.limits, transitions.options, transitions.host
         self._by_hand = transitions.options.start == "manual"
         self.rules = transitions.rules
         # Those that wait until they, or calls before them, are judged; in order.
         self._judging: dict[Call, tuple[Judging | None, Callable[[Call, Judging | None], None]]] = {}
-        self._key_prefix: str | None = None  # of the calls' idempotency keys
+        self._response_id: str | None = None
+        self._key_prefix: str | None = None  # of the calls' idempotency keys, once there is one
         self._cut: str | None = None  # why the response was cut
         self.foresee: Callable[[], None] | None = None  # is called with the first call that may be tried
         self.looks_up = False  # the gate is asked about the calls before they do anything
@@ -691,12 +703,13 @@ class Calls:
     # -- the text of a call --
 
     def _stream_started(self, event: StreamStart) -> None:
-        self._key_prefix = self._prefix(event.response_id)
+        self._response_id = event.response_id
+        self._key_prefix = None
 
-    def _prefix(self, response_id: str | None) -> str:
+    def _prefix(self) -> str:
         if (identity := self._options.known.identity) is not None:  # it stands for one response alone
             return key_prefix(identity, 0, None)
-        return key_prefix(self._host.run_id, self._host.number, response_id, self.attempt)
+        return key_prefix(self._host.run_id, self._host.number, self._response_id, self.attempt)
 
     def _announced(self, event: ToolCallStart) -> None:
         if event.kind != "server" and event.call_id not in self._transitions.calls:  # a transform may repeat the event
@@ -705,8 +718,8 @@ class Calls:
             if before is not None:
                 announced = Call(call, before.key, before, needs=0 if before.kind == "answer" else before.approvals)
             else:
-                if self._key_prefix is None:  # nobody has passed a start on
-                    self._key_prefix = self._prefix(None)
+                if self._key_prefix is None:
+                    self._key_prefix = self._prefix()
                 announced = Call(call, self._key_prefix + event.call_id)
             self._transitions.calls[event.call_id] = announced
             if self.foresee is not None and (tool := self._tools.get(event.name)) is not None and tool.effect == "pure":

@@ -242,7 +242,7 @@ class _RestSource(Source):
 
     async def items(self) -> AsyncIterator[Any]:
         payloads = _payloads(await super().items(), self.as_item, self._limits)
-        self._opened.push_async_callback(payloads.aclose)
+        self._closes(payloads)
         return payloads
 
 

@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ..ground.on_demand import names
+from .sse import Frame, SSEDecoder
 
 if TYPE_CHECKING:
     from .aws_eventstream import AWSEventStreamDecoder
     from .json_bodies import JSONArrayDecoder, NDJSONDecoder
-    from .sse import Frame, SSEDecoder
 else:
     __getattr__ = names(
         __name__,
         {
             "aws_eventstream": "AWSEventStreamDecoder",
             "json_bodies": "JSONArrayDecoder NDJSONDecoder",
-            "sse": "Frame SSEDecoder",
         },
     )
 
@@ -62,8 +61,6 @@ def choose(head: bytes, max_event_bytes: int) -> Framing | None:
         from .json_bodies import JSONArrayDecoder
 
         return JSONArrayDecoder(max_event_bytes=max_event_bytes)
-    from .sse import SSEDecoder
-
     # A comment, a field, an error page of a proxy: a body is known not to be an event stream only once it has ended
     # without an event.
     return SSEDecoder(max_event_bytes=max_event_bytes, lenient=True)

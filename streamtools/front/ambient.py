@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 from ..observers.contracts import Observer, ambient
@@ -15,12 +15,16 @@ _TOLD_BY = "OTEL_PYTHON_TRACER_PROVIDER"
 
 
 class OpenTelemetry:
+    _defaults: Callable[[], Iterable[Observer]] | None = None  # once it was loaded
+
     def observers(self) -> Iterable[Observer]:
         if not _is_loaded() and _TOLD_BY not in os.environ:
             return ()
-        from ..telemetry import default_observers  # most programs have none
+        if self._defaults is None:
+            from ..telemetry import default_observers  # most programs have none
 
-        return default_observers()
+            self._defaults = default_observers
+        return self._defaults()
 
     def carrier(self) -> Mapping[str, str]:
         if not _is_loaded():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, ge
 from ..dispatch import Approver, CallPool, DispatchOptions, StartPolicy
 from ..dispatch.executor import Executor
 from ..dispatch.options import LEAVES_CALLS, OnToolError
+from ..ground.own import builder_of
 from ..ground.text import type_name
 from ..limits import Limits
 from ..pipelines.attempt import StepOptions
@@ -94,6 +95,13 @@ class CheckedOptions:
         return self.decoding is DEFAULT and not self.step.transforms
 
 
+_new_dispatch, _new_step, _new_checked = (
+    builder_of(DispatchOptions),
+    builder_of(StepOptions),
+    builder_of(CheckedOptions),
+)
+
+
 def checked_options(
     tools: AnyTools | Toolset | None,
     wire: Wire | str | None = None,
@@ -137,7 +145,7 @@ def checked_options(
         seams = replace(seams, desk=desk_of(seams, store))
     toolset = _NO_TOOLS if tools is None else toolset_of(tools)
     start = words.get("start") or ("off" if tools is None and approve is None else "auto")
-    dispatch = DispatchOptions(
+    dispatch = _new_dispatch(
         start=_known("start", start, _START_POLICIES),
         approver=approve,
         on_tool_error=_known("on_tool_error", words.get("on_tool_error", "continue"), _ON_TOOL_ERROR),
@@ -157,13 +165,13 @@ def checked_options(
 
         decoding = stages.append(TypedOutput(output))
     drains = on_error == "drain"
-    return CheckedOptions(
+    return _new_checked(
         wire=wire,
         stages=stages,
         decoding=decoding,
         quoted_calls=quoted_calls,
         policy=words.get("policy"),
-        step=StepOptions(tools=toolset, limits=limits, transforms=tuple(transforms), pool=pool, drains=drains),
+        step=_new_step(tools=toolset, limits=limits, transforms=tuple(transforms), pool=pool, drains=drains),
         dispatch=dispatch,
         attempts=attempts_of(seams, retry),
         store=store,
@@ -289,7 +297,7 @@ def with_rules(
     """
     rules: list[CallRule] = []
     start, tools, limits, seams = checked.dispatch.start, checked.tools, checked.limits, checked.dispatch.seams
-    if start != "off" and any(tool is not None and tool.hints is not None for tool in tools.values()):
+    if start != "off" and _has(tools, "hints"):
         from ..policy.callers import Callers  # few tools have hints
 
         rules.append(Callers(tools))
@@ -319,7 +327,11 @@ def with_rules(
 
 
 def has_policy(policy: object, tools: Toolset) -> bool:
-    return policy is not None or any(tool is not None and tool.policy is not None for tool in tools.values())
+    return policy is not None or _has(tools, "policy")
+
+
+def _has(tools: Toolset, option: str) -> bool:
+    return any(tool is not None and getattr(tool, option) is not None for tool in tools.values())
 
 
 def know(run: Trajectory, messages: Sequence[Any], checked: CheckedOptions, wire: Wire | str) -> None:

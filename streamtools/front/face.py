@@ -20,6 +20,7 @@ from ..dispatch.event_loop import is_cancellation, is_in_generator, is_running
 from ..events import Event, Observation, ToolCallValidated
 from ..ground.text import shown_by
 from ..parts import ToolCall
+from ..pipelines.queues import WAITS_UNSEEN
 from ..pipelines.runner import Runner
 from ..pipelines.trajectory import Trajectory
 from ..turn import Turn
@@ -90,6 +91,8 @@ class Pipeline(CallsFace):
                 outbox.await_one()
             assert outbox.awaited is not None, "just made"
             await outbox.awaited.wait()
+            if outbox.waits % WAITS_UNSEEN == 0:
+                await checkpoint_if_cancelled()
         event = queue.popleft()
         if outbox.room_awaited is not None and len(queue) <= outbox.size // 2:
             outbox.make_room()

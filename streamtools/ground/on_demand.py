@@ -68,8 +68,13 @@ def functions(package: str, *places: str) -> Iterator[Callable[..., Any]]:
 
 
 def _function(package: str, home: str, name: str) -> Callable[..., Any]:
+    @cache
+    def loaded() -> Callable[..., Any]:
+        found: Callable[..., Any] = getattr(import_module(f".{home}", package), name)
+        return found
+
     def call(*args: Any, **options: Any) -> Any:
-        return getattr(import_module(f".{home}", package), name)(*args, **options)
+        return loaded()(*args, **options)
 
     call.__name__ = call.__qualname__ = name
     return call

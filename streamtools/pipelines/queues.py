@@ -25,6 +25,10 @@ from ..events import (
     ToolCallFragment,
 )
 
+WAITS_UNSEEN = 64
+"""The waits of a consumer before it looks for a cancellation: anyio delivers none to a task that is about to be woken,
+as one always is that reads a source which never waits."""
+
 DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, OutputDelta, ToolCallDelta, ToolCallFragment})
 
 
@@ -59,6 +63,7 @@ class Outbox:
         """True while nothing comes unless somebody runs a call: a wait for an event then returns without one."""
         self.new_event: Callable[[], anyio.Event] = anyio.Event  # as `Host.new_scope`; set by the runner
         self.awaited: anyio.Event | None = None  # set by the consumer while it waits for an event
+        self.waits = 0  # of the consumer
         self.room_awaited: anyio.Event | None = None  # set by the pump while it waits for room
         self.skipped_to_end: anyio.Event | None = None  # set by a consumer that wants no event, only the end
 
@@ -133,6 +138,7 @@ class Outbox:
     def await_one(self) -> None:
         """Has the consumer woken by the next event."""
         self.awaited = self.new_event()
+        self.waits += 1
 
     async def skip(self) -> None:
         """Drops events until no more will come, or none by itself; the last ones still wait then. The consumer is woken

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 from anyio import CancelScope, create_task_group
-from anyio.abc import TaskGroup
 from anyio.lowlevel import EventLoopToken
 
 from ..dispatch import Calls
@@ -35,10 +34,10 @@ from ..ground.text import type_name
 from ..turn import Turn
 from .attempt import Attempt, Reading, StepOptions
 from .deadlines import Deadlines
-from .group_exit import join
 from .pump import Pump, Tries, unwrapped
 from .queues import Outbox
 from .step import Step
+from .tasks import GroupTasks, LoopTasks, Tasks
 from .trajectory import Trajectory
 
 if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, and ask once
@@ -74,7 +73,7 @@ class Runner:
         self.deadlines = Deadlines(options.limits, self.attempt.pump, self._expire, start.requested_at)
         self._timers: Timers | None = None
         self._own_timers: set[Timer] = set()  # that are set
-        self._group: TaskGroup | None = None
+        self._tasks: Tasks | None = None
         self._scope: CancelScope | None = None  # around all reading
         self._is_over = False  # nothing is read any more, and nothing runs
         self._over_awaited: anyio.Event | None = None  # made when first awaited: there may be 1,000 streams
@@ -171,12 +170,14 @@ class Runner:
         self.step.begin(self.start)
         for event in self._begins_with:
             self.step.emit(event)
-        self._group = create_task_group()
-        await self._group.__aenter__()
+        self._tasks = tasks = GroupTasks() if timers.loop is None else LoopTasks(timers.loop, timers.new_scope)
+        self.step.scope = None if timers.loop is None else self._scope
+        await tasks.enter()
         try:
             settle_at_exit(self)
-            self._group.start_soon(self._run)
-            timers.join(self, self._group)
+            tasks.start(self._run, copy_context(), self._scope)
+            if tasks.group is not None:
+                timers.join(self, tasks.group)
             self.deadlines.set(self._at, timers.now, self.trajectory.began_at)
             if self.tries is not None:
                 self.tries.begin()
@@ -197,21 +198,20 @@ class Runner:
                 timer.stop()
 
     async def _leave(self, *, cancelled: bool) -> None:
-        group = self._group
-        assert group is not None, "set when it was entered"
+        tasks = self._tasks
+        assert tasks is not None, "set when it was entered"
         is_over = False  # all tasks are at their end
-        broken = group.cancel_scope.cancel_called  # a task died of an unforeseen error
         # Each step stands in the `finally` of the one before it: a second Ctrl-C may interrupt any line.
         try:
             is_over = self._stop_all() and self._is_over and self.tries is None and not self.attempt.calls.busy
         finally:
             try:
                 if not is_over:  # before the outbox is closed: a task that waits for room must not go on
-                    group.cancel_scope.cancel()
+                    tasks.cancel()
                 self.outbox.discard()
             finally:
                 try:
-                    await self._join(group, broken=broken, is_over=is_over)
+                    await self._join(tasks)
                 finally:
                     left = self.attempt.outcome if self.outbox.resting else "abandoned"
                     self.attempt.settle_surely("cancelled" if cancelled else left)
@@ -221,16 +221,13 @@ class Runner:
         self.deadlines.stop()
         return self._timers is None or self._timers.leave(self)
 
-    async def _join(self, group: TaskGroup, *, broken: bool, is_over: bool) -> None:
-        """Waits for the tasks. The body's own exception is not passed to their group, which would wrap it; the
-        exception comes out of the block unchanged."""
-        calls = self.attempt.calls
+    async def _join(self, tasks: Tasks) -> None:
+        """Waits for the tasks. They never see the body's own exception, which comes out of the block unchanged."""
+        calls, has_failed = self.attempt.calls, tasks.has_failed
         try:
-            await join(
-                group, calls.warn_of_unresponsive, calls.tell_stragglers if calls.busy else None, cancels=not is_over
-            )
+            await tasks.join(calls.warn_of_unresponsive, calls.tell_stragglers if calls.busy else None)
         except BaseExceptionGroup as raised:
-            fatal = raised if broken else raised.split(Exception)[1]
+            fatal = raised if has_failed else raised.split(Exception)[1]
             if fatal is not None:
                 if is_raised_by_loop(fatal) and is_cancelled():
                     raise anyio.get_cancelled_exc_class()("the event loop was interrupted") from None
@@ -288,6 +285,8 @@ class Runner:
 
     async def _calls_end(self, attempt: Attempt) -> None:
         calls = attempt.calls
+        if not calls.announced:  # as in most turns
+            return
         await calls.wait_idle()
         while calls.waits_to_be_told and attempt.failure is None:
             self.outbox.rest()
@@ -343,9 +342,9 @@ class Runner:
         )
 
     def _start_call(self, run: Callable[[], Coroutine[Any, Any, None]], scope: CancelScope | None) -> None:
-        assert self._group is not None, "calls start inside the block"
+        assert self._tasks is not None, "calls start inside the block"
         self.attempt.pump.must_pause = True
-        self._context.copy().run(self._group.start_soon, run)
+        self._tasks.start(run, self._context, scope)
 
     def _at(self, when: float, callback: Callable[[], None]) -> Timer:
         assert self._timers is not None, "set when it was entered"

@@ -76,6 +76,7 @@ class Step:
         self.counts = trajectory.counts
         self.new_scope: Callable[[], CancelScope] = CancelScope  # as `Host` has it; set by the runner
         self.now: Callable[[], float] = anyio.current_time
+        self.scope: CancelScope | None = None  # the only one around the task that reads, if there is; likewise
         self.ended = False  # True once `StepEnd` is being emitted: nothing more will come
         self._trajectory = trajectory
         self._outbox = outbox
@@ -182,7 +183,7 @@ class Step:
                 outbox.queue.append(event)
             else:
                 self.emit(event)
-        if outbox.awaited is not None:
+        if outbox.awaited is not None and outbox.queue:  # most keep-alives bring none
             outbox.wake()
 
     def emit(self, event: Event) -> None:

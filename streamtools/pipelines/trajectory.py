@@ -75,7 +75,10 @@ class Trajectory:
         """True if the id was given, and not made up."""
         given = () if observers is None else _checked(observers)
         around = [one for program in ambient for one in program.observers()] if default_observers else []
-        self.observers = (*given, *(one for one in around if not any(isinstance(known, type(one)) for known in given)))
+        self.observers = given
+        if around:
+            others = (one for one in around if not any(isinstance(known, type(one)) for known in given))
+            self.observers = (*given, *others)
         """Those that see its events: a tuple. One that you add in the middle of the run sees its next steps."""
         self.steps = 0
         """The number of steps that have begun."""

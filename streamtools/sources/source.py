@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cached_property
+from types import AsyncGeneratorType
 from typing import Any, Protocol, TypeAlias
 
 import anyio
@@ -83,7 +84,8 @@ class Source:
         self._stream = stream
         self._kind = kind  # as it was given: a response may be begun by others before it is read here
         self._limits = limits
-        self._opened = AsyncExitStack()
+        self._first: Any = None  # the stream to be closed, as long as there is only one
+        self._exits: AsyncExitStack | None = None  # of all that was opened, where it is more
         self._begun = False
         self._response: Any = None  # of an HTTP library, once it is read
         self._body: AsyncIterator[bytes] | None = None  # of a response, to be read to its very end
@@ -160,8 +162,27 @@ class Source:
         # First the body, then the response and all that was opened, in the reverse order of opening.
         if self._body is not None:
             await _end(self._body, cancelled=error is not None, chunks=_BUFFERED if self._codings else 1)
+        if self._exits is None:
+            first, self._first = self._first, None
+            if first is not None:
+                await _close(first)
+            return False
         trace = None if error is None else error.__traceback__
         return bool(await self._opened.__aexit__(type(error) if error else None, error, trace))
+
+    @property
+    def _opened(self) -> AsyncExitStack:
+        if self._exits is None:
+            self._exits = AsyncExitStack()
+            if self._first is not None:
+                self._exits.push_async_callback(_close, self._first)
+        return self._exits
+
+    def _closes(self, stream: Any) -> None:
+        if self._exits is None and self._first is None:
+            self._first = stream
+        else:
+            self._opened.push_async_callback(_close, stream)
 
     def explain(self, error: BaseException) -> None:
         """Adds a note to the error that the stream has ended with, if its response has the HTTP status of an error."""
@@ -186,9 +207,12 @@ class Source:
         return getattr(self._response, "headers", None)
 
     def _read(self, stream: Any, kind: Kind | None) -> AsyncIterator[Any]:
+        if type(stream) is AsyncGeneratorType:  # which has nothing of what others are known by
+            self._closes(stream)
+            return stream
         if kind is Kind.MEMORY:
             held = _in_memory([stream] if isinstance(stream, (bytes, bytearray, memoryview, str)) else stream)
-            self._opened.push_async_callback(held.aclose)
+            self._closes(held)
             return held
         if kind in _RESPONSES:
             self._response = stream if kind is Kind.AIOHTTP else response_of(stream)
@@ -203,13 +227,13 @@ class Source:
                 raise TypeError(f"cannot stream from {type(stream).__name__}, a connection of many responses")
             stream = self._connected(connection_of(stream), self._limits)
         self._of_connection = _of_connection(stream)
-        self._opened.push_async_callback(_close, stream)
+        self._closes(stream)
         # aiohttp's `response.content`, iterated, gives lines, and raises at one of more than 128 KiB.
         chunks: Any = stream.iter_any() if kind is Kind.ASYNC and hasattr(stream, "iter_any") else stream
         if kind is Kind.RESPONSE:
             response: Any = response_of(stream)
             if response is not stream:
-                self._opened.push_async_callback(_close, response)
+                self._closes(response)
             chunks = self._bytes(response)
         elif kind is Kind.AIOHTTP:
             chunks = stream.content.iter_any()
@@ -221,14 +245,14 @@ class Source:
             chunks = stream.aiter_sse()
         items: AsyncIterator[Any] = aiter(chunks)
         if kind is Kind.ASYNC and (inner := foreign_iterator_of(stream)) is not None:
-            self._opened.push_async_callback(_close, inner)
+            self._closes(inner)
         if items is not stream:
-            self._opened.push_async_callback(_close, items)
+            self._closes(items)
         if kind in (Kind.RESPONSE, Kind.AIOHTTP):
             self._body = items
         if self._codings:
             items = _decoded(items, self._codings, self._limits)
-            self._opened.push_async_callback(_close, items)
+            self._closes(items)
         return items
 
     def _bytes(self, response: Any) -> Any:
@@ -339,6 +363,9 @@ async def _end(body: AsyncIterator[bytes], *, cancelled: bool, chunks: int) -> N
 
 
 async def _close(stream: Any) -> None:
+    if type(stream) is AsyncGeneratorType:
+        await stream.aclose()
+        return
     for name in ("aclose", "close"):
         close = getattr(stream, name, None)
         if callable(close):

@@ -297,14 +297,18 @@ class StageList:
         stages: list[Any] = []
         for entry in self._stages:
             stage: Any = entry.make(tools, limits, id_salt)
-            feeds = callable(getattr(stage, "feed", None))
-            if not feeds or not callable(getattr(stage, "finish", None)):
-                made = f"was made as {type(stage).__name__}, which has no {'finish' if feeds else 'feed'}()"
-                raise TypeError(f"the stage {entry.name!r} {made}")
-            if type(stage) is Validate:
+            kind = type(stage)
+            if kind is Validate:
                 stage.follows_finalize = bool(stages) and type(stages[-1]) is Finalize
-            if hasattr(stage, "may_defer"):
+            if kind is Validate or kind is Finalize:
                 stage.may_defer = defer
+            elif kind is not Accumulate:
+                feeds = callable(getattr(stage, "feed", None))
+                if not feeds or not callable(getattr(stage, "finish", None)):
+                    made = f"was made as {kind.__name__}, which has no {'finish' if feeds else 'feed'}()"
+                    raise TypeError(f"the stage {entry.name!r} {made}")
+                if hasattr(stage, "may_defer"):
+                    stage.may_defer = defer
             stages.append(stage)
         return Chain(stages)
 

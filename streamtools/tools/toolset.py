@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
@@ -63,6 +63,8 @@ def _approved(**_: Any) -> str:
 def checked_list(tools: Any) -> Any:
     """Returns the tools; raises a `TypeError` for what is no list of them: one tool alone, a mapping, or something
     else."""
+    if type(tools) is list or type(tools) is tuple:  # as nearly always
+        return tools
     if isinstance(tools, Mapping) and not isinstance(tools, Toolset):
         raise TypeError("tools is a mapping; pass its values: tools=[...]")
     if isinstance(tools, (str, Tool, Exported)) or (callable(tools) and not isinstance(tools, Iterable)):
@@ -98,7 +100,9 @@ class Toolset(Mapping[str, "Tool | None"]):
 
     def _add(self, given: AnyTool | str) -> None:
         made: Tool | None = None
-        if isinstance(given, str):
+        if isinstance(given, Tool):
+            name, made = given.name, given
+        elif isinstance(given, str):
             name = given
         elif isinstance(given, Exported):
             # By the name that the model calls, which the provider's form may have changed.
@@ -106,7 +110,7 @@ class Toolset(Mapping[str, "Tool | None"]):
             if given.rewritten:
                 self._decoders[name] = given.decode
         else:
-            made = given if isinstance(given, Tool) else tool()(given)  # not `tool(None)`, which is a decorator
+            made = tool()(given)  # not `tool(None)`, which is a decorator
             name = made.name
         if name in self._tools:
             raise refuse(name, "another tool has this name; pass tool(..., name='...')")
@@ -130,6 +134,10 @@ class Toolset(Mapping[str, "Tool | None"]):
     def items(self) -> ItemsView[str, Tool | None]:
         """Returns the names with their tools."""
         return self._tools.items()
+
+    def values(self) -> ValuesView[Tool | None]:
+        """Returns the tools."""
+        return self._tools.values()
 
     def __getitem__(self, name: str) -> Tool | None:
         return self._tools[name]

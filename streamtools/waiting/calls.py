@@ -417,7 +417,7 @@ class Waiting:
     def edits(self) -> Edits:
         from .edits import Edits  # few calls are edited
 
-        return Edits(self.transitions.attempts.tools, self.transitions.limits, self.transitions.rules)
+        return Edits(self.transitions.tools, self.transitions.limits, self.transitions.rules)
 
     def take_up(self, call: Call) -> None:
         if call.before is not None and call.before.edited is not None:

@@ -99,7 +99,7 @@ class _LooksFirst:
             return
         call = self.transitions.calls.get(event.call.call_id)
         if call is not None and call.state == "announced":
-            call.call, call.tool = event.call, self.transitions.attempts.tools.called(event.call)
+            call.call, call.tool = event.call, self.transitions.tools.called(event.call)
         self._later.append(event)
 
     def ready(self, event: ToolCallValidated) -> None:

@@ -126,7 +126,7 @@ def meant(name: str, among: Sequence[str]) -> str:
 
 def is_known(wire: Wire) -> bool:
     """Returns whether `find` gives this very wire for its name."""
-    return wire.name in names() and find(wire.name) is wire
+    return (_registered.get(wire.name) or _loaded.get(wire.name)) is wire
 
 
 def _built_in(name: str) -> Wire:

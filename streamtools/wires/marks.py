@@ -26,7 +26,10 @@ def is_chat_chunk(payload: Payload) -> bool:
 
 def is_chat_answer(answer: Payload) -> bool:
     choices = answer.get("choices")
-    return isinstance(choices, list) and any(isinstance(one, dict) and _is_choice(one) for one in choices)
+    for one in choices if isinstance(choices, list) else ():
+        if isinstance(one, dict) and "message" in one and _is_choice(one):
+            return True
+    return False
 
 
 def _is_choice(choice: Payload) -> bool:

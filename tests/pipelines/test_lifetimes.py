@@ -9,6 +9,7 @@ import sys
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -294,3 +295,29 @@ async def in_a_worker_thread() -> list[tuple[str, Any]]:
 def test_a_pipeline_may_be_made_before_the_event_loop_runs_and_in_a_worker_thread(backend: str) -> None:
     for case in (partial(outcomes, made()), in_a_worker_thread):
         assert anyio.run(case, backend=backend) == [("ok", "charged 3")]
+
+
+@every("where", ["block", "generator"])
+async def test_a_scope_around_it_ends_a_stream_whose_source_has_always_more(where: str) -> None:
+    """Its consumer is always about to be woken, and no cancellation of anyio's is delivered to such a task."""
+
+    async def endless() -> AsyncIterator[bytes]:
+        for item in chat(["Hi"])[:1]:
+            yield item
+        while True:
+            await anyio.lowlevel.checkpoint()
+            yield sse([chat_chunk({"content": "more"})])[0]
+
+    async def events_of(source: AsyncIterator[bytes]) -> AsyncIterator[Event]:
+        async with pipeline(source) as events:
+            async for event in events:
+                yield event
+
+    seen = 0
+    with anyio.fail_after(30), anyio.CancelScope() as scope:
+        async with pipeline(endless()) if where == "block" else aclosing(events_of(endless())) as events:
+            async for _ in events:
+                seen += 1
+                if seen == 5:
+                    scope.cancel()
+    assert scope.cancelled_caught

@@ -169,8 +169,13 @@ class OpenAIChatDecoder(WireDecoder):
         return index == last
 
     def _delta(self, delta: dict[str, Any], position: int) -> None:
+        if not delta:
+            return
         if len(delta) == 1 and (calls := delta.get("tool_calls")):  # what a call's arguments come in, mostly
             self._calls(calls, position)
+            return
+        if len(delta) == 1 and type(text := delta.get("content")) is str and text and not self._in_thoughts:
+            self._content(text, ())
             return
         for name in () if facts.REASONING.isdisjoint(delta) else facts.REASONING_FIELDS:
             if (value := delta.get(name)) == "":
