@@ -273,6 +273,8 @@ class Runner:
                 attempt.calls.cancel()
         later = pump.later()
         await (self._calls_end(attempt) if later is None else self._calls_end_watched(attempt, later))
+        if self._tasks is not None and self._tasks.is_cancelled:  # the end of a call has woken it before that was seen
+            return
         self.deadlines.stop()
         if tries is not None:
             await tries.drop_carried()

@@ -34,8 +34,10 @@ class GroupTasks:
         self.group = create_task_group()
 
     @property
-    def has_failed(self) -> bool:
+    def is_cancelled(self) -> bool:
         return self.group.cancel_scope.cancel_called
+
+    has_failed = is_cancelled
 
     async def enter(self) -> None:
         await self.group.__aenter__()
@@ -61,7 +63,7 @@ class LoopTasks:
         self._scopes: dict[Any, CancelScope] = {}  # by the tasks that are not known to have ended
         self._errors: list[BaseException] = []
         self._host: Any = None  # the task that has entered; None again once it leaves
-        self._is_cancelled = False
+        self.is_cancelled = False
         self._is_starting = False
         self._waiter: Any = None  # a future, while the block waits for its tasks
         self._idle = 0  # the number of looks that have found only ended tasks
@@ -73,7 +75,7 @@ class LoopTasks:
     def start(self, run: Run, context: Context, scope: CancelScope | None = None) -> None:
         """Starts a task in a copy of the context. `scope`: the one that it enters first of all, if it has one."""
         around = self._new_scope() if scope is None else scope
-        if self._is_cancelled:
+        if self.is_cancelled:
             around.cancel()
         self._is_starting = True
         try:
@@ -98,7 +100,7 @@ class LoopTasks:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._errors.append(error)
-        if (error is not None or task.cancelled()) and not self._is_cancelled:
+        if (error is not None or task.cancelled()) and not self.is_cancelled:
             self.has_failed = True
             self.cancel()
             if self._host is not None:
@@ -111,7 +113,7 @@ class LoopTasks:
             self._waiter.set_result(None)
 
     def cancel(self) -> None:
-        self._is_cancelled = True
+        self.is_cancelled = True
         for scope in tuple(self._scopes.values()):
             scope.cancel()
 

@@ -22,7 +22,7 @@ from profiles import every
 from streams import anthropic, chat, chat_chunk, hanging, sse, stream
 
 from streamtools import Event, Limits, Pipeline, TextDelta, pipeline, tool
-from streamtools.events import ToolStarted
+from streamtools.events import StepEnd, ToolStarted
 from streamtools.observers import Observer
 from streamtools.testing import ScriptedSource
 
@@ -321,3 +321,35 @@ async def test_a_scope_around_it_ends_a_stream_whose_source_has_always_more(wher
                 if seen == 5:
                     scope.cancel()
     assert scope.cancelled_caught
+
+
+class StepEnds(Observer):
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, StepEnd):
+            self.seen.append(event.outcome)
+
+
+async def test_a_step_that_is_left_among_its_calls_says_so_however_they_end() -> None:
+    """Its runner is woken by the end of one call and by the cancellation of the block, at the same moment."""
+
+    @tool(effect="idempotent", conflict_key=lambda arguments: "one")
+    async def put(n: int) -> None:
+        """Put."""
+        await anyio.sleep_forever()
+
+    body = chat(calls=[("c1", "put", '{"n": 1}'), ("c2", "put", '{"n": 2}')])
+    for expected in ("cancelled", "abandoned"):
+        ends, scope = StepEnds(), anyio.CancelScope()
+        with scope:
+            async with pipeline(stream(body), tools=[put], observers=[ends]) as events:
+                async for event in events:
+                    if not isinstance(event, ToolStarted):
+                        continue
+                    await anyio.wait_all_tasks_blocked()
+                    if expected == "abandoned":
+                        break
+                    scope.cancel()
+        assert ends.seen == [expected]
