@@ -16,17 +16,19 @@ from ..wires.transcript import Reply
 from .calls import Messages, plain_of
 
 _BEFORE = ("tools", "toolConfig", "tool_config", "system", "instructions", "systemInstruction", "system_instruction")
-_CHAINED = ("previous_response_id", "previous_interaction_id", "conversation")  # with it only what is new is sent
 _MARKS = ("cache_control", "cachePoint")
 _MOST_DEPTH = 5
 _ABSENT: Any = object()
 
 
 def messages_of(request: Any, rules: HistoryRules) -> Any:
-    """Returns the messages of a request: of its fields, or these themselves."""
+    """Returns the messages of a request: of its fields, or these themselves. Raises a `TypeError` if it has none."""
     if not isinstance(request, Mapping):
         return request
-    return request.get(rules.list_name, request.get("messages", ()))  # a run calls them messages on every wire
+    found = request.get(rules.list_name, request.get("messages"))  # a run calls them messages on every wire
+    if found is None:
+        raise TypeError(f"messages: expected a list of messages, or a request with {rules.list_name!r}; got neither")
+    return found
 
 
 def first_change(read: Messages, request: Any, previous: Any, model: str | None) -> Iterator[Violation]:
@@ -35,8 +37,8 @@ def first_change(read: Messages, request: Any, previous: Any, model: str | None)
     rules, listed = read.wire.rules, read.wire.rules.list_name
     number, place = 0, None
     if isinstance(request, Mapping) and isinstance(previous, Mapping):
-        if any(request.get(name) is not None for name in _CHAINED):
-            return
+        if any(request.get(name) is not None for name in (read.wire.chain, "conversation")):
+            return  # only what is new is sent
         for name in _BEFORE:
             then, now = (_uncached(plain_of(one.get(name), rules)) for one in (previous, request))
             place = place or _difference(then, now, name)
@@ -49,12 +51,9 @@ def first_change(read: Messages, request: Any, previous: Any, model: str | None)
                 break
     if place is None:
         return
-    is_bound = any(
-        isinstance(one, Reply) and one.origin is not None and one.origin[1] > number and _has_signature(one)
-        for one in read.entries
-    )
-    words = "this is not as it was in the request before: the provider's cache ends here"
-    text = ""
+    behind = (one for one in read.entries if one.origin is not None and one.origin[1] > number)
+    is_bound = any(isinstance(one, Reply) and _has_signature(one) for one in behind)
+    words, text = "this is not as it was in the request before: the provider's cache ends here", ""
     if is_bound and "changed_prefix" in rules.texts and (model is None or rules.binds(model)):
         whose = "models since Claude 5.1 refuse" if model is None else "the model refuses"
         words += f", and {whose} the thinking behind it, unless `prefix_mismatch_behavior` has it dropped"

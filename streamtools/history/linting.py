@@ -47,6 +47,7 @@ def lint(
 
     Raises:
         ExportError: there is no such wire.
+        TypeError: one of the requests has no messages.
     """
     target = wire_named(wire, model)
     if isinstance(messages, Mapping) and tools is None and target.rules.list_name in messages:

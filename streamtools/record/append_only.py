@@ -46,10 +46,11 @@ class _AppendOnly(Observer):
 def append_only(report: Callable[[int, Violation, int | None], None] | None = None) -> Observer:
     """Returns an observer that warns where a step's request does not begin with the whole request of the step before.
 
-        agent_loop(ask, messages, tools=tools, observers=[append_only()])
+        Trajectory(observers=[append_only()])
 
-    It compares what the run asks for: messages and tools. What your `ask` changes on the way it does not see: there,
-    call `lint` with the request that you send, and ``previous=`` the one that you sent before.
+    It compares the ``request=`` of each step: whatever you pass to `pipeline`; of an `agent_loop` the messages alone.
+    What your `ask` changes on the way it does not see: there, call `lint` with the request that you send, and
+    ``previous=`` the one that you sent before.
 
     Args:
         report: is called with the number of the step, the place, and how many tokens the input had before, all of

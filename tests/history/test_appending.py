@@ -90,6 +90,14 @@ def test_only_models_that_bind_their_thinking_refuse_it(model: str | None) -> No
     assert only(lint(request["messages"], ANTHROPIC, previous=asked(), model=model)) is None  # it is not known
 
 
+def test_a_request_without_messages_of_the_wire_is_refused_and_does_not_pass_as_sound() -> None:
+    other: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+    with pytest.raises(TypeError, match="a request with 'messages'; got neither"):
+        lint(other, ANTHROPIC)
+    with pytest.raises(TypeError, match="a request with 'messages'; got neither"):
+        lint(asked(), ANTHROPIC, previous={name: value for name, value in asked().items() if name != "messages"})
+
+
 def test_every_wire_names_the_place_in_its_own_words() -> None:
     said = [{"role": "user", "content": "a"}]
     bedrock = {"toolConfig": {"tools": [{"toolSpec": {"name": "a"}}]}, "messages": []}
