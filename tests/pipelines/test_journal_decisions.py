@@ -134,6 +134,34 @@ async def test_a_decision_from_elsewhere_is_looked_up_again_after_the_store_has_
         assert (resolved(events), refunds, records.kind) == ([(True, ("ann",))], ["x"], "")
 
 
+async def test_a_run_that_looks_up_a_decision_again_and_again_can_be_left_at_once(tmp_path: Path) -> None:
+    class Fails(FailsOnce):
+        def _fail(self, key: Key) -> None:
+            if key[0] == self.kind:
+                raise TimeoutError
+
+    path = tmp_path / "runs.db"
+    bank, refunds = bank_of(chat(calls=[REFUND]), ANSWER)
+    elsewhere, records = Journal(path), Fails(path)
+
+    async def ask_nobody(request: ApprovalRequested) -> None:
+        records.kind = "decided"
+        waiting = await elsewhere.suspended(ORDER)
+        assert waiting is not None
+        await elsewhere.decide(ORDER, Decision.on(waiting.calls[0], True, by="ann"))
+        await anyio.sleep_forever()
+
+    with anyio.fail_after(20):
+        async with bank.run(Journal(RecordStore(records)), approve=ask_nobody) as run:
+            async for event in run:
+                if isinstance(event, StreamWarning) and event.code == "decision_not_kept":
+                    records.kind = ""  # so that it can be left; the look is in its pause
+                    break
+    assert refunds == []
+    await read(bank.run(Journal(path)))
+    assert refunds == ["x"]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="THERE ARE NO FORKS HERE: no process has died in a decided call")
 def test_a_decision_whose_process_died_in_its_call_is_read_and_the_run_rests(tmp_path: Path) -> None:
     """Or each page that asks whether the run goes on would have it gone on with."""
