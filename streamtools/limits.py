@@ -120,6 +120,8 @@ class Limits:
     token_budget: int | None = None
     """Tokens of a run, as its responses count them when they end: input and output. Once so many are spent, no further
     call runs (``over_budget``), and `agent_loop` asks no more (``budget``). None: no limit."""
+    max_background_jobs: int = 8
+    """Calls of ``background=True`` tools that go on at once in one run; the next ones ``failed``."""
     max_threads: int = 8
     """Threads that run sync tools at once in one pipeline; more wait."""
     max_abandoned_threads: int = 8

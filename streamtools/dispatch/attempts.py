@@ -147,6 +147,7 @@ class CallAttempts:
             call_id=call.call.call_id,
             run_id=host.run_id,
             step=host.number,
+            caller=call.call.caller,
             has_context=options.context is not None,
             context=options.context,
             waits_for=report_wait(call),
