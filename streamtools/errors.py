@@ -179,8 +179,7 @@ class ChatConflict(StreamToolsError):
 
 
 class JournalError(StreamToolsError):
-    """A run with a journal cannot continue: an event could not be stored, or the stored events belong to another
-    run."""
+    """A run with a journal cannot continue: an event could not be stored, or the stored ones are another run's."""
 
 
 class RunStillRunning(JournalError):
@@ -190,7 +189,7 @@ class RunStillRunning(JournalError):
 
     def __init__(self, run_id: str, where: str) -> None:
         super().__init__(
-            f"the run {run_id!r} is already in progress ({where}); wait until it ends, then run the same line again"
+            f"the run {run_id!r} is in progress already ({where}); when it has ended, run the same line again"
         )
         self.run_id = run_id
 
@@ -201,9 +200,7 @@ class RunTakenOver(JournalError):
     run_id: str
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(
-            f"the run {run_id!r} was taken over: its lease expired in this process, and another process continues it"
-        )
+        super().__init__(f"the run {run_id!r} was taken over by another process, since its lease expired in this one")
         self.run_id = run_id
 
 
@@ -327,9 +324,8 @@ class AnswerError(StreamToolsError, ValueError):
     call_id: str
     """The call id in the answer, as you passed it."""
     code: Literal["unknown_call", "changed_call", "already_answered", "over"]
-    """``unknown_call``: no call with this id waits for an answer. ``changed_call``: the call that waits is not the one
-    that was shown. ``already_answered``: the call has another answer, which holds. ``over``: the call no longer
-    waits."""
+    """``unknown_call``: no call with this id waits for an answer. ``changed_call``: another one was shown.
+    ``already_answered``: an earlier answer holds. ``over``: the call no longer waits."""
 
     def __init__(
         self, call_id: str, code: Literal["unknown_call", "changed_call", "already_answered", "over"], why: str
@@ -349,8 +345,7 @@ class ExportError(StreamToolsError, ValueError):
 
 
 class ToolError(StreamToolsError):
-    """Base of the reasons why a call did not succeed. `Observation.error` holds the error; it is never raised at the
-    consumer."""
+    """Base of the errors of one call. `Observation.error` holds them; they are never raised at the consumer."""
 
 
 class CallTruncated(ToolError):
@@ -433,8 +428,7 @@ class CallQuoted(CallDenied):
 
 
 class BudgetExceeded(CallDenied):
-    """The budget of calls or tokens of the run, or of all runs that share the `CallPool`, is spent, so the call was not
-    run."""
+    """The call was not run: the run, or all runs that share the `CallPool`, have spent their calls or tokens."""
 
     budget: Literal["call_budget", "token_budget"]
     limit: int
@@ -511,7 +505,7 @@ class ToolNotStarted(ToolError):
 
 
 class BeginRefused(ToolNotStarted):
-    """Raised by ``begin()`` in an executor: the call is over, or its end is recorded. Run nothing, and let this error
+    """Raised by ``begin()`` in an executor: the call is over, or its end is recorded. Run nothing; let the error
     propagate."""
 
 

@@ -206,8 +206,7 @@ class ReasoningEnd(CausedEvent):
     """Data that the provider wants back with the reasoning, byte for byte (signatures, encrypted reasoning, the field's
     name)."""
     whole: str | None = field(default=None, repr=False)
-    """The whole reasoning, if the provider repeated it at the end and it differs from the deltas; see
-    `TextEnd.whole`."""
+    """The whole reasoning, if the provider repeated it at the end and it differs; see `TextEnd.whole`."""
 
 
 @event
@@ -275,8 +274,7 @@ class AttemptCommitted(CausedEvent):
 
 @event
 class ToolCallFragment(EventBase):
-    """A piece of one call from one chunk, in the wire's own terms. The accumulate stage finds the call that it belongs
-    to."""
+    """A piece of one call from one chunk, in the wire's own terms. The accumulate stage finds its call."""
 
     index: int | str | None = None
     """The wire's label for the call while it streams; not its identity."""
@@ -429,8 +427,7 @@ class ApprovalRequested(CausedEvent):
 
 @event
 class ApprovalResolved(CausedEvent):
-    """The call was approved or denied. An approved call runs as soon as it can; a denied one gets its `Observation` at
-    once."""
+    """The call was approved or denied. An approved call runs as soon as it can; a denied one is observed at once."""
 
     call_id: str
     tool_name: str
@@ -458,8 +455,7 @@ class AnswerRequested(CausedEvent):
     arguments: Mapping[str, Any] = field(repr=False)
     """The validated arguments by parameter name, defaults included."""
     fingerprint: str = field(kw_only=True)
-    """A hash of the tool's name, the arguments and the question, by which an answer says which question it belongs
-    to."""
+    """A hash of the tool's name, the arguments and the question, which an answer repeats."""
     question: Any = field(default=None, repr=False, kw_only=True)
     """The running call's question, as text or JSON; None if the call's result is wanted."""
     rests: bool = field(default=False, kw_only=True)
@@ -558,10 +554,7 @@ class Observation(CausedEvent):
         def __init__(self, **given: object) -> None:
             values = _OBSERVED | given
             if values.keys() != _OBSERVATION_FIELDS:
-                raise TypeError(
-                    "Observation(...): pass call_id, tool_name and outcome, and no fields but its own; got "
-                    f"{', '.join(given)}"
-                )
+                raise TypeError("expected call_id, tool_name, outcome and other fields, got {', '.join(given)}")
             for _ in map(_set, repeat(self), values, values.values()):  # a loop in C
                 pass
 
@@ -571,8 +564,7 @@ class Observation(CausedEvent):
         _set(self, name, value)
 
     def report(self, *, values: bool = False) -> str:
-        """Returns a record of the call in readable lines: the eight facts that every call should leave, then the
-        others.
+        """Returns a readable record of the call: the eight facts that every call should leave, then the others.
 
         Args:
             values: show the value itself. By default only its type and size are shown, since it may be secret;
@@ -723,8 +715,7 @@ class StreamEnd(CausedEvent):
 
     @property
     def ended_well(self) -> bool:
-        """True if the stream ended by itself and the model finished deciding, so that calls that were held back may
-        run."""
+        """True if the stream ended by itself and the model finished deciding: calls that were held back may run."""
         if not self.complete or self.error is not None or self.finish is None:
             return False
         return FINISHES[self.finish].lets_calls_start

@@ -52,8 +52,7 @@ class Limits:
     16 active ones on 32 lanes)."""
     max_waiting_bytes: int = 16 << 20
     """Raw events of such responses that wait for their reader, and chunks of a tapped response
-    (`streamtools.integrations.httpx`) that wait for the decoder. The copy of a tapped response is dropped beyond
-    that."""
+    (`streamtools.integrations.httpx`) that wait for the decoder. Beyond that, the tap drops its copy."""
     max_path_depth: int = 64
     """Steps of a path into arguments that arrive in pieces (Gemini). The call becomes ``invalid`` (``bad_path``)."""
     max_array_index: int = 10_000
@@ -87,8 +86,7 @@ class Limits:
     becomes ``invalid``; a schema that needs more for one small value is refused (`SchemaError`)."""
     max_message_bytes: int = 1 << 20
     """One message of an MCP server, over the transports of `streamtools.mcp` (the MCP SDK allows as much for an event,
-    and has no limit for a line or body). A JSON value counts as at least 20. A request whose answer is larger gets an
-    error."""
+    and has no limit for a line or body). A JSON value counts as at least 20. A larger answer is an error."""
     max_listed_tools: int = 1_000
     """Tools taken from one MCP server's list; any beyond that are left out and listed as refused."""
     max_list_bytes: int = 8 << 20

@@ -139,9 +139,7 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
         may_run_later=True,
     ),
     "denied": OutcomeFacts(stage="approval", words="not run: it was denied", sign="⊘", tone="held"),
-    "quoted_call": OutcomeFacts(
-        stage="approval", words="not run: a tool result contains the same call", sign="❝", tone="held"
-    ),
+    "quoted_call": OutcomeFacts(stage="approval", words="not run: a tool result contains it", sign="❝", tone="held"),
     "over_budget": OutcomeFacts(stage="dispatch", words="not run: the budget is spent", sign="⊖", tone="held"),
     "timed_out": OutcomeFacts(
         stage="dispatch",
@@ -254,9 +252,7 @@ RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
     ),
     "error": RunOutcomeFacts(words="a stream, a request or `stop` failed", tone="bad", is_error=True, goes_on=True),
     # `AgentLoop.suspended`
-    "suspended": RunOutcomeFacts(
-        words="the run was left while calls waited for a decision or an answer", tone="held", goes_on=True
-    ),
+    "suspended": RunOutcomeFacts(words="the run was left while calls waited for people", tone="held", goes_on=True),
     "cancelled": RunOutcomeFacts(words="the run was stopped"),
     "left": RunOutcomeFacts(words="the block was left or cancelled before the run ended", goes_on=True),
 }
@@ -345,8 +341,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The origins of one value in the arguments of a call, for its `policy`. It contains nothing of the value
-    itself."""
+    """The origins of one value in the arguments of a call, for its `policy`. It never contains the value."""
 
     argument: str
     """The name of the argument."""
@@ -507,8 +502,7 @@ class ResumePoint:
     after: str | int | None = None
     """The id (``last_event_id``) or number (``starting_after``) of the last event that was received."""
     account: tuple[tuple[Mapping[str, Any], int | None], ...] = field(default=(), repr=False)
-    """Everything that was received, as payloads of the wire, and the number of the call whose arguments belong into
-    one."""
+    """All that was received, as payloads of the wire, and the number of the call whose arguments belong into one."""
 
     __repr__ = shown_by()
 
@@ -559,8 +553,7 @@ class ToolCall:
     normalizations: tuple[str, ...] = ()
     """The lossless steps from `arguments_text` to `arguments` (``double_encoded``)."""
     dispatchable: bool = False
-    """True if the call is ready, is not the provider's to run, and its turn ended well. A tool of that name need not
-    exist."""
+    """True if the call is ready, not the provider's to run, and its turn ended well. The tool need not exist."""
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
     """Data that has to be sent back to the provider with the call, byte for byte."""
     namespace: str | None = None

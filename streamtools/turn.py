@@ -48,8 +48,7 @@ class Turn:
     """True if the wire's own terminal marker was seen."""
     usage: Usage | None = None
     usage_raw: Mapping[str, Any] | None = field(default=None, repr=False)
-    """The provider's own usage object, which may also have counts of other things than tokens (searches, seconds), and
-    prices."""
+    """The provider's own usage object, which may also contain prices, and counts of searches or seconds."""
     error: StreamError | None = None
     """The error that ended the stream, or None; see `raise_for_error`."""
     resume_from: ResumePoint | None = field(default=None, repr=False, compare=False)
@@ -122,10 +121,7 @@ class Turn:
                 type.
         """
         if self.output is None:
-            raise ValueError(
-                "no output: "
-                f"{self.output_problem or 'pass output= to ask for one, and read it after the stream has ended'}"
-            )
+            raise ValueError("no output: {self.output_problem or 'pass output=, and read it after the stream'}")
         if not isinstance(self.output, dict if is_typeddict(kind) else get_origin(kind) or kind):
             raise TypeError(f"expected an output of {kind.__name__}, got one of {type(self.output).__name__}")
         return cast("T", self.output)
@@ -166,9 +162,8 @@ class Turn:
 
         Returns:
             Plain dicts in the provider's own shape, ready to send (as Any: each SDK has types of its own). For its own
-                wire the turn is written verbatim; a call whose arguments were cut is written as ``{}`` with a result
-                that says so. Empty if the model said nothing, or if the answer is ``pending``, since the finished
-                answer repeats it.
+            wire the turn is written verbatim; a call whose arguments were cut becomes ``{}`` with a result that says
+            so. Empty if the model said nothing, or if the answer is ``pending``: the finished one has all of it.
 
         Raises:
             ExportError: the wire is unknown, or none was given and the wire was never detected.

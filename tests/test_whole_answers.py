@@ -346,7 +346,7 @@ def test_a_dict_that_is_no_answer_is_named(given: Any) -> None:
         parse(given)
     with pytest.raises(TypeError, match="no answer of any known wire"):
         pipeline(given)
-    with pytest.raises(TypeError, match=r"none of anthropic\.messages"):
+    with pytest.raises(TypeError, match=r"no answer of anthropic\.messages"):
         parse(ANSWERS[CHAT], wire=ANTHROPIC)
 
 

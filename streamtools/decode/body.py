@@ -190,7 +190,7 @@ def unknown_wire(untold: Sequence[tuple[Mapping[str, Any], object]], limits: Lim
         return TruncatedStream("the stream ended before its first payload")
     shown = excerpt(", ".join(sorted(map(str, untold[0][0]))[:12]), limits.max_error_excerpt)
     return RemoteProtocolError(
-        f"no known wire: the first payload has the keys {shown}; name the wire with wire=", kind="unknown_wire"
+        f"no known wire: the first payload has the keys {shown}; name it by wire=", kind="unknown_wire"
     )
 
 

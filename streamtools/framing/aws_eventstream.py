@@ -156,9 +156,7 @@ class AWSEventStreamDecoder:
             raise LimitExceeded("max_event_bytes", limit=self._max, value=total, where="a message of the event stream")
         room = total - _PRELUDE.size - _CHECKSUM.size
         if headers_size > min(room, _MAX_HEADERS_BYTES):
-            raise self._malformed(
-                at, f"it claims {total} bytes and {headers_size} bytes of headers, which is impossible"
-            )
+            raise self._malformed(at, f"{total} bytes with headers of {headers_size} are impossible")
 
     def _refuse(self, chunk: bytes, at: int) -> NoReturn:
         # Each check is made once more, in the order of the message, to name the one that failed.
