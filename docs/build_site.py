@@ -99,7 +99,7 @@ def label_cells(page: str) -> str:
 
 
 def moved() -> dict[str, dict[str, str]]:
-    """Returns where a page, and each heading of it, has moved: by the old page, then by the heading, "" for the page."""
+    """Returns where pages and headings have moved: by the old page, then by the heading, "" for the page."""
     found: dict[str, dict[str, str]] = {}
     for old, new in tomllib.loads((DOCS / "moved.toml").read_text(encoding="utf-8")).items():
         page, _, heading = old.partition("#")
