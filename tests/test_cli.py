@@ -52,7 +52,7 @@ WRONG = [
     (["decode"], 2, "the following arguments are required: FILE"),
     (["decode", "missing.sse"], 1, "cannot read missing.sse: No such file or directory"),
     (["decode", "page.html"], 1, "the body is an HTML page: <html>"),
-    (["decode", "empty"], 1, "the body holds no event"),
+    (["decode", "empty"], 1, "the body contains no event"),
 ]
 
 

@@ -106,7 +106,7 @@ def test_without_rich_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "streamtools.view.terminal", None)
     monkeypatch.delattr("streamtools.view.terminal", raising=False)
-    missing = "rich is not installed; the extra `terminal`: pip install 'path/to/checkout[terminal]'"
+    missing = "rich is not installed; install the extra `terminal`: pip install 'path/to/checkout[terminal]'"
     for arguments in (["replay", path], ["view", path, "--terminal"]):
         assert main(arguments) == 1
         assert missing in capsys.readouterr().err

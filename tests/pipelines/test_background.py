@@ -134,7 +134,7 @@ async def test_a_result_comes_in_a_message_that_its_provider_takes_and_no_reques
 
 ENDS: list[Any] = [
     ({}, "a", ["ok: rendered a, ctx"]),
-    ({}, "bad", ['failed: the scene has no light']),
+    ({}, "bad", ["failed: the scene has no light"]),
     ({"timeout": 0.01}, "never", ["timed_out: "]),
     ({}, "asks", ["failed: nobody can be asked by a call that goes on in the background"]),
     ({"effect": "idempotent", "retries": 1, "retry_delay_s": 0.001}, "bad", ["failed: the scene has no light"]),
