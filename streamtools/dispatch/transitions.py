@@ -566,6 +566,7 @@ class Calls:
         await self._transitions.wait_told()
 
     def tell(self) -> None:
+        """Ends that wait."""
         self._transitions.tell()
 
     def listeners(self) -> Listeners:

@@ -276,7 +276,7 @@ class Loop:
         block = self.maker.make(plan, asked)
         runner = block._runner
         runner.attempt.calls.withheld = self._withholds
-        runner.may_rest = lambda: not self._holds(None)
+        runner.rests = lambda: not self._holds(None)
         runner.begin_with(added)
         opened = block._open_in(self._tasks.group)
         return _OpenStep(block, opened, plan.ends, _each(self.sources, "read"))
