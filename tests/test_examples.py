@@ -37,12 +37,7 @@ README = REPOSITORY / "README.md"
 DOCS = REPOSITORY / "docs"
 PAGES = [
     README,
-    *sorted(
-        page
-        for folder in ("start", "guide", "web")
-        for page in (DOCS / folder).glob("*.md")
-        if page.name != "when-not.md"  # has no code
-    ),
+    *sorted(page for folder in ("start", "guide", "web") for page in (DOCS / folder).glob("*.md")),
     *(
         DOCS / name
         for name in (
