@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -24,9 +24,6 @@ from ..events import ToolCallDelta, ToolStarted
 from ..parts import arguments_in
 from ..stages.preview import PartialJSON
 from ..tools import TakesLong, Tool
-
-if TYPE_CHECKING:
-    from .growing import GrowingParameter
 
 
 class Growths:
@@ -52,7 +49,7 @@ class Growth:
     turn: Transitions
     call: Call
     tool: Tool[..., Any]
-    growing: GrowingParameter
+    growing: Any  # the tool's `GrowingParameter`, which imports this module
     is_text: bool = field(init=False)
     pieces: list[Any] = field(default_factory=list)
     is_over: bool = False  # no more pieces come
