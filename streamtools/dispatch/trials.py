@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .transitions import Transitions
 
 
-class Growth(Protocol):
+class Grown(Protocol):
     """What a body reads of arguments that still come; see `front.growths`."""
 
     @property
@@ -124,7 +124,7 @@ class Trial:
     tool: Tool[..., Any]
     bound: Bound
     scope: CancelScope  # the body's
-    growth: Growth | None = None  # what it reads of arguments that still come: then its `ToolStarted` is out
+    growth: Grown | None = None  # what it reads of arguments that still come: then its `ToolStarted` is out
     job: Job = field(init=False)
     began: float | None = None  # these two on time.monotonic
     ended: float | None = None

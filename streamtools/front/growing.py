@@ -54,7 +54,7 @@ class Growing(Generic[T]):
     """
 
     def __init__(self, value: T | None = None) -> None:
-        self._source: Source = _Whole(value)
+        self._source: ComingPieces = _Whole(value)
 
     @overload
     def __aiter__(self: Growing[str]) -> AsyncIterator[str]: ...
@@ -74,7 +74,7 @@ class Growing(Generic[T]):
         return _parameter(binder, function, tool, options)
 
 
-class Source(Protocol):
+class ComingPieces(Protocol):
     is_text: bool
     is_over: bool  # no more pieces come
 
@@ -101,7 +101,7 @@ class _Whole:
 
 
 class _Pieces:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ComingPieces) -> None:
         self._source = source
         self._at = 0
 
@@ -141,7 +141,7 @@ class GrowingParameter:
 
         return Growths(turn)
 
-    def bound(self, arguments: Mapping[str, Any], source: Source) -> Bound:
+    def bound(self, arguments: Mapping[str, Any], source: ComingPieces) -> Bound:
         """Returns the others with what the function reads; raises `InvalidArguments` or `TakesLong`."""
         (_, others), coercions = self.others.validate(arguments, None, quick=True)
         growing = Growing[Any]()
