@@ -25,7 +25,8 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
 
 import anyio
-from crashes import journaled
+from crashes.journaled import WIRES, digest, first, points, run
+from crashes.journaled import Visit as _Visit
 from crashes.stores import places
 from every_wire import framed, said
 
@@ -42,7 +43,7 @@ STEPS: tuple[tuple[tuple[str, str], ...], ...] = (
 ONCE, AGAIN = ("p0", "p1", "f0"), ("r0", "t0", "r1")
 
 
-class Visit(journaled.Visit):
+class Visit(_Visit):
     """One process' turn at a run with jobs."""
 
     async def ask(self, messages: list[Any], tools: Any) -> AsyncIterator[bytes]:
@@ -50,7 +51,7 @@ class Visit(journaled.Visit):
             self.note(f"refused {flaws}")
         step = sum(one.get("role") in ("assistant", "model") for one in messages)
         words = os.urandom(4).hex()
-        self.note(f"shown {words} {journaled.digest(messages)}")
+        self.note(f"shown {words} {digest(messages)}")
         wanted = STEPS[step] if step < len(STEPS) else ()
         calls = [
             (f"call_{words}_{at}", name, json.dumps({"ref": ref} if ref else {}))
@@ -98,17 +99,17 @@ class Visit(journaled.Visit):
             return f"looked at {ref}"
 
         tools, leaves = [pay, render, render_in_thread, fails, look], self._happens(0.2)
-        journal = Journal(journaled.points(self))
+        journal = Journal(points(self))
         async with agent_loop(
-            self.ask, journaled.first(self.wire), tools=tools, wire=self.wire, journal=journal, run_id="order-7"
-        ) as run:
-            async for event in run:
+            self.ask, first(self.wire), tools=tools, wire=self.wire, journal=journal, run_id="order-7"
+        ) as going:
+            async for event in going:
                 if leaves and self._happens(0.02):
                     break
-                if run.outcome is None and self._happens(0.02):
-                    run.say(f"said-{os.urandom(4).hex()}", when=self._dice.choice(("next", "now")))
-        flaws = [str(flaw) for flaw in lint(run.messages, self.wire)]
-        return {"outcome": run.outcome, "messages": run.messages, "flaws": flaws}
+                if going.outcome is None and self._happens(0.02):
+                    going.say(f"said-{os.urandom(4).hex()}", when=self._dice.choice(("next", "now")))
+        flaws = [str(flaw) for flaw in lint(going.messages, self.wire)]
+        return {"outcome": going.outcome, "messages": going.messages, "flaws": flaws}
 
 
 def problems(reads: list[dict[str, Any]], folder: Path) -> list[str]:
@@ -129,7 +130,7 @@ def problems(reads: list[dict[str, Any]], folder: Path) -> list[str]:
             found.append(f"{ref} has {effects[ref]} effects, and the model reads of {told}")
     for _, words, shown in (line.split() for line in lines if line.startswith("shown ")):
         place = next((at for at, entry in enumerate(entries) if words in json.dumps(entry)), None)
-        if place is not None and journaled.digest(entries[:place]) != shown:
+        if place is not None and digest(entries[:place]) != shown:
             found.append(f"the model said {words} to another history than the one it stands in")
     found += [line for line in lines if line.startswith("refused")]
     found += [f"raised: {read['raised']}" for read in reads if "raised" in read]
@@ -150,9 +151,9 @@ def main() -> int:
     began, counts = time.monotonic(), Counter[str]()
     with places[options.on]() as place:
         for seed in range(options.seed, options.seed + options.schedules):
-            folder, wire = Path(tempfile.mkdtemp(prefix="background-")), journaled.WIRES[seed % len(journaled.WIRES)]
+            folder, wire = Path(tempfile.mkdtemp(prefix="background-")), WIRES[seed % len(WIRES)]
             try:
-                reads, happened, unexpected = journaled.run(folder, place, wire, seed, faulty=False, made=Visit)
+                reads, happened, unexpected = run(folder, place, wire, seed, faulty=False, made=Visit)
                 counts += happened
                 if found := [*problems(reads, folder), *unexpected]:
                     counts["wrong"] += 1

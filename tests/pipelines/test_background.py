@@ -30,7 +30,7 @@ from streamtools import (
     run_calls,
     tool,
 )
-from streamtools.content import RequestHints
+from streamtools.content import RequestHints, Text
 from streamtools.dispatch import MemoryStore
 from streamtools.errors import ToolError
 from streamtools.events import Event, MessageAdded, StreamStart
@@ -41,7 +41,7 @@ from streamtools.privacy import Privacy
 from streamtools.provenance import untrusted
 from streamtools.telemetry import Tracing
 from streamtools.wires import WIRES, find
-from streamtools.wires.transcript import Prompt, Text
+from streamtools.wires.transcript import Prompt
 
 pytestmark = pytest.mark.anyio
 CHAT, CLAUDE = "openai.chat_completions", "anthropic.messages"
