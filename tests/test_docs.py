@@ -67,6 +67,14 @@ def test_the_page_of_figures_has_those_that_were_measured() -> None:
     assert targets.page(written, *targets.load()) == written, "run: python -m benchmarks.targets"
 
 
+def test_what_loops_do_with_the_same_bytes_is_what_was_measured() -> None:
+    same = script("same_bytes")
+    for page in same.PAGES:
+        written = page.read_text(encoding="utf-8")
+        assert same.table() in written
+        assert same.with_table(written) == written, "run: python docs/same_bytes.py"
+
+
 # -- the pages about wires ---------------------------------------------------------------------------------------------
 
 
