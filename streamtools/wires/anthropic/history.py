@@ -151,7 +151,7 @@ def _calls_apart(messages: Sequence[Mapping[str, Any]]) -> dict[str, Violation]:
     declined. Returns what is wrong, by path.
 
     A call may be answered in a later message: the turn was paused, or its code called tools of ours. At the end of the
-    history it may still be waiting for that. Results that name no call are the oldest ones', in order: recordings hide
+    history it may still be waiting for that, behind results of ours, too. Results that name no call are the oldest ones', in order: recordings hide
     ids. Costs time linear in the history.
     """
     open_, ours = _OpenCalls(), dict[str, str]()
@@ -176,11 +176,17 @@ def _calls_apart(messages: Sequence[Mapping[str, Any]]) -> dict[str, Violation]:
                 while left and (at := next(reversed(left))).startswith(message):
                     del left[at]
                     flawed[at] = RULES.violation("unanswered_call", at, what, text)
+    last = next((at for at in range(len(messages) - 1, -1, -1) if not _has_only_results(messages[at])), 0)
     for path, id_ in open_.left.items():
-        if not path.startswith(f"messages[{len(messages) - 1}].") and id_ not in callers:
+        if not path.startswith(f"messages[{last}].") and id_ not in callers:
             what = "the call of a server's tool has no result"
             flawed[path] = RULES.violation("unanswered_call", path, what, SERVER_CALL)
     return flawed
+
+
+def _has_only_results(message: Any) -> bool:
+    blocks = list_of(object_of(message).get("content"))
+    return bool(blocks) and all(object_of(block).get("type") == "tool_result" for block in blocks)
 
 
 class _OpenCalls:
@@ -249,11 +255,14 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 def _without_orphans(blocks: list[dict[str, Any]], *, is_cut: bool) -> list[dict[str, Any]]:
     """Returns the blocks that the API takes back: no server call without its result, no thinking at the very end.
 
-    A server call whose code calls our tools has none yet: it waits for ours
-    (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling, read 2026-11-21).
+    Two have none yet: one whose code calls our tools waits for our results
+    (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling, read 2026-11-21), and so
+    does one beside direct calls of our tools: the API runs it once it has our results
+    (https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools, read 2026-12-01).
     If the response was cut nobody knows its container, which comes at its end: the calls then stand without the code.
     Otherwise both happen when a response was cut: "without a corresponding web_search_tool_result block"
     (open-gsd/gsd-pi#1330), "The final block in an assistant message cannot be `thinking`" (tailcallhq/forgecode#2107).
+    Thinking is bound to all blocks before it, and goes with them.
     """
     open_calls: list[str] = []
     for block in blocks:
@@ -262,16 +271,24 @@ def _without_orphans(blocks: list[dict[str, Any]], *, is_cut: bool) -> list[dict
         elif isinstance(answered := block.get("tool_use_id"), str) and open_calls:
             # A result that names none of these is the oldest one's: recordings hide ids.
             open_calls.remove(answered if answered in open_calls else open_calls[0])
+    callers = [_caller(block) for block in blocks if block["type"] == "tool_use"]
+    waiting = open_calls if any(one not in open_calls for one in callers) else callers
     if is_cut:
-        blocks = [
-            rest_of(b, "caller") if object_of(b.get("caller")).get("tool_id") in open_calls else b for b in blocks
-        ]
-    waiting = [object_of(block.get("caller")).get("tool_id") for block in blocks if block["type"] == "tool_use"]
+        waiting = [one for one in waiting if one not in callers and one != blocks[-1].get("id")]
     orphans = {call_id for call_id in open_calls if call_id not in waiting}
-    kept = [b for b in blocks if b["type"] not in SERVER_CALLS or b["id"] not in orphans]
+    kept, is_whole = list[dict[str, Any]](), True
+    for block in blocks:
+        is_orphan, is_free = block["type"] in SERVER_CALLS and block["id"] in orphans, _caller(block) in orphans
+        is_whole = is_whole and not (is_orphan or is_free)
+        if not is_orphan and (is_whole or block["type"] not in THOUGHTS):
+            kept.append(rest_of(block, "caller") if is_free else block)
     while kept and kept[-1]["type"] in THOUGHTS:
         kept.pop()
     return kept
+
+
+def _caller(block: Mapping[str, Any]) -> Any:
+    return object_of(block.get("caller")).get("tool_id")
 
 
 def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
