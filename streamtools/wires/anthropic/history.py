@@ -150,9 +150,9 @@ def _calls_apart(messages: Sequence[Mapping[str, Any]]) -> dict[str, Violation]:
     """Finds calls of the provider's own without a result, results without a call, and calls of a model that was
     declined. Returns what is wrong, by path.
 
-    A call may be answered in a later message: the turn was paused, or its code called tools of ours. At the end of the
-    history it may still be waiting for that, behind results of ours, too. Results that name no call are the oldest ones', in order: recordings hide
-    ids. Costs time linear in the history.
+    A call may be answered in a later message: the turn was paused, or its code called tools of ours, or tools of ours
+    were called beside it. At the end of the history it may still be waiting for that, behind results of ours, too.
+    Results that name no call are the oldest ones', in order: recordings hide ids. Costs time linear in the history.
     """
     open_, ours = _OpenCalls(), dict[str, str]()
     flawed: dict[str, Violation] = {}
