@@ -16,7 +16,7 @@ from ...content import Block, Media, Opaque, Text
 from ...parts import Part
 from ...schema.names import PLAIN_NAMES
 from ..history_rules import Violation
-from ..reading import json_text, list_of, object_of, rest_of
+from ..reading import json_text, list_of, object_of, objects_in, rest_of
 from ..transcript import (
     Answer,
     AnswerBuilder,
@@ -176,17 +176,16 @@ def _calls_apart(messages: Sequence[Mapping[str, Any]]) -> dict[str, Violation]:
                 while left and (at := next(reversed(left))).startswith(message):
                     del left[at]
                     flawed[at] = RULES.violation("unanswered_call", at, what, text)
-    last = next((at for at in range(len(messages) - 1, -1, -1) if not _has_only_results(messages[at])), 0)
+    last = len(messages) - 1
+    while last > 0 and {str(one.get("type")) for one in objects_in(object_of(messages[last]), "content")} == {
+        "tool_result"
+    }:
+        last -= 1
     for path, id_ in open_.left.items():
         if not path.startswith(f"messages[{last}].") and id_ not in callers:
             what = "the call of a server's tool has no result"
             flawed[path] = RULES.violation("unanswered_call", path, what, SERVER_CALL)
     return flawed
-
-
-def _has_only_results(message: Any) -> bool:
-    blocks = list_of(object_of(message).get("content"))
-    return bool(blocks) and all(object_of(block).get("type") == "tool_result" for block in blocks)
 
 
 class _OpenCalls:
@@ -255,10 +254,8 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 def _without_orphans(blocks: list[dict[str, Any]], *, is_cut: bool) -> list[dict[str, Any]]:
     """Returns the blocks that the API takes back: no server call without its result, no thinking at the very end.
 
-    Two have none yet: one whose code calls our tools waits for our results
-    (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling, read 2026-11-21), and so
-    does one beside direct calls of our tools: the API runs it once it has our results
-    (https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools, read 2026-12-01).
+    Two kinds wait for our results: code that calls our tools, and what stands beside direct calls of these, which runs
+    then (https://platform.claude.com/docs/en/agents-and-tools/tool-use/: programmatic-tool-calling, server-tools).
     If the response was cut nobody knows its container, which comes at its end: the calls then stand without the code.
     Otherwise both happen when a response was cut: "without a corresponding web_search_tool_result block"
     (open-gsd/gsd-pi#1330), "The final block in an assistant message cannot be `thinking`" (tailcallhq/forgecode#2107).
