@@ -510,6 +510,9 @@ class ToolOutcomeUnknown(ToolError):
     """The call was started, and how it ended is not known: its worker was lost, or an earlier process was. It may have
     had its effect. Do not make it again without looking."""
 
+    goes_on: bool = False
+    """True if its own tool can find out, by what it has noted: the call is let in again."""
+
 
 class CallStillRunning(ToolOutcomeUnknown):
     """The call runs elsewhere at this moment, so its end is not known yet: ask again when it has ended."""

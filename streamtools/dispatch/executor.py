@@ -60,6 +60,8 @@ class Invocation:
     and does nothing once the call has begun. It does not travel."""
     ask: Callable[[Any], Awaitable[Any]] | None = field(default=None, repr=False, compare=False)
     """Asks those outside the run for something, once the call runs; see `ToolContext.ask`. It does not travel."""
+    claim: Any = field(default=None, init=False, repr=False, compare=False)
+    """Keeps a text for the call; None where nothing does. It does not travel."""
     left_running: bool = field(default=False, init=False, repr=False, compare=False)
     """True if the executor gave up the tool's code, which goes on; set by the executor at the call's end."""
 
@@ -108,4 +110,5 @@ def context_of(call: Invocation, report: Callable[[Any], None], is_cancelled: Ca
         report=report,
         is_cancelled=is_cancelled,
         asker=call.ask,
+        claim=call.claim,
     )

@@ -70,6 +70,8 @@ class ToolContext(Generic[Deps]):
     """Answers `cancelled`; set by the dispatcher."""
     asker: Callable[[Any], Awaitable[Any]] | None = field(default=None, repr=False, compare=False)
     """Serves `ask`; set by the dispatcher."""
+    claim: Any = field(default=None, repr=False, compare=False)
+    """Keeps a text until the call ends, for the package's own tools; set by the dispatcher."""
 
     @property
     def idempotency_key(self) -> str:
