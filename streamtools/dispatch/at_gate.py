@@ -38,14 +38,6 @@ _NOT_NOTED = ("result_not_kept", "note where it runs")
 
 
 @dataclass(slots=True, eq=False)
-class Noting:
-    """Lets a tool keep a text with its call's claim, to go on by where its process dies."""
-
-    noted: str | None
-    note: Callable[[str], Awaitable[None]]
-
-
-@dataclass(slots=True, eq=False)
 class AtGate:
     gate: Gate
     host: Host
@@ -148,11 +140,12 @@ class AtGate:
     async def lose(self, call: Call, entered: Entered) -> None:
         await self._tell(call, "lost", entered.lost)
 
-    def noting(self, call: Call) -> Noting | None:
-        note = getattr(call.entered, "note", None)
+    def services(self, call: Call) -> dict[str, Callable[..., Any]]:
+        """Returns what keeps a text with the call's claim, and what returns the one that an earlier process kept."""
+        note, noted = getattr(call.entered, "note", None), getattr(call.entered, "noted", None)
         if note is None:
-            return None
-        return Noting(getattr(call.entered, "noted", None), lambda text: self._tell(call, "note", lambda: note(text)))
+            return {}
+        return {"note": lambda text: self._tell(call, "note", lambda: note(text)), "noted": lambda: noted}
 
     async def _tell(self, call: Call, work: str, tell: Callable[[], Awaitable[None]]) -> None:
         try:

@@ -196,13 +196,19 @@ class RecordStore:
 
     async def note(self, key: str, text: str, /) -> None:
         """See `LeasingStore`."""
-        if (own := self._own.pop(key, None)) is None:  # until it is known which number the record has
+        if (own := self._own.get(key)) is None:
             raise not_claimed(key)
         call = replace(own.call, note=text)
         put = Put(call_key(key), call.written(), Rev(own.rev), stale_in=self.lease, renewed=True)
-        if isinstance(await self.records.commit(put), Conflict):
+        self._own[key] = _Own(put.rev, call, own.keep)  # for what is handed over behind it, if its wait is cancelled
+        try:
+            end = await self.records.commit(put)
+        except Exception:
+            self._own.pop(key, None)  # whether it was made is not known, but in the record
+            raise
+        if isinstance(end, Conflict):
+            self._own.pop(key, None)
             raise not_claimed(key)
-        _add(self._own, key, _Own(put.rev, call, own.keep))
 
     async def decide(self, key: str, record: bytes | None, /) -> bytes | None:
         """See `DecidingStore`."""

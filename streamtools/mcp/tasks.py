@@ -73,7 +73,7 @@ class Task:
     def is_noted(self) -> bool:
         """True if an earlier process has made the call: it is gone on with by its id. Raises `ToolOutcomeUnknown` if
         that is none of this server's."""
-        noted = None if self.ctx.claim is None else self.ctx.claim.noted
+        noted = self.ctx.services["noted"]() if "noted" in self.ctx.services else None
         if noted is None:
             return False
         try:
@@ -95,8 +95,8 @@ class Task:
             asks = self.elicitation.during(self.ctx, self.server, self.limits, self.id)
         try:
             async with asks:
-                if made is not None and self.ctx.claim is not None:
-                    await self.ctx.claim.note(json.dumps([self.server, self.id]))
+                if made is not None and "note" in self.ctx.services:
+                    await self.ctx.services["note"](json.dumps([self.server, self.id]))
                 return await self._end(made)
         finally:
             if not self._is_over:

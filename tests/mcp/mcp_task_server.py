@@ -10,14 +10,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
-
 if __name__ != "__main__":
+    import anyio
     from mcp import ClientSession, types
     from mcp.shared.message import SessionMessage
     from pydantic import TypeAdapter
@@ -96,6 +95,8 @@ class TaskServer:
         return {key: value for key, value in {**shown, **self.says.get("get", {})}.items() if value is not None}
 
     def _tasks_result(self, params: Any, number: Any) -> Any:
+        if self.says.get("once"):
+            return self.says["once"].pop()
         task = self.tasks[params["taskId"]]
         state = self.states[min(task["gets"], len(self.states) - 1)]
         if state["status"] == "input_required":
@@ -161,3 +162,57 @@ async def session_with(server: TaskServer, **options: Any) -> AsyncIterator[Any]
             await (session.initialize() if server.version == V1 else session.discover())
             yield session
         group.cancel_scope.cancel()
+
+
+# -- as a process ------------------------------------------------------------------------------------------------------
+
+
+class KeptServer(TaskServer):
+    """Keeps its tasks in a folder, and a log of what was asked; kills and forgets at points of all its lives."""
+
+    def __init__(self, folder: Path, version: str, states: list[dict[str, Any]]) -> None:
+        super().__init__(version, *states)
+        self.folder, self.plan = folder, json.loads((folder / "plan").read_text())
+        kept = folder / "tasks"
+        self.tasks = json.loads(kept.read_text()) if kept.exists() else {}
+
+    def made(self, ref: str) -> None:
+        """Writes the effect down."""
+        self.note(f"effect {ref}")
+        self.point()
+
+    def note(self, line: str) -> None:
+        with (self.folder / "log").open("a") as log:
+            log.write(f"{line}\n")
+
+    def point(self) -> None:
+        self.note("point")
+        number = (self.folder / "log").read_text().split("\n").count("point")
+        does = self.plan.get(str(number), "")
+        if "forget" in does:
+            self.tasks.clear()
+            self.keep()
+        if "client" in does:
+            os.kill(os.getppid(), signal.SIGKILL)
+        if "server" in does:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def keep(self) -> None:
+        (self.folder / "new").write_text(json.dumps(self.tasks))
+        (self.folder / "new").rename(self.folder / "tasks")
+
+    def serve(self) -> None:
+        """Answers lines until they end."""
+        for line in sys.stdin:
+            message = json.loads(line)
+            self.note(f"{message.get('method')} {message.get('params', {}).get('taskId')}")
+            messages = self.handle(message)
+            self.keep()
+            self.point()
+            for each in messages:
+                print(json.dumps({"jsonrpc": "2.0", **each}), flush=True)
+            self.point()
+
+
+if __name__ == "__main__":
+    KeptServer(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])).serve()
