@@ -81,16 +81,15 @@ def test_the_moving_picture_is_what_both_loops_do_on_a_mock_clock() -> None:
     assert all(abs(ours.runs[call][0] - ours.arguments[call][1]) < 1e-6 for call in ours.runs)
 
 
-def test_every_wire_has_its_page_which_the_table_of_wires_links() -> None:
-    shared = (DOCS / "providers" / "index.md").read_text(encoding="utf-8")
-    deviations = (DOCS / "providers" / "deviations.md").read_text(encoding="utf-8")
-    assert [name for name in ("bodies", "calls") if f"<!-- tolerances: {name} -->" not in deviations] == []
-    pages = {wire: tables().WIRE_PAGES[wire] for wire in WIRES}
-    assert [wire for wire, page in pages.items() if f"| [`{wire}`]({page.name}) |" not in shared] == []
-    for wire, page in pages.items():
-        written = page.read_text(encoding="utf-8")
-        assert written.startswith(f"# `{wire}`\n\n"), page
-        assert re.findall("<!-- tolerances: (.*) -->", written) == [wire], page
+def test_every_wire_has_its_row_its_section_and_its_table_of_deviations() -> None:
+    rows, sections, deviations = (
+        (DOCS / "providers" / name).read_text(encoding="utf-8") for name in ("index.md", "wires.md", "deviations.md")
+    )
+    assert re.findall("<!-- tolerances: (.*) -->", deviations) == ["bodies", "calls", *WIRES]
+    linked = dict(re.findall(r"^\| \[`([\w.]+)`\]\(wires\.md#([\w-]+)\) \|", rows, re.MULTILINE))
+    assert list(linked) == [*WIRES]
+    assert {*linked.values()} < headings_of(sections)
+    assert [wire for wire in WIRES if f"`{wire}`" not in sections and f'"{wire}"' not in sections] == []
 
 
 # -- links -------------------------------------------------------------------------------------------------------------

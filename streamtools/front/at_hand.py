@@ -20,7 +20,7 @@ from ..pipelines.attempt import Reading, StepOptions
 from ..pipelines.runner import Runner
 from ..pipelines.trajectory import Trajectory
 from ..sources import open_source
-from ..tools import AnyTools, Toolset
+from ..tools import AnyTools, Tool, Toolset
 from .capabilities import run_of
 from .checked import CheckedOptions, StepKeywords, checked_options, with_rules
 from .face import Pipeline
@@ -216,6 +216,11 @@ def run_calls(
         replace(checked.dispatch, known=KnownCalls(identity=identity, any_value=True)),
         StepStart(run.run_id, asks_model=False),
     )
+
+
+async def run_one(tool: Tool[..., Any], arguments: dict[str, Any]) -> Any:
+    turn = await run_calls([(None, tool.name, arguments)], [tool])
+    return turn.observations[0].unwrap()
 
 
 def _checked(

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Unpack, get_args, overload
 
@@ -14,6 +14,7 @@ from typing_extensions import ParamSpec, TypeVar
 
 from ..content import Grammar, Namespace, RequestHints
 from ..errors import InvalidArguments, SchemaError
+from ..ground.on_demand import functions
 from ..ground.own import own
 from ..ground.text import shown_by
 from ..limits import Limits
@@ -44,6 +45,7 @@ from .typed import TypedBinder, docstring_of
 if TYPE_CHECKING:
     from .foreign import PassAs
 
+(run_one,) = functions("streamtools.tools", ".front.at_hand:run_one")
 P = ParamSpec("P", default=...)
 Q = ParamSpec("Q")
 R = TypeVar("R", default=Any)
@@ -130,6 +132,25 @@ class Tool(RunOptions, Generic[P, R]):
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.fn(*args, **kwargs)
+
+    def run(self, /, **arguments: Any) -> Awaitable[Any]:
+        """Validates one call's arguments, runs the call and returns its value; await it.
+
+            await get_weather.run(city="Oslo")
+
+        It is `streamtools.run_calls` with one call: the tool's own timeout, checks, retries and middleware apply, and a
+        sync function runs in a thread. Use `run_calls` for several calls, for approvals, or for a store.
+
+        Args:
+            arguments: by their names in the schema, as JSON values.
+
+        Raises:
+            InvalidArguments: they do not fit; the function was not called.
+            ToolError: another reason why there is no value: a timeout, say, or an approval that the tool needs.
+            Exception: the one that the function raised.
+        """
+        running: Awaitable[Any] = run_one(self, arguments)
+        return running
 
     if TYPE_CHECKING:
         # In a class body `@tool` makes a `ToolMethod`, which binds. Type checkers take that for a Tool, so this

@@ -131,7 +131,7 @@ class Visit:
     async def ask(self, messages: list[Any], tools: Any) -> AsyncIterator[bytes]:
         """Answers as the model does, in other words each time."""
         step = min(sum(one.get("role") in ("assistant", "model") for one in messages), len(STEPS) - 1)
-        self.note(f"asked {step}")
+        self.note(f"asked {step} {os.getpid()}")
         words = os.urandom(4).hex()
         self.note(f"shown {words} {digest(messages)}")
         calls = [(f"call_{words}_{at}", name, json.dumps({"ref": ref})) for at, (name, ref) in enumerate(STEPS[step])]
@@ -192,6 +192,7 @@ class Visit:
         try:
             async with run:
                 self.note("run")
+                self.note(f"entered {os.getpid()}")
                 async for event in run:
                     if isinstance(event, ApprovalRequested) and not is_decided_here:
                         await self.decide_elsewhere(event)
@@ -444,7 +445,8 @@ def problems(reads: list[dict[str, Any]], folder: Path, *, may_skip: bool = Fals
     for step, calls in enumerate(STEPS):
         had = [f"effect {_ran(name, ref)}" for name, ref in calls]
         first = min((lines.index(line) for line in had if line in lines), default=len(lines))
-        if f"asked {step}" in lines[first:]:
+        again = [line.split()[2] for line in lines[first:] if line.startswith(f"asked {step} ")]
+        if any(not _is_overtaken(pid, lines, first) for pid in again):
             found.append(f"step {step} is asked for again after it has had an effect")
     for _, words, shown in (line.split() for line in lines if line.startswith("shown ")):
         place = next((at for at, entry in enumerate(entries) if words in json.dumps(entry)), None)
@@ -468,6 +470,12 @@ def problems(reads: list[dict[str, Any]], folder: Path, *, may_skip: bool = Fals
         found.append("a finished run has another history when it is read again")
     found += [f"the history has a flaw: {flaw}" for flaw in reads[-1].get("flaws", ())]
     return found
+
+
+def _is_overtaken(pid: str, lines: Sequence[str], at: int) -> bool:
+    """Returns whether a visit had lost the run to a later one by then; it may stand still before it asks."""
+    entered = [line.split()[1] for line in lines[:at] if line.startswith("entered ")]
+    return pid in entered and entered[-1] != pid
 
 
 def main(arguments: list[str] | None = None) -> int:
