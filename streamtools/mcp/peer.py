@@ -284,10 +284,10 @@ class _Plain:
     name_param: str | None = None  # is sent as ``Mcp-Name``, too
 
     def __init__(self, method: str, params: dict[str, Any]) -> None:
-        self._request = {"method": method, "params": params}
+        self._method, self._params = method, params
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
-        return {**self._request, "params": dict(self._request["params"])}
+        return {"method": self._method, "params": dict(self._params)}
 
 
 class _OfTask(_Plain):

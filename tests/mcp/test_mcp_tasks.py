@@ -294,35 +294,27 @@ async def test_a_server_of_the_sdk_runs_tasks_in_memory_and_over_http(over_http:
     def make() -> Any:
         from mcp.server.extension import Extension, MethodBinding
         from mcp.server.mcpserver import MCPServer
-        from mcp.types import CallToolResult, RequestParams, Result, TextContent
-        from pydantic import ConfigDict, Field
-
-        class State(Result):
-            model_config = ConfigDict(extra="allow")
-            result_type: str = Field("task", alias="resultType")
+        from mcp.types import RequestParams, TextContent
+        from pydantic import Field
 
         class OfTask(RequestParams):
             task_id: str = Field(alias="taskId")
 
-        def state(status: str, **more: Any) -> Any:
+        def state(status: str, **more: Any) -> dict[str, Any]:
             at = {"createdAt": "2026-12-01T10:00:00Z", "lastUpdatedAt": "2026-12-01T10:00:00Z"}
-            return State(taskId="t-1", status=status, ttlMs=None, pollIntervalMs=1, **at, **more)  # type: ignore[call-arg]
+            return {"taskId": "t-1", "status": status, "ttlMs": None, "pollIntervalMs": 1, **at, **more}
 
         class Tasks(Extension):
             identifier = next(iter(TASKS))
 
             async def intercept_tool_call(self, params: Any, ctx: Any, call_next: Any) -> Any:
                 self.ended = await call_next(ctx)
-                return state("working")
+                return state("working", resultType="task")
 
             async def get(self, ctx: Any, params: OfTask) -> Any:
                 asked.append(params.task_id)
-                if len(asked) < 2:
-                    return state("working", resultType="complete")
-                assert isinstance(self.ended, CallToolResult)
-                return state(
-                    "completed", resultType="complete", result=self.ended.model_dump(by_alias=True, mode="json")
-                )
+                result = self.ended.model_dump(by_alias=True, mode="json")
+                return state("working") if len(asked) < 2 else state("completed", result=result)
 
             def methods(self) -> Any:
                 return [MethodBinding("tasks/get", OfTask, self.get)]
