@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+import tomllib
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -66,6 +67,14 @@ def test_the_page_of_figures_has_those_that_were_measured() -> None:
     assert targets.page(written, *targets.load()) == written, "run: python -m benchmarks.targets"
 
 
+def test_what_loops_do_with_the_same_bytes_is_what_was_measured() -> None:
+    same = script("same_bytes")
+    for page in same.PAGES:
+        written = page.read_text(encoding="utf-8")
+        assert same.table() in written
+        assert same.with_table(written) == written, "run: python docs/same_bytes.py"
+
+
 # -- the pages about wires ---------------------------------------------------------------------------------------------
 
 
@@ -104,6 +113,50 @@ def test_links_between_the_pages_lead_somewhere() -> None:
             assert not heading or heading in headings_of(pages[path]), f"{page.name}: {target}#{heading}"
 
 
+def test_what_has_moved_leads_to_a_page_or_heading_and_leaves_no_page_behind() -> None:
+    for old, new in tomllib.loads((DOCS / "moved.toml").read_text(encoding="utf-8")).items():
+        page, _, heading = new.partition("#")
+        assert heading in {"", *headings_of(prose_of(DOCS / page))}, new
+        page, _, heading = old.partition("#")
+        assert not (DOCS / page).exists() or heading not in {"", *headings_of(prose_of(DOCS / page))}, old
+
+
+def test_a_redirect_leads_old_headings_to_their_new_places() -> None:
+    assert script("redirects").script("guide/retries.md", {"": "guide/errors.md#retry", "#when": "see/new.md"}) == (
+        '<script>{const to = {"#when": "../../see/new/"}[location.hash] ?? "../errors/#retry"; '
+        "if (to) location.replace(to)}</script>"
+    )
+
+
+# -- size and words ----------------------------------------------------------------------------------------------------
+
+FOR_DEVELOPERS = {"architecture.md", "internals.md", "figures.md", "dependencies.md", "threats.md"}
+"""Pages that nobody has to read who uses the library."""
+MADE = re.compile(r"<!-- (?:tolerances|exports|dialects|words): \S+ -->.*?<!-- end -->", re.DOTALL)
+FIRST_WEEK = ("turn", "run", "store", "journal", "recording", "suspended")
+
+
+def for_users() -> list[Path]:
+    return [page for page in sorted(DOCS.rglob("*.md")) if page.name not in FOR_DEVELOPERS]
+
+
+def test_the_pages_for_users_are_few_and_short() -> None:
+    assert len(for_users()) <= 45
+    words = {page: sum(1 for word in prose_of(page).split() if re.search(r"\w", word)) for page in for_users()}
+    by_hand = {page: len(MADE.sub("", prose_of(page)).split()) for page in for_users()}
+    assert [page.name for page, count in by_hand.items() if count > 2000] == []
+    assert sum(words.values()) <= 45_000
+
+
+def test_the_glossary_is_one_screen_and_begins_with_the_words_of_the_first_week() -> None:
+    rows = re.findall(r"^\| ([^|]+) \|", (DOCS / "reference" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    words = [row for row in rows if row != "word"]
+    assert tuple(words[:6]) == FIRST_WEEK
+    assert len(words) <= 25
+    assert [page.name for page in for_users() if re.search(r"\btickets?\b", prose_of(page), re.IGNORECASE)] == []
+
+
+@cache
 def prose_of(page: Path) -> str:
     return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 

@@ -95,6 +95,8 @@ class ToolOptions(RunOptions):
     """A judge of the arguments: beside a function's types, in the place of the validator of a foreign schema."""
     check: Check | None = None  # a function that may refuse the validated arguments
     output_schema: OutputSchema | None = None  # a declaration of the tool's results, which are then checked
+    commit: Callable[..., Any] | None = None  # of a tool with a `Growing` parameter: lets take effect what its body did
+    abort: Callable[..., Any] | None = None  # undoes it
 
 
 class RunKeywords(TypedDict, total=False):
@@ -130,6 +132,8 @@ class ToolKeywords(RunKeywords, total=False):
     validator: ArgumentsValidator | None
     check: Check | None
     output_schema: OutputSchema | None
+    commit: Callable[..., Any] | None
+    abort: Callable[..., Any] | None
 
 
 _INSTEAD_OF: Mapping[str, str] = {
@@ -234,6 +238,7 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "retries": (lambda value: _is_count(value, 0), "an integer of 0 or more"),
     "retry_delay_s": (_is_seconds, "a number of seconds greater than 0"),
+    **dict.fromkeys(("commit", "abort"), (lambda value: value is None or callable(value), "a function, or None")),
     "coerce": (lambda value: value in get_args(Coerce), "'lax' or 'strict'"),
     "kind": (lambda value: value in ("function", "custom"), "'function' or 'custom'"),
     "hints": (lambda value: isinstance(value, (RequestHints, NoneType)), "a RequestHints(...)"),

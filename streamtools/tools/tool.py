@@ -105,6 +105,11 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
         output_schema: declares the results: a JSON Schema, a type that pydantic knows, or True for the return
             annotation. It is sent to providers with a field for it, and a result that does not fit fails its call with
             an `InvalidResult`: it reaches neither the model nor the program.
+        commit: of a tool with a `Growing` parameter: a sync or async function that lets take effect what the body has
+            prepared, once the call has ended well and may run. It is given those of the tool's parameters that it
+            names, the growing one as a whole.
+        abort: undoes what the body has prepared, where the call turns out to be cut, void or invalid, or where the
+            body or `commit` raises. It is given those of the other parameters that it names.
         lazy: a function without parameters that returns the one to run, called at the first call of the tool, in its
             thread and within its timeout; `fn` then gives only name, text and signature.
 
