@@ -22,6 +22,8 @@ class OnRecord:
     """The number of the text that its made-up call ids come from (`StreamFacts.id_salt`)."""
     attempt: int = 1
     """Which attempt at the answer it was; a part of its calls' keys."""
+    fallback: int | None = 0
+    """The function that was asked, as `AttemptBegan.fallback` says it; None if that is not known."""
     traceparent: str | None = None
     """The span of the step that had asked for it, as W3C Trace Context has it."""
     proposed_by: str | None = None
