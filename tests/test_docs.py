@@ -35,9 +35,9 @@ def test_every_warning_code_has_its_row_and_each_fault_and_outcome_advice() -> N
     assert [outcome for outcome in RUN_OUTCOMES if f"`{outcome}`" not in runs] == []
 
 
-def test_the_limits_that_the_page_about_security_names_exist_and_those_that_can_be_off_are_all_there() -> None:
-    page = (REPOSITORY / "SECURITY.md").read_text(encoding="utf-8")
-    (sentence,) = re.findall(r"can be turned off by an explicit None: (.*?)\.", page, re.DOTALL)
+def test_the_limits_that_the_page_about_threats_names_exist_and_those_that_can_be_off_are_all_there() -> None:
+    page = (REPOSITORY / "docs" / "threats.md").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"can be turned off by an explicit None:\s+(.*?)\.", page, re.DOTALL)
     optional = {field.name for field in fields(Limits) if str(field.type).endswith("| None")}
     assert set(re.findall(r"`(\w+)`", sentence)) == optional
     named = set(re.findall(r"`(max_\w+|idle_timeout|tool_timeout)`", page))
