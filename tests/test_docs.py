@@ -27,9 +27,9 @@ def test_every_warning_code_is_on_the_page_about_debugging() -> None:
     assert [code for code in WARNINGS if f"`{code}`" not in page] == []
 
 
-def test_the_limits_that_the_page_about_security_names_exist_and_those_that_can_be_off_are_all_there() -> None:
-    page = (REPOSITORY / "SECURITY.md").read_text(encoding="utf-8")
-    (sentence,) = re.findall(r"can be turned off by an explicit None: (.*?)\.", page, re.DOTALL)
+def test_the_limits_that_the_page_about_threats_names_exist_and_those_that_can_be_off_are_all_there() -> None:
+    page = (REPOSITORY / "docs" / "threats.md").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"can be turned off by an explicit None:\s+(.*?)\.", page, re.DOTALL)
     optional = {field.name for field in fields(Limits) if str(field.type).endswith("| None")}
     assert set(re.findall(r"`(\w+)`", sentence)) == optional
     named = set(re.findall(r"`(max_\w+|idle_timeout|tool_timeout)`", page))
@@ -146,6 +146,12 @@ def test_the_pages_for_users_are_few_and_short() -> None:
     by_hand = {page: len(MADE.sub("", prose_of(page)).split()) for page in for_users()}
     assert [page.name for page, count in by_hand.items() if count > 2000] == []
     assert sum(words.values()) <= 45_000
+
+
+def test_a_how_to_shows_code_on_its_first_screen() -> None:
+    guides = [page for page in for_users() if page.parent.name in ("start", "guide", "web", "see", "providers")]
+    late = [page.name for page in guides if page.read_text(encoding="utf-8").partition("\n```")[0].count("\n") > 16]
+    assert late in ([], ["coming-from.md"])  # a table of ways in
 
 
 def test_the_glossary_is_one_screen_and_begins_with_the_words_of_the_first_week() -> None:
