@@ -67,6 +67,14 @@ def test_the_page_of_figures_has_those_that_were_measured() -> None:
     assert targets.page(written, *targets.load()) == written, "run: python -m benchmarks.targets"
 
 
+def test_what_loops_do_with_the_same_bytes_is_what_was_measured() -> None:
+    same = script("same_bytes")
+    for page in same.PAGES:
+        written = page.read_text(encoding="utf-8")
+        assert same.table() in written
+        assert same.with_table(written) == written, "run: python docs/same_bytes.py"
+
+
 # -- the pages about wires ---------------------------------------------------------------------------------------------
 
 
@@ -138,6 +146,12 @@ def test_the_pages_for_users_are_few_and_short() -> None:
     by_hand = {page: len(MADE.sub("", prose_of(page)).split()) for page in for_users()}
     assert [page.name for page, count in by_hand.items() if count > 2000] == []
     assert sum(words.values()) <= 45_000
+
+
+def test_a_how_to_shows_code_on_its_first_screen() -> None:
+    guides = [page for page in for_users() if page.parent.name in ("start", "guide", "web", "see", "providers")]
+    late = [page.name for page in guides if page.read_text(encoding="utf-8").partition("\n```")[0].count("\n") > 16]
+    assert late in ([], ["coming-from.md"])  # a table of ways in
 
 
 def test_the_glossary_is_one_screen_and_begins_with_the_words_of_the_first_week() -> None:

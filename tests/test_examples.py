@@ -39,6 +39,7 @@ PAGES = [
     README,
     DOCS / "index.md",
     DOCS / "reference" / "events.md",
+    DOCS / "reference" / "from-the-design-documents.md",
     *sorted(
         page
         for folder in ("start", "guide", "web", "providers", "see")

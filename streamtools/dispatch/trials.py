@@ -168,7 +168,7 @@ class Trial:
                     bound = tool.copied(bound)  # the record keeps its own
                 if tool.wants_context:
                     invocation = turn.attempts.invocation(call, tool, {})
-                    invocation.ask, self._asks = self._ask, invocation.ask
+                    self._asks, invocation.services["ask"] = invocation.services["ask"], self._ask
                 body = run_in_process(tool, bound, invocation, _begun, self._reports, turn.attempts.pool, 0)
                 self._value = await stepped(body, self.scope, turn.limits.cancel_grace, self._blocked)
                 self._has_value = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Generic
@@ -68,8 +68,9 @@ class ToolContext(Generic[Deps]):
     """Receives the values of `progress`; set by the dispatcher."""
     is_cancelled: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     """Answers `cancelled`; set by the dispatcher."""
-    asker: Callable[[Any], Awaitable[Any]] | None = field(default=None, repr=False, compare=False)
-    """Serves `ask`; set by the dispatcher."""
+    services: Mapping[str, Callable[..., Any]] = field(default_factory=dict, repr=False, compare=False)
+    """What the run does for the call, by the name of a method of this class; set by the dispatcher. Empty where the
+    tool does not run in the process of its run."""
 
     @property
     def idempotency_key(self) -> str:
@@ -97,9 +98,9 @@ class ToolContext(Generic[Deps]):
             LocalProtocolError: the call asks for something else already.
             TypeError: the question is no JSON.
         """
-        if self.asker is None:
+        if "ask" not in self.services:
             raise ToolError("nobody can be asked here: the tool does not run in the process of its run")
-        return await self.asker(question)
+        return await self.services["ask"](question)
 
     def progress(self, value: Any) -> None:
         """Reports an interim value: observers and the consumer see a `ToolProgress` event, the model does not."""
