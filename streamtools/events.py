@@ -550,6 +550,8 @@ class Observation(CausedEvent):
     now."""
     still_running: bool = field(default=False, kw_only=True)
     """True if a sync tool that was given up goes on in its thread: Python cannot stop it."""
+    notes: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
+    """What the call has left for its run, by the method of `ToolContext`: ``{"add_tools": ["pay"]}``."""
 
     if not TYPE_CHECKING:  # checkers derive it from the fields; the generated one would pass the guard for each field
 

@@ -138,7 +138,7 @@ class CallAttempts:
 
     def invocation(self, call: Call, tool: Tool[..., Any], arguments: dict[str, Any]) -> Invocation:
         host, options = self.host, self.options
-        return Invocation(
+        made = Invocation(
             tool=tool.name,
             arguments=arguments,
             key=call.key,
@@ -150,8 +150,12 @@ class CallAttempts:
             has_context=options.context is not None,
             context=options.context,
             waits_for=report_wait(call),
-            ask=_asking(self.ask, call) if tool.wants_context else None,
         )
+        if tool.wants_context:
+            made.services["ask"] = _asking(self.ask, call)
+            for serve in options.seams.services:
+                made.services |= serve(made)
+        return made
 
     def _shown_arguments(self, call: Call) -> dict[str, Any]:
         assert call.call.arguments is not None, "only a ready call is run"
@@ -213,7 +217,10 @@ class _Attempt:
             text = f"the executor of {self.tool.name} returned without having begun the call"
             return Ending("unknown", ToolOutcomeUnknown(text))
         # Still within the scope: writing the value is part of the call's time.
-        return await self.attempts.ended(call, value)
+        ending = await self.attempts.ended(call, value)
+        if ending.outcome == "ok" and (made := self.invocation or self.trial) is not None:
+            ending.notes = made.notes or None
+        return ending
 
     def unfinished(self) -> Ending:
         """Returns the ending of an attempt whose scope was cancelled."""

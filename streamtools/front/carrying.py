@@ -30,8 +30,9 @@ class Carrying:
         self._is_all = wire.chain not in fields or self._chained > 0
         self._given_by = 0  # the number of the function that it came from
         self._has_told = False
+        self.beside: Mapping[str, Any] = {}  # what the messages themselves need, of the first function
         self.asked = 0  # the number of the function that was asked last
-        self._takers = tuple(map(takes_carry, functions))  # whether they take it
+        self.takers = tuple(map(takes_carry, functions))  # whether they take it
 
     @property
     def elsewhere(self) -> Mapping[str, str]:
@@ -60,10 +61,10 @@ class Carrying:
     def request(self, number: int, messages: list[Any]) -> tuple[list[Any], dict[str, Any]]:
         """Returns the messages and the keywords that a function is called with."""
         self.asked = number
-        if not self._takers[number]:
+        if not self.takers[number]:
             return messages, {}
         carry = self._fresh(number)
-        return messages[self._chained :] if carry else messages, {"carry": dict(carry)}
+        return messages[self._chained :] if carry else messages, {"carry": {**carry, **({} if number else self.beside)}}
 
     def unsent(self) -> str | None:
         """Returns once in words why the provider refuses the next request; None if that has what it needs."""
@@ -71,13 +72,13 @@ class Carrying:
         if needs is None or self._has_told:
             return None
         names = dict.fromkeys((*needs, *self._carry))  # pending work is in the place that its answer named
-        if self._takers[0] and names.keys() <= self._fresh(0).keys():
+        if self.takers[0] and names.keys() <= self._fresh(0).keys():
             return None
         if self._carry and self._is_expired:
             why = f"expired at {self._carry.expires_at}, before the results of its calls were there"
         elif not self._carry:
             why = "was not in the answer that calls"
-        elif not self._takers[0]:
+        elif not self.takers[0]:
             why = "is not sent: call_model has no parameter of that name, as in ask(messages, tools, carry)"
         else:
             why = "is not sent: it is of a fallback's answer"
