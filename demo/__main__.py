@@ -92,23 +92,25 @@ def _options(arguments: Sequence[str] | None) -> Options:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("question", nargs="?", default=QUESTION, help='what to ask (default: "%(default)s")')
-    add("--wire", type=_wire, default=WIRES[0], help=f"{' or '.join(WIRES)} (default: the first)")
-    add("--port", type=_port, help="where the model's server listens (default: any port that is free)")
+    add("question", nargs="?", default=QUESTION, help='the question (default: "%(default)s")')
+    add("--wire", type=_wire, default=WIRES[0], help=f"the wire: {' or '.join(WIRES)} (default: the first)")
+    add("--port", type=_port, help="the port of the model's server (default: any free port)")
     add("--model", type=Path, metavar="FILE", help="another model, as a GGUF file")
-    add("--replay", action="store_true", help="play the recording, although the server is installed")
-    add("--trace", type=Path, default=TRACE, metavar="FILE", help="where the spans go (default: %(default)s)")
+    add("--replay", action="store_true", help="play the recording even if the server is installed")
+    add("--trace", type=Path, default=TRACE, metavar="FILE", help="the file for the spans (default: %(default)s)")
     add(
-        "--server-reads-calls", action="store_true", help="let the server find the calls: none ends before its response"
+        "--server-reads-calls",
+        action="store_true",
+        help="let the server find the calls, which then end with the response",
     )
     add(
         "--pace",
         type=_pace,
         default=PACE,
         metavar="N",
-        help="pieces a second that the model writes (default: 60; 0: all)",
+        help="the model's speed in pieces per second (default: 60; 0: no limit)",
     )
-    add("--verbose", action="store_true", help="let the server write its log to standard error")
+    add("--verbose", action="store_true", help="print the server's log to standard error")
     return Options(**vars(parser.parse_args(arguments)))
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import reference
+from redirects import address, write_redirects
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
@@ -105,12 +106,7 @@ def _listed(nav: list[dict[str, Any]], pages: Path, title: str = "") -> Iterator
                 yield from ("", f"## {name}", "") if not title else ()
                 yield from _listed(target, pages, name)
             else:
-                yield f"- [{name}]({_address(target)}): {_first_sentence((pages / target).read_text(encoding='utf-8'))}"
-
-
-def _address(page: str) -> str:
-    """Where a page is on the site, from its root."""
-    return page.removesuffix("index.md") or "./" if page.endswith("index.md") else page.removesuffix(".md") + "/"
+                yield f"- [{name}]({address(target)}): {_first_sentence((pages / target).read_text(encoding='utf-8'))}"
 
 
 def _first_sentence(text: str) -> str:
@@ -172,6 +168,7 @@ def main() -> int:
     if built.returncode == 0:
         for page in (BUILD / "site").rglob("*.html"):
             _write(page, label_cells(page.read_text(encoding="utf-8")))
+        write_redirects(BUILD / "site")
         print(f"{len(list((BUILD / 'site').rglob('*.html')))} pages in {BUILD / 'site'}")
     return built.returncode
 

@@ -29,14 +29,11 @@ from streamtools.text_calls.dialects import FAMILIES
 from streamtools.tools.entries import tool_formats
 from streamtools.warning_codes import WARNINGS
 from streamtools.wires import Tolerance, known
-from streamtools.wires.marks import MARKS
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 from tolerated import TOLERATED  # beside the cases that show each
 
 _DOCS = Path(__file__).parent
-WIRE_PAGES = {name: _DOCS / "providers" / f"{name.replace('.', '_')}.md" for name in MARKS}
-"""The page of each wire."""
 PAGES = sorted(page for page in _DOCS.rglob("*.md") if "\n<!-- end -->" in page.read_text(encoding="utf-8"))
 """The pages that have such a table."""
 _TABLE = re.compile(r"(<!-- (tolerances|exports|dialects|words): (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)

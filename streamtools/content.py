@@ -16,7 +16,7 @@ from .ground.text import PLAIN_NAME_CHARACTERS, PLAIN_NAME_LENGTH, one_line
 
 _Kind: TypeAlias = Literal["image", "audio", "video", "file"]
 Caller: TypeAlias = Literal["direct", "code"]
-"""Who makes a call: the model itself, or code that it wrote and the provider runs."""
+"""The caller of a tool: the model itself, or code that the model wrote and the provider runs."""
 
 __all__ = [
     "AnsweredLater", "Block", "Caller", "Grammar", "Media", "Namespace", "Opaque", "FinalResult", "RequestHints",
@@ -49,7 +49,7 @@ class FinalResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredLater:
-    """Returned by a tool that has begun work in the background: the call's result is handed in when that has ended.
+    """Returned by a tool that has begun work in the background: the call's result is handed in when the work has ended.
 
         @tool
         async def render(scene: str, ctx: ToolContext) -> str | AnsweredLater:
@@ -57,12 +57,12 @@ class AnsweredLater:
             await farm.submit(scene, key=ctx.idempotency_key)
             return AnsweredLater()
 
-    From then on the call waits as one of a tool with ``deferred=True``, and its function is not run again, with a store
-    not after a crash either.
+    From then on the call waits like one of a tool with ``deferred=True``. Its function does not run again; with a
+    store, not even after a crash.
     """
 
     wait: bool = False
-    """The run waits for the answer, as for one of a tool with ``deferred="wait"``."""
+    """The run waits for the answer, as for a tool with ``deferred="wait"``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,7 @@ class Media:
         mime_type: ``image/png``; None where only the provider knows. Most providers take no bytes without it.
         data: the bytes as base64 text: ``base64.b64encode(png).decode()``. Data that is not base64, or
             has no type, becomes a placeholder for providers that decode it.
-        url: its address.
-        file_id: a provider's own id, valid at that provider only.
+        url: the address. file_id: a provider's own id, valid at that provider only.
         filename: a name for people, and for providers that require one.
         state: the block as its provider wrote it, sent back unchanged over the same wire.
     """
@@ -98,7 +97,7 @@ class Media:
     state: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def problem(self) -> str | None:
-        """Returns which field has the wrong type, in words; None if none has."""
+        """Returns a sentence that names a field of the wrong type; None if all are right."""
         # `ToolResult` asks. A provider's refusal would come later, with the next request.
         if self.kind not in get_args(_Kind):
             return f"expected kind to be one of {', '.join(get_args(_Kind))}, got {self.kind!r}"
@@ -110,13 +109,13 @@ class Media:
         return None
 
     def address(self) -> str | None:
-        """Returns a URL of the medium: its bytes as a ``data:`` URL, or where it is; None if only an id is known."""
+        """Returns a URL of the medium: its bytes as a ``data:`` URL, or its address; None if only an id is known."""
         if self.data is not None:
             return f"data:{self.mime_type or 'application/octet-stream'};base64,{self.data}"
         return self.url
 
     def placeholder(self) -> str:
-        """Returns the text in place of a medium on a wire without such content: kind, type and name on one line, no
+        """Returns the text that replaces the medium on a wire that cannot carry it: kind, type and name on one line, no
         content."""
         words = ", ".join(one_line(word, _MAX_WORD_CHARS) for word in (self.mime_type, self.filename) if word)
         return f"[{self.kind}{f': {words}' if words else ''}]"
@@ -141,7 +140,7 @@ def read_data_url(url: str) -> tuple[str | None, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A block that only its own provider understands. It is sent back over that provider's wire, and over no other."""
+    """A block that only its own provider understands. It is sent back over that provider's wire and no other."""
 
     state: Mapping[str, Any] = field(repr=False)
 
@@ -155,14 +154,14 @@ class ToolResult:
 
     Args:
         blocks: the content that the model reads, in order. A str is a `Text`.
-        value: the program's value (``Observation.value``); with None, that is the whole result.
-        is_error: the tool failed; the model reads the blocks behind ``Error:``, and the outcome is ``failed``.
-        native: the content in a provider's own form, by wire name. That wire gets it unchanged; any other wire gets the
+        value: the program's value (``Observation.value``); None: the whole result is the value.
+        is_error: the tool failed; the model reads the blocks after ``Error:``, and the outcome is ``failed``.
+        native: the content in a provider's own form, by wire name. That wire gets it unchanged; other wires get the
             blocks, or a placeholder if there are none.
         display: a value to show to a person; it is never sent to the model.
 
     Raises:
-        TypeError: a block is of another type, or a field of a `Media` that must be text is not.
+        TypeError: a block has another type, or a field of a `Media` that must be text has not.
     """
 
     blocks: tuple[Block, ...]
@@ -206,7 +205,7 @@ _NAMESPACE = re.compile(f"[{PLAIN_NAME_CHARACTERS}]{{1,{PLAIN_NAME_LENGTH}}}")
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A group of tools, whose names are those of the group alone: the same name may stand in another one.
+    """A group of tools with names of its own: another group may contain the same name.
 
     https://platform.openai.com/docs/guides/function-calling#defining-namespaces
 
@@ -225,27 +224,27 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RequestHints:
-    """Gives a provider more about a tool, in words that mean the same everywhere. Where a provider has no field for one
-    of them, it is left out, and `Exported.losses` names it.
+    """Hints about a tool for the provider, with the same meaning for all providers. A hint for which a provider has no
+    field is left out, and `Exported.losses` names it.
 
     Raises:
-        ValueError: a value is not one of those below.
+        ValueError: a value is not one of those listed below.
     """
 
     defer_loading: bool = False
-    """The model finds the tool by searching, and does not see it before."""
+    """The model does not see the tool until it has found it by a search."""
     allowed_callers: tuple[Caller, ...] = ()
-    """The callers of the tool: the model itself, or code that it wrote and the provider runs. A call of any other is
-    ``denied``. Empty: the provider's default, and no call is denied for its caller."""
+    """The callers of the tool: the model itself, or code that it wrote and the provider runs. Calls from any other
+    caller are ``denied``. Empty: the provider's default; no call is denied because of its caller."""
     cache: Literal["5m", "1h"] | None = None
-    """The provider's cache keeps the request up to this tool, for that long."""
+    """The time for which the provider's cache keeps the request up to this tool."""
     examples: tuple[Mapping[str, Any], ...] = ()
-    """Arguments as the model should write them; each is validated where the tool is made."""
+    """Examples of arguments for the model; each is validated where the tool is defined."""
     eager: bool | None = None
-    """The arguments stream as they are written, and may not be valid JSON in the end."""
+    """The arguments stream as they are written; they may turn out not to be valid JSON."""
     entry: Mapping[str, Any] | None = None
-    """The whole entry of a tool that the provider defines and we run: ``{"type": "computer"}``. The tool has the name
-    by which the provider's calls are known (``computer_call``), and its schema is for us alone."""
+    """The whole entry of a tool that the provider defines and your program runs: ``{"type": "computer"}``. Name the
+    tool as the provider's calls do (``computer_call``). Its schema is not sent to the provider."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.allowed_callers, tuple) or not set(self.allowed_callers) <= set(get_args(Caller)):
@@ -261,7 +260,7 @@ class RequestHints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """A grammar that the input of a freeform tool has to match.
+    """A grammar that the input of a freeform tool must match.
 
     https://platform.openai.com/docs/guides/function-calling#context-free-grammars
 

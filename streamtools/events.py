@@ -78,9 +78,9 @@ class EventBase:
     """Base of all events. Do not subclass it outside this module."""
 
     seq: int = field(default=-1, kw_only=True)
-    """Position in the run: gap-free, increasing; -1 before the pipeline has stamped it."""
+    """The position in the run, increasing without gaps; -1 before the pipeline has stamped it."""
     step: int = field(default=0, kw_only=True)
-    """The number of the run's model response that this belongs to, from 0."""
+    """The number of the model response in the run, from 0."""
 
     __repr__ = shown_by(last=("seq", "step"))
 
@@ -105,56 +105,55 @@ class StepStart(CausedEvent):
     run_id: str
     """The run (trajectory) that the step belongs to."""
     asks_model: bool = True
-    """False if no model is asked: the calls waited for an approval (`resume`), or were given (`run_calls`)."""
+    """False if no model is asked: the calls waited for approval (`resume`), or you passed them (`run_calls`)."""
     dispatches: bool = True
-    """True if the calls are run here, so that each gets an `Observation`; False with ``start="off"`` and
-    ``"pure"``, which leave calls to others."""
+    """True if the calls run here, so that each gets an `Observation`; False with ``start="off"`` and ``"pure"``, which
+    leave calls to other programs."""
     requested_at: float | None = field(default=None, kw_only=True, metadata=NEVER)
-    """When the model was asked, on ``time.monotonic``; None if that is not known: then `time` is the latest."""
+    """The time of the request on ``time.monotonic``; None if unknown: it was no later than `time`."""
     request: Mapping[str, Any] | None = field(default=None, kw_only=True, repr=False, metadata=NEVER)
-    """The request as the caller sent it (model, parameters, messages), as far as the caller has given it."""
+    """The request (model, parameters, messages), as far as the caller passed it."""
     resumes: str | None = field(default=None, kw_only=True, metadata=NEVER)
     """The ``traceparent`` (W3C Trace Context) of the step that suspended these calls, or had this response, if it was
     traced."""
     proposed_by: str | None = field(default=None, kw_only=True, metadata=NEVER)
-    """Likewise of the response that made the calls."""
+    """The ``traceparent`` of the response that made the calls."""
     continued: bool = field(default=False, kw_only=True)
-    """True if no model is asked, since the step goes on with calls that another one left: its events tell of them again
-    from the beginning, and nobody is asked again about a call that was decided."""
+    """True if no model is asked, since the step continues calls that an earlier one left open. Its events report them
+    from the beginning; calls that were decided are not asked about again."""
     replayed: bool = field(default=False, kw_only=True)
-    """True if the whole step is on record in the run's journal: its events tell what happened before, nothing runs, and
-    observers do not see them."""
+    """True if the whole step comes from the run's journal: its events report the past, nothing runs, and observers do
+    not see them."""
 
 
 @event
 class RequestFailed(CausedEvent):
-    """The model was asked, and no stream came: `StreamEnd` has the error, and the step ends."""
+    """The request got no stream: `StreamEnd` has the error, and the step ends."""
 
     outcome: RequestOutcome
     error_type: str
     """The HTTP status, else the class of the exception."""
     status: int | None = None
-    """The HTTP status of the refusal."""
+    """The HTTP status of the response, if there was one."""
     retry_after: float | None = None
-    """The seconds after which the provider wants to be asked again, if it says so."""
+    """Seconds to wait before you ask again, if the provider says so."""
 
 
 @event
 class MessageAdded(CausedEvent):
-    """A message of the user's has entered the history: the request of this step is the first that has it. See
-    `AgentLoop.say`."""
+    """A message of the user was added to the history, first in the request of this step. See `AgentLoop.say`."""
 
     message_id: str
     """The id that `AgentLoop.say` returned."""
     messages: tuple[Any, ...] = field(default=(), repr=False)
-    """The message in the wire's own shape: one, or as many as the wire needs."""
+    """The message in the wire's own shape: one dict, or as many as the wire needs."""
     when: Literal["next", "now"] = "next"
-    """When it was to be added: ``now`` has cut the response of the step before."""
+    """The moment that was asked for; ``now`` cut the response of the previous step."""
 
 
 @event
 class StreamStart(CausedEvent):
-    """The stream begins: its first chunk has shown which wire it speaks."""
+    """The stream begins, and its wire is known."""
 
     wire: str
     """The wire's name (``openai.chat_completions``, ``anthropic.messages``)."""
@@ -183,8 +182,8 @@ class TextEnd(CausedEvent):
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
     """Data that the provider wants back with this text (citations)."""
     whole: str | None = field(default=None, repr=False)
-    """The whole text, if the provider repeats it at the end and contradicts the deltas: the turn has this text instead
-    of theirs. None, nearly always, if the deltas are right."""
+    """The whole text, if the provider repeated it at the end and it differs from the deltas: the turn has this text.
+    Nearly always None."""
 
 
 @event
@@ -207,7 +206,7 @@ class ReasoningEnd(CausedEvent):
     """Data that the provider wants back with the reasoning, byte for byte (signatures, encrypted reasoning, the field's
     name)."""
     whole: str | None = field(default=None, repr=False)
-    """The whole reasoning, if the provider repeats it at the end and contradicts the deltas; see `TextEnd.whole`."""
+    """The whole reasoning, if the provider repeated it at the end and it differs; see `TextEnd.whole`."""
 
 
 @event
@@ -219,7 +218,7 @@ class RefusalDelta(EventBase):
 
 @event
 class ProviderItem(CausedEvent):
-    """A part of the response, kept with the turn as it came (redacted thinking, search results, images, sources)."""
+    """A part of the response that the turn keeps as it came (redacted thinking, search results, images, sources)."""
 
     type: str
     """The provider's name for the part."""
@@ -232,42 +231,42 @@ class ProviderItem(CausedEvent):
 
 @event
 class AttemptBegan(CausedEvent):
-    """The model is asked within a step of ``retry=``: for the first time, or again after an `AttemptDiscarded`."""
+    """A step with ``retry=`` asks the model: for the first time, or again after an `AttemptDiscarded`."""
 
     attempt: int
     """The number of the request in its step, from 1."""
     fallback: int = 0
-    """The place of the function that makes the request: 0 for the first, from 1 for those of ``fallback=``."""
+    """The number of the function that makes the request: 0 for the first, from 1 for those in ``fallback=``."""
     after_output: bool = False
-    """The attempt may be discarded even when some of its answer has been emitted."""
+    """True if the attempt may be discarded even after some of its answer has been emitted."""
 
 
 @event
 class AttemptDiscarded(CausedEvent):
-    """An attempt broke off, and another follows: forget every event whose `seq` is `from_seq` or greater. Each call of
-    it has its `Observation` by now."""
+    """An attempt broke off, and another follows: forget every event whose `seq` is `from_seq` or greater. Every call of
+    the attempt has its `Observation` by now."""
 
     attempt: int
     from_seq: int
     """`seq` of the first event to forget: the attempt's `AttemptBegan`."""
     cause: str
-    """Why it broke off: the error's kind (``stream_truncated``, ``request_failed``)."""
+    """The kind of the error (``stream_truncated``, ``request_failed``)."""
     error_type: str = "_OTHER"
     """The HTTP status, the provider's word for its error, or the class of the exception."""
     delay_s: float = 0.0
     """Seconds until the next attempt, as planned."""
     usage: Usage | None = None
-    """The tokens that it has used, as far as they are known; `AgentLoop.usage` has them, too."""
+    """The tokens that the attempt used, as far as known; `AgentLoop.usage` includes them."""
 
 
 @event
 class AttemptCommitted(CausedEvent):
-    """The attempt is not discarded any more: what it said is the step's answer."""
+    """The attempt will not be discarded: its answer is the step's answer."""
 
     attempt: int
     cut: bool = False
-    """True if it broke off, and a call of it had begun that must not run twice: the calls that have begun go on, the
-    others are ``skipped``, and the next step is asked with their results."""
+    """True if the attempt broke off after a call had begun that must not run twice: calls that have begun go on, the
+    others are ``skipped``, and the next request has their results."""
 
 
 # -- tool calls --
@@ -275,7 +274,7 @@ class AttemptCommitted(CausedEvent):
 
 @event
 class ToolCallFragment(EventBase):
-    """One chunk's piece of one call, in the wire's own terms. The accumulate stage decides which call it belongs to."""
+    """A piece of one call from one chunk, in the wire's own terms. The accumulate stage finds its call."""
 
     index: int | str | None = None
     """The wire's label for the call while it streams; not its identity."""
@@ -286,30 +285,30 @@ class ToolCallFragment(EventBase):
     """More of the arguments' text."""
     kind: CallKind = "function"
     start: bool = False
-    """True if the wire's own marker said that a call begins here, whatever its id and label look like."""
+    """True if the wire marks the beginning of a call here, whatever its id and label."""
     end: bool = False
-    """True if this call has ended."""
+    """True if the call ends here."""
     cut: bool = False
-    """True if it must not run: the stream ended before the marker that this wire promises for every call."""
+    """True if the call must not run: the stream ended before the marker that this wire promises for every call."""
     in_text: bool = False
     """True if a stage has read the beginning of a call in the text."""
     disorder: Literal["early", "late", "again", "unmarked", "declined"] | None = None
-    """What is out of order, on a wire that marks where calls begin and end. ``early``: arguments where nothing has
-    begun; ``late``: arguments where something is over, or is no call; ``again``: a beginning that was said before;
-    ``unmarked``: an end without its marker, since something else began there, or the response ended well;
-    ``declined``: all calls so far are void, since the provider declined their model, and another one goes on."""
+    """The disorder, on a wire that marks where calls begin and end. ``early``: arguments before any call began;
+    ``late``: arguments after the call's end, or in something that is no call; ``again``: a second beginning;
+    ``unmarked``: an end without its marker, since another call began, or the response ended well; ``declined``: all
+    calls so far are void, since the provider replaced their model."""
     problem: str | None = None
-    """The code of the reason why the wire could not give the arguments (``too_deep``)."""
+    """The code of the reason why the arguments are missing (``too_deep``)."""
     whole: str | None = field(default=None, repr=False)
-    """The whole text of the arguments, as the wire repeats it at their end: it replaces the text so far."""
+    """The whole text of the arguments, if the wire repeats it at the end: it replaces the text so far."""
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
     """Data that the provider wants back with the call."""
     namespace: str | None = None
     """The namespace of the tool, where the wire names one beside `name`."""
     awaits: str | None = None
-    """As `ToolCall.awaits`."""
+    """See `ToolCall.awaits`."""
     caller: Caller | None = None
-    """As `ToolCall.caller`; None if this piece does not name one."""
+    """See `ToolCall.caller`; None if this piece names none."""
 
 
 @event
@@ -320,7 +319,7 @@ class ToolCallStart(CausedEvent):
     call_id: str
     """The call's identity, unique within the turn."""
     name: str
-    """The tool's name as registered where it is, else as the model spelled it; ``""`` if it never came."""
+    """The tool's name as you registered it, else as the model spelled it; ``""`` if it never came."""
     kind: CallKind = "function"
     index: int = 0
     """Position among the turn's calls, from 0."""
@@ -336,7 +335,7 @@ NO_MOMENT: Moment = (None, None)
 
 
 class Preview:
-    """A growing JSON text, as its deltas read it. See `streamtools.stages.preview`."""
+    """A view of a growing JSON text for its deltas. See `streamtools.stages.preview`."""
 
     __slots__ = ()
 
@@ -359,29 +358,29 @@ class ToolCallDelta(EventBase):
     def preview(self) -> Any:
         """The best view of the arguments so far, for eyes only: never run it.
 
-        A plain object of this delta: it stays as it is when the call grows. From one delta to the next a path once
-        shown stays, and a string only gets longer. Parts that were complete are shared with later previews, so do not
-        change it. None until there is something to show. Computed when first read, in time linear in what is new if
-        deltas are read in order; long strings and lists may be shown a little late.
+        The object belongs to this delta and does not change when the call grows. A path that was shown stays in later
+        previews, and a string only gets longer. Do not change the object, since later previews share its complete
+        parts. None until there is something to show. Computed when first read, in time linear in the new text if you
+        read deltas in order; long strings and lists may appear a little late.
         """
         return _moment_of(self)[0]
 
     @property
     def preview_tentative(self) -> tuple[str | int, ...] | None:
-        """Path in `preview` of a number that may not be whole yet (``12`` of ``123``), else None."""
+        """The path in `preview` of a number that may be incomplete (``12`` of ``123``), else None."""
         return _moment_of(self)[1]
 
 
 @event
 class ToolCallEnd(CausedEvent):
-    """The call's text is whole, or will never be: `call.status` shows which. With the problem ``void``, which may come
-    behind another end of it, it does not count: it is `discarded`, and in no turn."""
+    """The call's text is complete, or never will be: `call.status` says which. A call with the problem ``void``, which
+    may come after another end of it, is `discarded` and in no turn."""
 
     call: ToolCall
     error: ToolError | None = None
-    """Why `call` is not ready, if it is not."""
+    """The reason why `call` is not ready; None if it is."""
     in_disorder: bool = False
-    """True if its pieces did not come in the order that the wire promises: its text is read as it is, or not at all."""
+    """True if its pieces did not come in the order that the wire promises: its text is read verbatim or not at all."""
 
     @property
     def call_id(self) -> str:
@@ -391,7 +390,7 @@ class ToolCallEnd(CausedEvent):
 
 @event
 class ToolCallValidated(CausedEvent):
-    """The call's arguments are complete, and valid where the tool is known: it will run if the turn allows it."""
+    """The call's arguments are complete, and valid if the tool is known: the call will run if the turn allows it."""
 
     call: ToolCall
     invocation: Any = field(default=None, repr=False, compare=False)
@@ -408,40 +407,39 @@ class ToolCallValidated(CausedEvent):
 
 @event
 class ApprovalRequested(CausedEvent):
-    """The call is complete and valid, and does not run before somebody has approved it: `Pipeline.approve`, `deny`."""
+    """The call is complete and valid, and waits until it is approved or denied: `Pipeline.approve`, `Pipeline.deny`."""
 
     call_id: str
     tool_name: str
     arguments: Mapping[str, Any] = field(repr=False)
-    """The validated arguments by parameter name, defaults included: just what would run."""
+    """The validated arguments by parameter name, defaults included, exactly as the tool would get them."""
     fingerprint: str = field(kw_only=True)
-    """A hash of the tool's name and the arguments: a person who decides later, elsewhere, can say which ones were
-    seen."""
+    """A hash of the tool's name and the arguments, by which a later decision can say which arguments were shown."""
     index: int = field(default=0, kw_only=True)
     """Position among the turn's calls, from 0."""
     caller: Caller = field(default="direct", kw_only=True)
-    """As `ToolCall.caller`."""
+    """See `ToolCall.caller`."""
     findings: tuple[Finding, ...] = field(default=(), kw_only=True)
-    """Where the values of the arguments come from, if the call has a `policy`: each as a sentence by ``str()``."""
+    """The origins of the argument values, if the tool has a `policy`; ``str()`` makes a sentence of each."""
     approvals: int = field(default=1, kw_only=True)
-    """How many people have to approve it, each by name if there are several."""
+    """The number of people who have to approve the call; if more than one, each decision has to name its maker."""
 
 
 @event
 class ApprovalResolved(CausedEvent):
-    """Somebody has decided. A call that was approved runs when its turn comes, a denied one is observed at once."""
+    """The call was approved or denied. An approved call runs as soon as it can; a denied one is observed at once."""
 
     call_id: str
     tool_name: str
     approved: bool
     reason: str | None = None
-    """Why; of a denial, as the model reads it."""
+    """The reason; the model reads that of a denial."""
     by: tuple[str, ...] = field(default=(), kw_only=True)
-    """Who decided, where that was said: those who approved, or the one who denied."""
+    """The people who approved, or the one who denied, if the decisions named them."""
     at: float = field(default=0.0, kw_only=True)
-    """When the last of them decided, in seconds since 1970, perhaps in another process and long ago."""
+    """The time of the last decision in seconds since 1970, perhaps long ago in another process."""
     arguments: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
-    """Those that the call is to run with, if whoever approved it has changed them."""
+    """The changed arguments, if the approver changed them; the call runs with these."""
 
 
 # -- calls that are done outside --
@@ -449,23 +447,23 @@ class ApprovalResolved(CausedEvent):
 
 @event
 class AnswerRequested(CausedEvent):
-    """The call is handed out: nothing here runs it, and its result has to be handed in: `Pipeline.answer`. Or it runs,
-    and has a `question`, whose answer is handed in likewise."""
+    """The call needs something from outside, to be passed to `Pipeline.answer`: its result, since nothing here runs it,
+    or the answer to a `question` that the running tool asks."""
 
     call_id: str
     tool_name: str
     arguments: Mapping[str, Any] = field(repr=False)
     """The validated arguments by parameter name, defaults included."""
     fingerprint: str = field(kw_only=True)
-    """A hash of the tool's name, the arguments and the question, by which an answer names what it is to."""
+    """A hash of the tool's name, the arguments and the question, which an answer repeats."""
     question: Any = field(default=None, repr=False, kw_only=True)
-    """What a running call asks for, as text or JSON; None if the call's own result is wanted."""
+    """The running call's question, as text or JSON; None if the call's result is wanted."""
     rests: bool = field(default=False, kw_only=True)
-    """The run does not wait for the answer: it rests when nothing else goes on."""
+    """True if the run does not wait for the answer, and is suspended once nothing else is left to do."""
     index: int = field(default=0, kw_only=True)
     """Position among the turn's calls, from 0."""
     caller: Caller = field(default="direct", kw_only=True)
-    """As `ToolCall.caller`."""
+    """See `ToolCall.caller`."""
 
 
 # -- running tools --
@@ -473,7 +471,7 @@ class AnswerRequested(CausedEvent):
 
 @event
 class ToolStarted(CausedEvent):
-    """The tool runs now."""
+    """The tool begins to run."""
 
     call_id: str
     tool_name: str
@@ -481,7 +479,7 @@ class ToolStarted(CausedEvent):
     effect: Literal["pure", "idempotent", "once"] | None = field(default=None, kw_only=True, metadata=NEVER)
     """The tool's ``effect``."""
     tried: bool = field(default=False, kw_only=True, metadata=NEVER)
-    """It has run since `time`, before its call had ended."""
+    """True if the tool has run since `time`, before the call's text was complete."""
 
 
 @event
@@ -495,61 +493,61 @@ class ToolProgress(CausedEvent):
 
 @event
 class Observation(CausedEvent):
-    """The outcome of one call: the last event about it, exactly once. Frozen at run time, too."""
+    """The outcome of one call: its last event, exactly one per call. Immutable at run time, too."""
 
     call_id: str = field(kw_only=True)
     tool_name: str = field(kw_only=True)
     outcome: Outcome = field(kw_only=True)
-    """How the call ended; `streamtools.parts.Outcome` lists the words, docs/guide/parallel-calls.md explains them."""
+    """How the call ended, in a word of `streamtools.parts.Outcome`; docs/guide/parallel-calls.md explains them."""
     value: Any = field(default=None, repr=False, kw_only=True)
-    """The tool's return value, as Python made it; None unless the outcome is ``ok``."""
+    """The tool's return value, the Python object; None unless the outcome is ``ok``."""
     error: ToolError | None = field(default=None, kw_only=True)
-    """Why the call is not ``ok``; a failed tool's own exception is the error's ``__cause__``."""
+    """The reason why the call is not ``ok``; the exception of a failed tool is its ``__cause__``."""
     model_content: str = field(default="", repr=False, kw_only=True, metadata=NEVER)
-    """The text that the model will read as the call's result. Of `run_calls`, it is written when it is first read."""
+    """The text that the model will read as the call's result. With `run_calls`, it is made when you first read it."""
     result: ToolResult | None = field(default=None, repr=False, kw_only=True)
-    """The tool's return value, if it was a `ToolResult`: its blocks go into the history in `model_content`'s place."""
+    """The tool's return value, if it is a `ToolResult`: the history contains its blocks instead of `model_content`."""
     index: int = field(default=0, kw_only=True)
     """Position among the turn's calls, from 0."""
     schema_source: str | None = field(default=None, kw_only=True, metadata=NEVER)
-    """Where the tool's schema comes from (``typed_signature``; see `streamtools.tools.SchemaSource`), None if the tool
-    is unknown."""
+    """The origin of the tool's schema (``typed_signature``; see `streamtools.tools.SchemaSource`); None if the tool is
+    unknown."""
     owner: str | None = field(default=None, kw_only=True, metadata=NEVER)
-    """The one who answers for the tool's schema: for an MCP tool the server's label; None if a function gave it."""
+    """The owner of the tool's schema: an MCP server's label; None if the schema comes from a function."""
     schema_present: bool = field(default=False, kw_only=True, metadata=NEVER)
     validated: bool = field(default=False, kw_only=True, metadata=NEVER)
     """True if the arguments passed the schema."""
     validator: str | None = field(default=None, kw_only=True, metadata=NEVER)
-    """The judge of the arguments: ``pydantic``, ``jsonschema-rs``, a validator's own name, or None."""
+    """The validator of the arguments: ``pydantic``, ``jsonschema-rs``, the name of your own, or None."""
     boundary: Literal["validated", "advisory"] = field(default="validated", kw_only=True)
-    """``advisory``: the tool has no schema that could be enforced; only its own check stood before it."""
+    """``advisory``: the tool has no enforceable schema, so only its own code checked the arguments."""
     coercions: tuple[str, ...] = field(default=(), kw_only=True)
     """The coercions that made the arguments fit: path and kind (``priority: string to integer``)."""
     validation_error: str | None = field(default=None, kw_only=True, metadata=NEVER)
-    """Why the arguments did not fit; without the values."""
+    """The reason why the arguments did not fit, without their values."""
     validated_args: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
     """The typed arguments by parameter name."""
     edited: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
-    """Those that a person has given the call in place of the model's, as they were given; None if nobody has."""
+    """The arguments that a person substituted for the model's; None if nobody did."""
     observation_type: str = field(default="none", kw_only=True, metadata=NEVER)
     """The Python type of `value`, ``"error"`` if the call is not ``ok``."""
     duration: float | None = field(default=None, kw_only=True)
-    """Seconds that the tool ran; None if it never started."""
+    """Seconds for which the tool ran; None if it never started."""
     attempts: int = field(default=0, kw_only=True)
-    """How often the call was started."""
+    """The number of times that the call was started."""
     waits: tuple[Wait, ...] = field(default=(), kw_only=True, metadata=NEVER)
-    """The times in which the call could not start, in order: for its turn's end, an approval, a key, a limit."""
+    """The periods in which the call could not start, in order, each with its reason (an approval, a key, a limit)."""
     failed_attempts: tuple[FailedAttempt, ...] = field(default=(), kw_only=True, metadata=NEVER)
-    """The attempts that were followed by another one."""
+    """The attempts that were followed by another."""
     findings: tuple[Finding, ...] = field(default=(), kw_only=True, metadata=NEVER)
-    """Where its arguments come from, if its tool has a `policy`."""
+    """The origins of the argument values, if the tool has a `policy`."""
     idempotency_key: str | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
-    """The key that the tool was given as ``ctx.idempotency_key``, and that a store keeps the call under."""
+    """The call's key in the store, which the tool gets as ``ctx.idempotency_key``."""
     recorded: bool = field(default=False, kw_only=True)
-    """True if the idempotency store knew how the call had ended before, or a discarded attempt had made it: nothing ran
+    """True if the end of the call was known from the idempotency store or a discarded attempt, so that nothing ran
     now."""
     still_running: bool = field(default=False, kw_only=True)
-    """True if a sync tool that was given up goes on in its thread: Python cannot stop it."""
+    """True if an abandoned sync tool continues in its thread, which Python cannot stop."""
     notes: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
     """What the call has left for its run, by the method of `ToolContext`: ``{"add_tools": ["pay"]}``."""
 
@@ -558,7 +556,7 @@ class Observation(CausedEvent):
         def __init__(self, **given: object) -> None:
             values = _OBSERVED | given
             if values.keys() != _OBSERVATION_FIELDS:
-                raise TypeError(f"expected call_id, tool_name, outcome and other fields alone, got {', '.join(given)}")
+                raise TypeError("expected call_id, tool_name, outcome and other fields, got {', '.join(given)}")
             for _ in map(_set, repeat(self), values, values.values()):  # a loop in C
                 pass
 
@@ -568,7 +566,7 @@ class Observation(CausedEvent):
         _set(self, name, value)
 
     def report(self, *, values: bool = False) -> str:
-        """Returns the call record in readable lines: the eight that every tool call should leave, then the other facts.
+        """Returns a readable record of the call: the eight facts that every call should leave, then the others.
 
         Args:
             values: show the value itself. By default only its type and size are shown, since it may be secret;
@@ -598,16 +596,16 @@ class Observation(CausedEvent):
         if self.outcome == "unknown" and self.idempotency_key is not None:
             lines.append(("idempotency_key", self.idempotency_key))
         if self.recorded:
-            lines.append(("recorded", "yes: it had run before, and did not run again"))
+            lines.append(("recorded", "yes: the call had run before, and did not run again"))
         if self.still_running:
-            lines.append(("still running", "yes, in a thread that was given up"))
+            lines.append(("still running", "yes, in a thread that was abandoned"))
         return "\n".join(f"{label}: {one_line(text)}" for label, text in lines)
 
     def unwrap(self) -> Any:
-        """Returns the value, or raises the error that kept the call from having one.
+        """Returns the value, or raises the error of a call that has none.
 
         Raises:
-            Exception: the one that the tool raised, else `error`: bad arguments, a timeout, a missing approval.
+            Exception: the tool's own exception, else `error` (invalid arguments, a timeout, a missing approval).
         """
         if (error := self.exception) is not None:
             raise error
@@ -615,7 +613,7 @@ class Observation(CausedEvent):
 
     @property
     def exception(self) -> Exception | None:
-        """The exception that the tool raised, else `error`; None if the call is ``ok``."""
+        """The tool's own exception, else `error`; None if the call is ``ok``."""
         error = self.error
         # A cancellation that the tool let out must not be taken for one of the caller's task.
         return error.__cause__ if isinstance(error, ToolFailed) and isinstance(error.__cause__, Exception) else error
@@ -661,14 +659,14 @@ def _safely(tell: Callable[[object], str], value: object) -> str:
 
 @event
 class OutputDelta(EventBase):
-    """The answer that was asked for with ``output=`` has grown; follows a `TextDelta`."""
+    """The answer for ``output=`` has grown; follows a `TextDelta`."""
 
     _source: Preview | Moment | None = field(default=None, repr=False, compare=False)
     _end: int = field(default=0, repr=False, compare=False)
 
     @property
     def preview(self) -> Any:
-        """The best view of the answer so far, for eyes only; as `ToolCallDelta.preview`."""
+        """The best view of the answer so far, for eyes only; see `ToolCallDelta.preview`."""
         return _moment_of(self)[0]
 
 
@@ -683,10 +681,10 @@ def _moment_of(delta: ToolCallDelta | OutputDelta) -> Moment:
 
 @event
 class OutputEnd(CausedEvent):
-    """The answer that was asked for with ``output=`` is over: its value, or the reason why it has none."""
+    """The answer for ``output=`` is over: its value, or the reason why there is none."""
 
     value: Any = field(default=None, repr=False)
-    """The answer as the type that was asked for; None if it is none."""
+    """The answer as a value of the type; None if the answer does not fit."""
     problem: str | None = None
     """The reason, for people and for the model; None if there is a value."""
 
@@ -696,7 +694,7 @@ class OutputEnd(CausedEvent):
 
 @event
 class StreamEnd(CausedEvent):
-    """The model's response is over; running tools may still report."""
+    """The model's response is over; running tools may still emit events."""
 
     finish: Finish | None = None
     finish_raw: str | None = None
@@ -704,22 +702,22 @@ class StreamEnd(CausedEvent):
     complete: bool = field(default=False, metadata=ALWAYS)
     """True if the wire's own terminal marker was seen."""
     error: StreamError | None = None
-    """The error that ended the stream, if it did not end by itself; raised at ``async for`` after the last event."""
+    """The error that ended the stream; None if it ended by itself. Raised at ``async for`` after the last event."""
     usage: Usage | None = None
     usage_raw: Mapping[str, Any] | None = field(default=None, repr=False)
-    """The provider's own usage object; of several, the first one with the fields of the last."""
+    """The provider's own usage object; several are merged, the last one's fields win."""
     response_id: str | None = None
-    """The provider's id of the response, where it became another one on the way or came late."""
+    """The provider's id of the response, if it changed during the stream or came late."""
     model: str | None = None
-    """The model that has ended the response, where another one had begun it."""
+    """The model that ended the response, if another one had begun it."""
     resume_from: ResumePoint | None = field(default=None, repr=False)
-    """The place at which to go on, where the stream was cut and its wire can resume one."""
+    """The place from which to continue, if the stream was cut and its wire can be resumed."""
     carry: Carry | None = None
-    """The fields that the provider wants in the next request beside the messages; see `Turn.carry`."""
+    """The fields that the provider wants in the next request besides the messages; see `Turn.carry`."""
 
     @property
     def ended_well(self) -> bool:
-        """True if the stream came to its own end, and the model to a decision: calls that were held back may run."""
+        """True if the stream ended by itself and the model finished deciding: calls that were held back may run."""
         if not self.complete or self.error is not None or self.finish is None:
             return False
         return FINISHES[self.finish].lets_calls_start
@@ -727,47 +725,45 @@ class StreamEnd(CausedEvent):
 
 @event
 class StepEnd(CausedEvent):
-    """Nothing more will come of this step: every call has its observation."""
+    """The step is over: every call has its observation."""
 
     outcome: StepOutcome = field(default="complete", metadata=ALWAYS)
-    """``suspended``: calls wait for people, and a `StepStart.continued` goes on with them;
-    ``abandoned``: the consumer left the block before the end, or the response was cut (`AgentLoop.say`, ``stop``);
-    ``cancelled``: it was cancelled from outside."""
+    """``suspended``: calls wait for people, and a step with `StepStart.continued` will continue them. ``abandoned``:
+    the consumer left the block early, or the response was cut (`AgentLoop.say`, ``stop``). ``cancelled``: the step was
+    cancelled from outside."""
 
 
 @event
 class StreamWarning(CausedEvent):
-    """A deviation of the peer that was tolerated. The stream goes on."""
+    """The peer deviated from its wire format, and that was tolerated. The stream goes on."""
 
     code: str
-    """The code of the tolerance that was used (``index_reused``); every wire's documentation lists its codes."""
+    """The code of the tolerance (``index_reused``); the documentation of each wire lists its codes."""
     detail: str = ""
 
 
 @event
 class UnknownPayload(CausedEvent):
-    """A chunk, block or event that this version does not interpret, or fields beside those that it does; never dropped
-    silently."""
+    """A chunk, block, event or field that this version does not interpret. None is dropped silently."""
 
     raw: Any = field(repr=False)
-    """As the provider sent it; of an object that is otherwise understood, its other fields."""
+    """The data as the provider sent it; of an object that is otherwise understood, only the unknown fields."""
     place: str | None = None
-    """Path of the object in the payload whose fields these are (``choices[0].delta``; ``""`` for the payload itself);
-    None if this is not about an object's other fields."""
+    """The path in the payload of the object with the unknown fields (``choices[0].delta``; ``""`` for the payload
+    itself); None if `raw` is a whole object."""
 
 
 @event
 class EventsDropped(EventBase):
-    """A gap: a branch that was full has dropped the events that stood here (`Pipeline.branch`, ``"drop_oldest"``).
-
-    The gap is of this branch alone: neither observers nor other consumers see it. Its own `seq` is `to_seq`, so that
-    the last `seq` that was seen shows how far the branch has come.
+    """A full branch has dropped events here (`Pipeline.branch`, ``"drop_oldest"``). Only this branch has the gap:
+    observers and other consumers do not. Its own `seq` is `to_seq`, so the last `seq` that you saw shows how far the
+    branch has come.
     """
 
     from_seq: int
     """`seq` of the first event that was dropped."""
     to_seq: int
-    """`seq` of the last one. Numbers in between without an event of this step belong to another step of the run."""
+    """`seq` of the last event that was dropped. Numbers in between may belong to another step of the run."""
 
 
 Event: TypeAlias = (

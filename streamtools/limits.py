@@ -1,4 +1,4 @@
-"""Lists every bound on the peer: its default, and where the number comes from.
+"""Lists every limit on the peer: its default, and the origin of the number.
 
 Each field is checked before the copy it guards. Exceeding it is a `LimitExceeded` (the stream) or an `Observation` (one
 call) that names the field.
@@ -15,7 +15,7 @@ __all__ = ["Limits", "checked_bound"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds for one stream. Sizes are bytes, times are seconds; pass only what you want to change.
+    """The limits of one stream. Sizes are bytes, times are seconds; pass only the fields that you want to change.
 
     >>> Limits(max_concurrency=4).max_concurrency
     4
@@ -30,7 +30,7 @@ class Limits:
     """Text, reasoning and refusal kept in the turn, counted in characters."""
     # -- its calls --
     max_tool_calls: int = 128
-    """Calls announced in one turn."""
+    """Calls in one turn."""
     max_argument_bytes: int = 1 << 20
     """One call's arguments, counted in characters. The call becomes ``invalid`` (``argument_too_large``)."""
     max_total_argument_bytes: int = 8 << 20
@@ -41,28 +41,28 @@ class Limits:
     """Objects and arrays in one call's arguments: Python's garbage collector looks at each of them, and nothing else
     runs meanwhile. The call becomes ``invalid`` (``argument_too_large``)."""
     max_id_bytes: int = 8 << 10
-    """A call id, with a signature in it at some gateways; a longer one is replaced by a synthesised id."""
+    """A call id, which contains a signature at some gateways. A longer one is replaced by a synthesised id."""
     max_name_bytes: int = 128
     """A tool name; a call with a longer one becomes ``invalid`` (``name_too_long``)."""
     # -- its blocks, and connections with several responses --
     max_open_blocks: int = 1024
     """Content blocks of one message."""
     max_open_responses: int = 64
-    """Responses of one connection (`streamtools.sources.responses`) that have not ended, or were not taken yet (OpenAI
-    has 16 active ones on 32 lanes)."""
+    """Responses of one connection (`streamtools.sources.responses`) that have not ended or not been read (OpenAI allows
+    16 active ones on 32 lanes)."""
     max_waiting_bytes: int = 16 << 20
-    """Events of such responses, as they came, that wait until they are read; and chunks of a tapped response
-    (`streamtools.integrations.httpx`) that wait to be decoded; beyond that its copy is dropped."""
+    """Raw events of such responses that wait for their reader, and chunks of a tapped response
+    (`streamtools.integrations.httpx`) that wait for the decoder. Beyond that, the tap drops its copy."""
     max_path_depth: int = 64
-    """Steps of a path into arguments that come piece by piece (Gemini). The call becomes ``invalid`` (``bad_path``)."""
+    """Steps of a path into arguments that arrive in pieces (Gemini). The call becomes ``invalid`` (``bad_path``)."""
     max_array_index: int = 10_000
-    """The greatest list index in such a path. The call becomes ``invalid`` (``bad_path``)."""
+    """The largest list index in such a path. The call becomes ``invalid`` (``bad_path``)."""
     # -- results and errors --
     max_result_bytes: int = 1 << 20
     """One result's text for the model; a longer one is cut, with a note."""
     max_indexed_bytes: int = 32 << 20
-    """Text of a run in which the values of arguments are looked for (``policy=``), counted in characters. If there is
-    more, values that are not the user's are asked about."""
+    """Text of a run that is searched for the values of arguments (``policy=``), counted in characters. Beyond that, a
+    value that is not the user's needs approval."""
     max_result_media_bytes: int = 20 << 20
     """Images and files of one result together, as base64; any beyond that become placeholders (Anthropic takes 32 MB a
     request, OpenAI 50 MB)."""
@@ -72,85 +72,86 @@ class Limits:
     max_schema_bytes: int = 256 << 10
     """A foreign tool's JSON Schema, written as JSON. A larger one is refused (`SchemaError`)."""
     max_schema_nodes: int = 10_000
-    """Subschemas of a foreign schema (Notion's and GitHub's tools have some hundreds)."""
+    """Subschemas of a foreign schema (Notion's and GitHub's tools have several hundred)."""
     max_schema_values: int = 30_000
-    """JSON values in a foreign schema, whatever holds them: a ``default`` is not a subschema and costs memory, too, an
-    empty list 20 times its text (an ``enum`` of all airports has some 10,000)."""
+    """JSON values anywhere in a foreign schema, also outside subschemas, such as in a ``default`` (an empty list takes
+    20 times the memory of its text; an ``enum`` of all airports has about 10,000 values)."""
     max_schema_depth: int = 64
-    """Nesting of a foreign schema, and of the values that its references may make a validator follow."""
+    """Nesting of a foreign schema, and of the values that a validator may follow through its references."""
     max_pattern_chars: int = 1024
     """One ``pattern`` of a foreign schema."""
     max_validation_steps: int = 4_000_000
-    """Schemas applied to values while one call's arguments are checked by a foreign schema, or as much other work (some
-    0.2 s at the worst; a call needs tens), counted before it begins. The call becomes ``invalid``; a schema of which
-    one small value can take more is refused (`SchemaError`)."""
+    """Steps (a schema applied to a value, or as much other work) of validating one call's arguments by a foreign
+    schema, estimated before validation begins (about 0.2 s at worst; a usual call needs tens). A call beyond that
+    becomes ``invalid``; a schema that needs more for one small value is refused (`SchemaError`)."""
     max_message_bytes: int = 1 << 20
-    """One message of an MCP server, over the transports of `streamtools.mcp` (the MCP SDK has as much for an event, and
-    no bound for a line or body); a JSON value counts as at least 20. The request is answered with an error instead."""
+    """One message of an MCP server, over the transports of `streamtools.mcp` (the MCP SDK allows as much for an event,
+    and has no limit for a line or body). A JSON value counts as at least 20. A larger answer is an error."""
     max_listed_tools: int = 1_000
     """Tools taken from one MCP server's list; any beyond that are left out and listed as refused."""
     max_list_bytes: int = 8 << 20
-    """Descriptions and schemas of one such list together, as JSON (GitHub's hundred tools have a quarter of a million
-    bytes; no model takes 8 MiB of tools). Tools beyond that are left out and listed as refused."""
+    """Descriptions and schemas of one such list together, as JSON (GitHub's hundred tools take a quarter of a million
+    bytes; no model accepts 8 MiB of tools). Tools beyond that are left out and listed as refused."""
     max_list_values: int = 50_000
-    """JSON values in all schemas of one such list (a hundred tools of real servers have some 20,000); each costs up to
-    some kilobyte, once compiled. Tools beyond that are left out and listed as refused."""
+    """JSON values in all schemas of one such list (a hundred tools of real servers have about 20,000); each takes up to
+    a kilobyte once compiled. Tools beyond that are left out and listed as refused."""
     max_list_pages: int = 100
-    """Pages of one such list, which may have no end."""
+    """Pages of one such list, which a server could make endless."""
     max_description_chars: int = 16_384
     """One foreign tool's description. A longer one is refused, not cut: the end may hold the warning."""
     # -- what runs at once, and how often --
     max_progress_events: int = 1_000
-    """Progress that an MCP server may report about one call; later reports are dropped."""
+    """Progress reports of an MCP server about one call; later ones are dropped."""
     max_waiting_progress: int = 1_000
-    """Events waiting for the consumer, or for a branch that is waited for; while there are that many, tools' reports
-    are dropped, and counted (``progress_dropped``)."""
+    """Events waiting for the consumer, or for a branch that must not lose any. While there are that many, progress
+    reports of tools are dropped and counted (``progress_dropped``)."""
     max_concurrency: int = 16
-    """Tools running at once in one pipeline, or in all that share a `CallPool`; more wait."""
+    """Tools running at once in one pipeline, or in all that share a `CallPool`; further calls wait."""
     max_repeated_calls: int | None = 32
-    """Times that one tool is called with the same arguments within a run (trajectory), whether they are valid or not;
-    the next calls are ``denied``, so that a model learns that it goes in circles. None: no limit."""
+    """Calls of one tool with the same arguments, valid or not, within a run (trajectory). The next ones are ``denied``,
+    which tells the model that it goes in circles. None: no limit."""
     max_model_retries: int = 3
-    """Calls of one tool within a run that could not be used: their arguments were invalid, they were repeated too
-    often, or the tool asked for better arguments (`ModelRetry`). Calls of tools that do not exist are counted together.
-    After that many, the model reads that it is not to call again."""
+    """Unusable calls of one tool within a run: the arguments were invalid, the call was repeated too often, or the tool
+    asked for better arguments (`ModelRetry`). Calls of unknown tools are counted together. After that many, the model
+    is told not to call again."""
     call_budget: int | None = None
-    """Calls that a run (trajectory) may run, over all its steps; the next calls are ``over_budget``. A call counts once
-    it is to run, and no more if it ends without having begun. None: no limit."""
+    """Calls that a run (trajectory) may execute over all its steps; the next ones are ``over_budget``. A call counts
+    from its admission, unless it ends without having begun. None: no limit."""
     token_budget: int | None = None
-    """Tokens of a run, as its responses count them when they end: input and output. Once so many are spent, no further
-    call runs (``over_budget``), and `agent_loop` asks no more (``budget``). None: no limit."""
+    """Input and output tokens of a run, as its responses report them at their end. Once they are spent, no further call
+    runs (``over_budget``), and `agent_loop` makes no further request (``budget``). None: no limit."""
+    max_background_jobs: int = 8
+    """Calls of ``background=True`` tools that run at once in one run; the next ones are ``failed``."""
     max_threads: int = 8
-    """Threads that run sync tools at once in one pipeline; more wait."""
+    """Threads that run sync tools at once in one pipeline; further calls wait."""
     max_abandoned_threads: int = 8
-    """Threads of the process still busy with a sync tool that was given up; from that number on no sync tool is
-    started. Those that run then may be given up, too: `max_threads` more at most. Threads that wait for an abandoned
-    sync stream are counted apart, and bounded alike."""
+    """Threads of the process that are still busy with an abandoned sync tool. At that number no further sync tool is
+    started; those that are running may still be abandoned: at most `max_threads` more. Threads that wait for an
+    abandoned sync stream are counted separately, up to the same number."""
     # -- times --
     tool_timeout: float | None = 120.0
-    """Seconds that a tool may run if it has no ``timeout`` of its own. None: no limit."""
+    """Seconds that a tool without a ``timeout`` of its own may run. None: no limit."""
     cancel_grace: float = 5.0
-    """Seconds for closing the source, and for a cancelled tool's own cleanup. A tool that goes on for longer after it
-    was cancelled or timed out is waited for without bound, and reported (``tool_unresponsive``)."""
+    """Seconds for closing the source, and for a cancelled tool's own cleanup. A tool that runs longer than that after
+    it was cancelled or timed out is reported (``tool_unresponsive``), and still waited for."""
     first_chunk_timeout: float | None = None
-    """Seconds until the source must have brought something, from the request (``requested_at=``), else from the block's
-    entry; then it is a `DeadlineExceeded`. None: no limit."""
+    """Seconds until the first chunk must have come, counted from the request (``requested_at=``), else from entering
+    the block; then `DeadlineExceeded`. None: no limit."""
     step_timeout: float | None = None
-    """Seconds for the whole step, its calls and approvals included; then it is a `DeadlineExceeded`, and calls that run
-    are ``cancelled``. None: no limit."""
+    """Seconds for the whole step, its calls and approvals included; then `DeadlineExceeded`, and running calls are
+    ``cancelled``. None: no limit."""
     run_timeout: float | None = None
-    """The same for all steps of a run (trajectory), from the first one's beginning; requests that `agent_loop` makes
-    count, too. None: no limit."""
+    """The same for all steps of a run (trajectory), from the beginning of the first; the requests of `agent_loop` count
+    too. None: no limit."""
     idle_timeout: float | None = 120.0
-    """Seconds that the source may be silent; then it is a `TruncatedStream`. Anything that comes counts, keep-alives
-    too; while the consumer is behind nothing is expected, and time in which the process is stopped does not count.
-    None: no limit."""
+    """Seconds that the source may be silent; then `TruncatedStream`. Anything that arrives ends the silence, even a
+    keep-alive. Time in which the consumer is behind or the process is stopped does not count. None: no limit."""
     # -- files and queues --
     max_recording_bytes: int = 256 << 20
-    """One file of `streamtools.record.record`. A recording ends where it is full, with a note; the run goes on."""
+    """One file of `streamtools.record.record`. A full recording ends with a note; the run goes on."""
     event_buffer: int = 256
-    """Events that wait for the consumer before the source is made to wait. Each change between the two costs some
-    20 µs, which 256 events share; a source on a network hardly ever gets that far ahead."""
+    """Events that may wait for the consumer before the source has to wait. Each switch between the two costs about 20
+    µs, shared by 256 events; a source on a network hardly ever gets that far ahead."""
 
     __repr__ = shown_by()
 

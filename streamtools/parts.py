@@ -2,7 +2,7 @@
 
 Each vocabulary is one table: `FINISHES`, `OUTCOMES`, `REQUEST_OUTCOMES`, `STEP_OUTCOMES`, `RUN_OUTCOMES`, `WAITS` and
 `COUNTS`. All code that depends on a word, or shows it, reads its row: dispatch, histories, spans, metrics, prices, the
-terminal and the page. To add a word is to add it to the type and its row to the table, both here.
+terminal and the page. To add a word, add it to the type and a row to the table, both here.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ __all__ = [
 # -- the words for ends --
 
 Tone: TypeAlias = Literal["good", "bad", "held", "mute", "odd", "live"]
-"""How a view colours a word: it went well, it failed, somebody held it back, it did not come to it, nobody knows, it
-goes on."""
+"""The tone in which a view shows a word: success, failure, held back, not reached, unknown, in progress."""
 
 Finish: TypeAlias = Literal[
     "stop",
@@ -40,7 +39,7 @@ Finish: TypeAlias = Literal[
     "other",
     "error",
 ]
-"""Why the model stopped, in our words; the provider's own word is kept beside it."""
+"""Why the model stopped, in one word for all providers; the provider's own word is kept beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +47,13 @@ class FinishFacts:
     """The consequences of a finish."""
 
     lets_calls_start: bool = False
-    """The model has decided, so calls that were held back may run."""
+    """The model has finished deciding, so calls that were held back may run."""
     goes_on: bool = False
     """The model continues the turn once it is sent back, as after Anthropic's server tools."""
     is_over: bool = True
-    """False if the model still works, and the answer has to be asked for again."""
+    """False if the model is still working, and the answer has to be requested again."""
     is_whole: bool = True
-    """False if the answer broke off in its middle."""
+    """False if the answer broke off."""
 
 
 FINISHES: Mapping[Finish, FinishFacts] = {
@@ -69,7 +68,7 @@ FINISHES: Mapping[Finish, FinishFacts] = {
     "other": FinishFacts(),
     "error": FinishFacts(is_whole=False),
 }
-"""Every finish, with its consequences."""
+"""All finishes with their consequences."""
 
 Outcome: TypeAlias = Literal[
     "ok",
@@ -87,7 +86,7 @@ Outcome: TypeAlias = Literal[
     "discarded",  # its answer broke off or was declined, and another took its place: it is not in the turn
     "unknown",  # handed over; it may or may not have run
 ]
-"""The end of one call, its `Observation.outcome`; ``docs/guide/parallel-calls.md`` lists which of them ran."""
+"""How one call ended, in `Observation.outcome`; ``docs/guide/parallel-calls.md`` lists which of them ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,24 +97,24 @@ class OutcomeFacts:
     """The stage that a failed call reached, as spans name it; None for success. A call whose tool had started reached
     ``execution`` in any case."""
     words: str
-    """Why the call is not ``ok``, for people; ``{type}`` is the class of the tool's exception."""
+    """The reason why the call is not ``ok``, for people; ``{type}`` is the class of the tool's exception."""
     sign: str
-    """One character that stands for it in a terminal."""
+    """The character for it in a terminal."""
     tone: Tone
     to_model: str = ""
-    """What the model reads where no error says more."""
+    """The text for the model where no error says more."""
     error_type: str | None = None
     """The `error.type` of spans, where it is not the class of the error."""
     cancels_siblings: bool = False
-    """The tool ran and failed, so that ``on_tool_error="cancel"`` ends the other calls of the turn."""
+    """The tool ran and failed, so ``on_tool_error="cancel"`` ends the other calls of the turn."""
     follows_the_end: bool = False
-    """The turn's end is a cause of it, if the turn has ended."""
+    """The end of the turn, if it has ended, is one of its causes."""
     may_run_later: bool = False
-    """The call did not run, for a reason that is not its own, and may if its turn, which was cut, is continued."""
+    """The call did not run for a reason outside it, and may run if its turn, which was cut, is continued."""
     may_have_had_effect: bool = False
-    """The tool may still run, or have run to any point, when the call ends so."""
+    """The tool may still be running, or have run up to any point, when the call ends in this way."""
     frees_claim: bool = False
-    """The call is no end for the record: it runs again when it is made again."""
+    """The end is not recorded: the call runs again when it is made again."""
 
 
 OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
@@ -130,7 +129,7 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
         tone="bad",
         to_model="Error: the call's arguments were not valid, so it was not run.",
     ),
-    "unknown_tool": OutcomeFacts(stage="lookup", words="not run: there is no such tool", sign="∅", tone="bad"),
+    "unknown_tool": OutcomeFacts(stage="lookup", words="not run: no tool has this name", sign="∅", tone="bad"),
     "truncated": OutcomeFacts(
         stage="arguments",
         words="not run: the call was cut",
@@ -140,7 +139,7 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
         may_run_later=True,
     ),
     "denied": OutcomeFacts(stage="approval", words="not run: it was denied", sign="⊘", tone="held"),
-    "quoted_call": OutcomeFacts(stage="approval", words="not run: it stands in a tool's result", sign="❝", tone="held"),
+    "quoted_call": OutcomeFacts(stage="approval", words="not run: a tool result contains it", sign="❝", tone="held"),
     "over_budget": OutcomeFacts(stage="dispatch", words="not run: the budget is spent", sign="⊖", tone="held"),
     "timed_out": OutcomeFacts(
         stage="dispatch",
@@ -163,39 +162,39 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
     ),
     "suspended": OutcomeFacts(
         stage="execution",
-        words="not ended: it waits for something outside",
+        words="not ended: it waits for an answer from outside",
         sign="‖",
         tone="held",
         may_run_later=True,
         frees_claim=True,
     ),
     "discarded": OutcomeFacts(
-        stage="dispatch", words="void: another answer took the place of its own", sign="↺", tone="mute"
+        stage="dispatch", words="void: another answer replaced the one with this call", sign="↺", tone="mute"
     ),
     "unknown": OutcomeFacts(
         stage="dispatch",
-        words="it may or may not have run: its end is not known",
+        words="unknown end: it may or may not have run",
         sign="?",
         tone="odd",
         cancels_siblings=True,
         may_have_had_effect=True,
     ),
 }
-"""Every outcome, with its consequences and its words."""
+"""All outcomes with their consequences and words."""
 
 RequestOutcome: TypeAlias = Literal["refused", "timed_out", "connection_lost", "failed"]
-"""The end of a request that was not answered by a stream; see `streamtools.events.RequestFailed`."""
+"""How a request failed that got no stream; see `streamtools.events.RequestFailed`."""
 
 REQUEST_OUTCOMES: Mapping[RequestOutcome, str] = {
-    "refused": "the provider answered with the HTTP status of an error",
-    "timed_out": "no answer came in its time",
-    "connection_lost": "there was no connection, or it broke before anything came",
-    "failed": "the function that makes the request raised another exception, or returned no stream",
+    "refused": "the provider answered with an HTTP error status",
+    "timed_out": "no answer came in time",
+    "connection_lost": "the connection failed, or broke before anything came",
+    "failed": "the function that makes the request raised an exception, or returned no stream",
 }
-"""Every end of a failed request, with its words."""
+"""All ends of a failed request with their words."""
 
 StepOutcome: TypeAlias = Literal["complete", "suspended", "truncated", "error", "cancelled", "abandoned"]
-"""The end of one step; see `streamtools.events.StepEnd.outcome`."""
+"""How one step ended; see `streamtools.events.StepEnd.outcome`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,13 +214,13 @@ STEP_OUTCOMES: Mapping[StepOutcome, StepOutcomeFacts] = {
     "cancelled": StepOutcomeFacts(tone="mute"),
     "abandoned": StepOutcomeFacts(tone="mute"),
 }
-"""Every end of a step."""
+"""All ends of a step."""
 
 RunOutcome: TypeAlias = Literal[
     "answered", "unanswered", "pending", "stopped", "max_steps", "budget", "retries_exhausted", "interrupted", "error",
     "suspended", "cancelled", "left"
 ]  # fmt: skip
-"""The end of a run of several steps; see `streamtools.AgentLoop.outcome`."""
+"""How a run of several steps ended; see `streamtools.AgentLoop.outcome`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,32 +231,32 @@ class RunOutcomeFacts:
     tone: Tone = "mute"
     is_error: bool = False
     goes_on: bool = False
-    """With a journal, the same line goes on with the run."""
+    """With a journal, the same line continues the run."""
 
 
 RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
-    "answered": RunOutcomeFacts(words="the model called nothing more", tone="good"),
+    "answered": RunOutcomeFacts(words="the model made no more calls", tone="good"),
     # `Turn.unanswered`: the provider would refuse the next request
-    "unanswered": RunOutcomeFacts(words="the model called a tool of the provider's for which none was given"),
-    "pending": RunOutcomeFacts(words="the provider has not finished the answer; ask for it again", goes_on=True),
+    "unanswered": RunOutcomeFacts(words="the model called a tool that the provider defines and you did not pass"),
+    "pending": RunOutcomeFacts(words="the provider has not finished the answer; request it again", goes_on=True),
     "stopped": RunOutcomeFacts(words="`stop` returned True"),
-    "max_steps": RunOutcomeFacts(words="the run would have gone on, with results, thoughts or a message"),
-    "budget": RunOutcomeFacts(words="its tokens are spent, or the model went on calling when its calls were"),
-    "retries_exhausted": RunOutcomeFacts(words="the model went on with calls that it had read not to make again"),
+    "max_steps": RunOutcomeFacts(words="the steps were used up, and the run would have continued"),
+    "budget": RunOutcomeFacts(words="its tokens are spent, or the model went on calling after its calls were spent"),
+    "retries_exhausted": RunOutcomeFacts(words="the model went on making calls that it was told not to make again"),
     # only with `retry=`: without it, this is an `error`, too
     "interrupted": RunOutcomeFacts(
-        words="an answer broke off when some of it had been shown, and was not asked for again",
+        words="an answer broke off after some of it had been shown, and was not requested again",
         tone="bad",
         is_error=True,
         goes_on=True,
     ),
-    "error": RunOutcomeFacts(words="a stream failed, or a request, or `stop`", tone="bad", is_error=True, goes_on=True),
+    "error": RunOutcomeFacts(words="a stream, a request or `stop` failed", tone="bad", is_error=True, goes_on=True),
     # `AgentLoop.suspended`
-    "suspended": RunOutcomeFacts(words="the run was left while calls waited for a person", tone="held", goes_on=True),
-    "cancelled": RunOutcomeFacts(words="somebody stopped it"),
-    "left": RunOutcomeFacts(words="the block was left or cancelled before the run's end", goes_on=True),
+    "suspended": RunOutcomeFacts(words="the run was left while calls waited for people", tone="held", goes_on=True),
+    "cancelled": RunOutcomeFacts(words="the run was stopped"),
+    "left": RunOutcomeFacts(words="the block was left or cancelled before the run ended", goes_on=True),
 }
-"""Every end of a run, with its words."""
+"""All ends of a run with their words."""
 
 # -- waits and attempts --
 
@@ -280,25 +279,25 @@ WaitReason: TypeAlias = Literal[
     "store",  # it is being claimed
     "elsewhere",  # it runs already, in another turn or process, and its end will be this call's
 ]
-"""The thing that a call waits for before its tool runs."""
+"""The reason why a call waits before its tool runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitFacts:
-    """The words of a wait, and who can end it."""
+    """The words for a wait, and who can end it."""
 
     words: str
-    """What is waited for, as a picture names it."""
+    """The name of the thing that is waited for, as a picture shows it."""
     phrase: str
-    """The same, as it follows "waited for"."""
+    """The same name, as it follows "waited for"."""
     states: tuple[str, ...] = ()
-    """The states of a call that waits for it; none where dispatch looks at more than the state."""
+    """The states of a call that waits for it; empty where dispatch looks at more than the state."""
     is_passing: bool = False
-    """Every call has it for a moment: if shorter than a millisecond it counts with the wait behind it."""
+    """Every call waits for it for a moment: a wait shorter than a millisecond counts with the next wait."""
     has_own_span: bool = False
-    """It is a span of its own kind, and shown however short it was."""
+    """The wait has a span of its own kind, shown however short it was."""
     reader_acts: bool = False
-    """A person or the program ends it; the others end by themselves."""
+    """A person or your program ends the wait; other waits end by themselves."""
 
 
 WAITS: Mapping[WaitReason, WaitFacts] = {
@@ -320,15 +319,15 @@ WAITS: Mapping[WaitReason, WaitFacts] = {
     "store": WaitFacts(words="store", phrase="its store", is_passing=True),
     "elsewhere": WaitFacts(words="its run elsewhere", phrase="its run elsewhere"),
 }
-"""Every reason to wait."""
+"""All reasons to wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A time in which a call could not start."""
+    """A period in which a call could not start."""
 
     reason: WaitReason
-    """What it waited for; of several reasons at once, the one that was looked at first."""
+    """The reason; of several at once, the one that was checked first."""
     began: float
     """On ``time.monotonic``."""
     ended: float
@@ -342,22 +341,22 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The origins of one value in the arguments of a call, for its `policy`. It has nothing of the value itself."""
+    """The origins of one value in the arguments of a call, for its `policy`. It never contains the value."""
 
     argument: str
     """The name of the argument."""
     path: str
     """The place of the value, such as ``items[0].name``."""
     origins: tuple[str, ...] = ()
-    """The texts that the value occurs in, in words; trusted ones alone if there are any."""
+    """Descriptions of the texts in which the value occurs; only the trusted ones if there are any."""
     is_trusted: bool = False
     """The value occurs in a trusted text."""
     is_short: bool = False
-    """The value has less than four characters, and may occur anywhere by chance."""
+    """The value has fewer than four characters, and may occur anywhere by chance."""
     is_complete: bool = True
     """All texts that the model has read were searched."""
     unseen: tuple[str, ...] = ()
-    """The results and messages with media, which cannot be searched, if the value occurs nowhere else."""
+    """The results and messages with media, which cannot be searched; empty if the value occurs in a text."""
 
     def __str__(self) -> str:
         if self.origins:
@@ -372,7 +371,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
-    """An attempt at a call that failed, and was followed by another."""
+    """A failed attempt at a call that was followed by another one."""
 
     number: int
     """From 1."""
@@ -383,28 +382,28 @@ class FailedAttempt:
     error_type: str
     """The class of the exception, with its module unless that is ``builtins``; ``timeout`` for a timeout."""
     delay_s: float
-    """Seconds of pause before the next attempt, as planned."""
+    """Seconds planned between this attempt and the next."""
 
 
 # -- counts, calls and pieces --
 
 CallKind: TypeAlias = Literal["function", "custom", "approval", "server"]
-"""``function``: JSON arguments. ``custom``: free text. ``approval``: the provider asks whether it may run a call of its
-own. ``server``: the provider runs it itself; we only report it."""
+"""``function``: JSON arguments. ``custom``: free text. ``approval``: the provider asks for permission to run a call of
+its own. ``server``: the provider runs the call; it is only reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountFacts:
-    """The meaning of a count of tokens, and its names elsewhere."""
+    """The meaning of a token count, and its names in other places."""
 
     label: str
-    """Its words on the page."""
+    """The words for it on the page."""
     span: str
     """Its attribute of spans, by the default profile of names."""
     metric: str | None = None
     """Its `gen_ai.token.type` in the metric of tokens; None if that has no such type."""
     part_of: str | None = None
-    """The count that includes it: a price for the whole pays for it, unless it has a price of its own."""
+    """The count that includes it, whose price covers it unless it has a price of its own."""
 
 
 def _count(label: str, span: str, **facts: Any) -> Any:
@@ -413,14 +412,14 @@ def _count(label: str, span: str, **facts: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Token counts with the same meaning on every wire; None where the wire gives none."""
+    """Token counts with the same meaning on every wire; None where the wire has no such count."""
 
     # Anthropic and Bedrock leave the tokens of a cache out of their input. Their wires add them, so that a sum over
     # turns of several wires is one of like things.
     input_tokens: int | None = _count("in", "gen_ai.usage.input_tokens", metric="input")
-    """All tokens of the input, including those read from the provider's cache or written to it."""
+    """All input tokens, including those read from the provider's cache or written to it."""
     output_tokens: int | None = _count("out", "gen_ai.usage.output_tokens", metric="output")
-    """All tokens of the output."""
+    """All output tokens."""
     cached_input_tokens: int | None = _count(
         "of these read from the cache", "gen_ai.usage.cache_read.input_tokens", part_of="input_tokens"
     )
@@ -442,7 +441,7 @@ class Usage:
         "streamtools.usage.audio.input_tokens",
         part_of="input_tokens",
     )
-    """Those of `input_tokens` that were sound."""
+    """Those of `input_tokens` that were audio."""
     tool_use_input_tokens: int | None = _count(
         "in, from the provider's tools", "streamtools.usage.tool_use.input_tokens"
     )
@@ -456,7 +455,7 @@ class Usage:
         "streamtools.usage.audio.output_tokens",
         part_of="output_tokens",
     )
-    """Those of `output_tokens` that were sound."""
+    """Those of `output_tokens` that were audio."""
 
     __repr__ = shown_by()
 
@@ -468,7 +467,7 @@ class Usage:
 
 
 COUNTS: Mapping[str, CountFacts] = {one.name: one.metadata["count"] for one in fields(Usage)}
-"""Every count of `Usage`."""
+"""All counts of `Usage`."""
 
 
 def _sum(one: int | None, other: int | None) -> int | None:
@@ -477,7 +476,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A request or its stream that has failed, as any client's library tells it."""
+    """A failed request or stream, whichever client library reported it."""
 
     outcome: RequestOutcome
     error_type: str
@@ -487,23 +486,23 @@ class Failure:
     retry_after: float | None = None
     """The seconds after which the provider wants to be asked again, if it says so."""
     code: str | None = None
-    """What has happened, in a word of ours (``rate_limited``, ``overloaded``, ...); None if none fits."""
+    """The kind of failure, the same for all providers (``rate_limited``, ``overloaded``, ...); None if none fits."""
     may_pass: bool = False
-    """The same request may be answered soon."""
+    """The same request may succeed soon."""
     is_of_one_provider: bool = False
-    """Another provider may answer it."""
+    """Another provider may answer the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePoint:
-    """The place at which a response was cut, for the request to go on with it."""
+    """The place at which a response was cut, for the request that continues it."""
 
     response_id: str | None = None
     """The provider's id of the response."""
     after: str | int | None = None
-    """The last event that was received: its id (``last_event_id``), or its number (``starting_after``)."""
+    """The id (``last_event_id``) or number (``starting_after``) of the last event that was received."""
     account: tuple[tuple[Mapping[str, Any], int | None], ...] = field(default=(), repr=False)
-    """All that was received, as payloads of the wire; and the number of the call whose arguments belong into one."""
+    """All that was received, as payloads of the wire, and the number of the call whose arguments belong into one."""
 
     __repr__ = shown_by()
 
@@ -514,7 +513,7 @@ class Carry(Mapping[str, str]):
 
     fields: Mapping[str, str] = field(default_factory=dict)
     expires_at: str | None = None
-    """The moment from which the provider refuses them, in its own words (RFC 3339); None if it has not said one."""
+    """The time after which the provider refuses them (RFC 3339, as sent); None if the provider named none."""
 
     __repr__ = shown_by()
 
@@ -538,43 +537,43 @@ class ToolCall:
     call_id: str
     """Its identity, unique within the turn."""
     name: str
-    """The tool's name as registered where it is, else as the model spelled it; ``""`` if there was none."""
+    """The tool's name as you registered it, else as the model spelled it; ``""`` if there was none."""
     call_id_synthesized: bool = False
-    """The wire gave no usable id, so `call_id` was made up (the same for the same stream)."""
+    """True if the wire gave no usable id, so that `call_id` was made up (the same for the same stream)."""
     kind: CallKind = "function"
     index: int = 0
     """Position among the turn's calls, from 0."""
     arguments_text: str = field(default="", repr=False)
     """The arguments as the wire sent them, verbatim; the input of a ``custom`` call."""
     arguments: dict[str, Any] | None = field(default=None, repr=False)
-    """The dispatchable value: verbatim or losslessly normalised; None unless ``ready``. A copy, once validated."""
+    """The parsed arguments, verbatim or losslessly normalised; None unless ``ready``. A copy, once validated."""
     status: Literal["ready", "truncated", "invalid"] = field(default="truncated", metadata=ALWAYS)
     problem: str | None = None
-    """Code of what is wrong (``incomplete_json``, ``malformed_json``, ``invalid_arguments``), else None."""
+    """The code of the problem (``incomplete_json``, ``malformed_json``, ``invalid_arguments``), else None."""
     normalizations: tuple[str, ...] = ()
-    """Lossless steps that led from `arguments_text` to `arguments` (``double_encoded``)."""
+    """The lossless steps from `arguments_text` to `arguments` (``double_encoded``)."""
     dispatchable: bool = False
-    """Ready, of ours to run, and its turn ended well. It does not imply that a tool of that name exists."""
+    """True if the call is ready, not the provider's to run, and its turn ended well. The tool need not exist."""
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
     """Data that has to be sent back to the provider with the call, byte for byte."""
     namespace: str | None = None
-    """The group of tools that the call named beside the tool. It is a part of `name`: ``billing.get_eta``."""
+    """The group of tools that the call named beside the tool. `name` includes it: ``billing.get_eta``."""
     awaits: str | None = None
-    """The answer that the provider waits for, where it defines the tool and we run it (``computer_call_output``); None
-    for tools that the request defined."""
+    """The answer that the provider waits for, if it defines the tool and your program runs it
+    (``computer_call_output``); None for tools that the request defined."""
     caller: Caller = "direct"
-    """Who made the call: the model itself, or code that it wrote and the provider runs (``code``)."""
+    """The caller: the model itself, or code that it wrote and the provider runs (``code``)."""
 
     __repr__ = shown_by()
 
     @property
     def local_name(self) -> str:
-        """The name inside the namespace; `name` itself where there is none."""
+        """The name inside the namespace; `name` itself without one."""
         return self.name if self.namespace is None else self.name.removeprefix(f"{self.namespace}.")
 
 
 def changed(call: ToolCall, **values: Any) -> ToolCall:
-    """Returns a call with other values."""
+    """Returns a copy of a call with other values."""
     kept = dict(zip(_FIELDS_OF_A_CALL, _values_of(call), strict=True))
     return new_call(**{**kept, "arguments": ARGUMENTS.__get__(call), **values})
 
@@ -583,7 +582,7 @@ new_call = builder_of(ToolCall)
 _FIELDS_OF_A_CALL = tuple(one.name for one in fields(ToolCall) if one.name != "arguments")
 _values_of = attrgetter(*_FIELDS_OF_A_CALL)
 ARGUMENTS: Any = vars(ToolCall)["arguments"]
-"""The slot of a call's arguments, or of what makes a copy of them, once they are validated."""
+"""The slot of a call's arguments or, once they are validated, of the function that copies them."""
 ToolCall.arguments = on_read(ARGUMENTS)  # type: ignore[misc]
 
 
@@ -596,13 +595,13 @@ def arguments_in(call: ToolCall) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One piece of the response, in the order in which the pieces began: what a history is rendered from."""
+    """One piece of the response, from which a history is rendered. Pieces are in the order in which they began."""
 
     kind: Literal["text", "reasoning", "refusal", "call", "provider"]
     text: str = ""
     call_id: str | None = None
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
-    """Data that has to be sent back to the provider with the part; for ``provider`` parts the part itself."""
+    """Data that has to be sent back to the provider with the part; of a ``provider`` part, the part itself."""
 
     __repr__ = shown_by()
 

@@ -1,6 +1,6 @@
 """Holds one model response: its text, calls and observations, and the messages to append.
 
-Events go in (`TurnBuilder.add`), a `Turn` comes out: the same from `parse`, from ``events.turn`` and from a replay.
+`TurnBuilder.add` takes events, and a `Turn` comes out: the same from `parse`, from ``events.turn`` and from a replay.
 """
 
 from __future__ import annotations
@@ -32,46 +32,46 @@ _INDEX = attrgetter("index")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One model response with its observations. Read it after the stream has ended; before that it is what came so
-    far."""
+    """One model response with its observations. Read it after the stream has ended; before that it holds only what has
+    come so far."""
 
     wire: str | None = None
-    """The wire that was given or detected; None if the bytes never told."""
+    """The name of the wire that was given or detected; None if none was found."""
     model: str | None = None
     response_id: str | None = None
     parts: tuple[Part, ...] = ()
     calls: tuple[ToolCall, ...] = ()
-    """In call order. Calls that the provider ran itself are among them, with kind ``server``."""
+    """In call order. Calls that the provider ran itself are included, with kind ``server``."""
     finish: Finish | None = None
     finish_raw: str | None = None
     complete: bool = field(default=False, metadata=ALWAYS)
-    """The wire's own terminal marker was seen."""
+    """True if the wire's own terminal marker was seen."""
     usage: Usage | None = None
     usage_raw: Mapping[str, Any] | None = field(default=None, repr=False)
-    """The provider's own usage object: it also counts what is no token (searches, seconds), and prices."""
+    """The provider's own usage object, which may also contain prices, and counts of searches or seconds."""
     error: StreamError | None = None
     """The error that ended the stream, or None; see `raise_for_error`."""
     resume_from: ResumePoint | None = field(default=None, repr=False, compare=False)
-    """The place at which to go on with a response that was cut, where the wire can: ask the provider for the rest, and
+    """The place from which a cut response can be continued, if its wire allows that: ask the provider for the rest, and
     read it with ``continues=turn``."""
     carry: Carry = field(default_factory=lambda: NO_CARRY)
     """The fields that the provider wants in the next request beside the messages, as ``create(..., **turn.carry)``
-    sends them: Anthropic's ``container``; the id of an answer that was chained to another one, behind which only what
-    is new is sent. Empty where there are none."""
+    sends them: Anthropic's ``container``; the id of a chained answer, after which you send new messages only. Empty
+    where there are none."""
     output: Any = field(default=None, repr=False)
-    """The answer as the type that was asked for with ``output=``; None if it is none, or was not asked for. Type
-    checkers know what `output_as` returns."""
+    """The answer as a value of the type given with ``output=``; None if the answer does not fit, or no type was given.
+    `output_as` returns it typed."""
     output_problem: str | None = None
-    """The reason why the answer is no such value; None if it is, or was not asked for."""
+    """The reason why the answer does not fit the type; None if it fits, or no type was given."""
     warnings: tuple[of.StreamWarning, ...] = ()
-    """Every tolerance that was used, once per code and detail."""
+    """The deviations that were tolerated, once per code and detail."""
     observations: tuple[Observation, ...] = ()
     """In call order; empty where nothing was dispatched (`parse`)."""
     left_alone: bool = field(default=False, repr=False, compare=False)
-    """True with ``start="off"`` and ``"pure"``: calls are somebody else's to run, and `messages` has no results but
-    those that were observed or given."""
+    """True with ``start="off"`` and ``"pure"``: another program runs the calls, and `messages` has only those results
+    that were observed or given."""
     record: Wire | None = field(default=None, repr=False, compare=False)
-    """The wire itself, where its name alone does not find it: one that was passed and not registered."""
+    """The wire itself, if it was passed and is not registered, so that its name does not find it."""
 
     __repr__ = shown_by(
         "wire", "model", "response_id", "reasoning", "text", "refusal", "calls", "finish", "complete", "usage", "error",
@@ -95,14 +95,14 @@ class Turn:
 
     @property
     def sources(self) -> tuple[CitedSource, ...]:
-        """The pages and documents that the answer names, or that a search of the provider's has found, each once."""
+        """The pages and documents that the answer cites, or that the provider's search found, each once."""
         from .wires.cited import cited_sources, distinct_sources  # few answers name any
 
         return tuple(distinct_sources(source for part in self.parts for source in cited_sources(part.provider_state)))
 
     @property
     def files(self) -> tuple[Media, ...]:
-        """The images and other files that the model has made."""
+        """The images and other files that the model made."""
         from .wires.cited import made_files
 
         calls = {call.call_id: call for call in self.calls}
@@ -114,14 +114,14 @@ class Turn:
         return "".join(part.text for part in self.parts if part.kind == kind)
 
     def output_as(self, kind: type[T]) -> T:
-        """Returns `output`, which type checkers then know as the type that was asked for with ``output=``.
+        """Returns `output`, typed as the type that was given with ``output=``.
 
         Raises:
-            ValueError: there is none; the message has `output_problem`.
-            TypeError: it is of another type.
+            ValueError: there is no output; the message contains `output_problem`. TypeError: the output is of another
+                type.
         """
         if self.output is None:
-            raise ValueError(f"no output: {self.output_problem or 'none was asked for with output=, or none came yet'}")
+            raise ValueError("no output: {self.output_problem or 'pass output=, and read it after the stream'}")
         if not isinstance(self.output, dict if is_typeddict(kind) else get_origin(kind) or kind):
             raise TypeError(f"expected an output of {kind.__name__}, got one of {type(self.output).__name__}")
         return cast("T", self.output)
@@ -133,15 +133,15 @@ class Turn:
 
     @property
     def unanswered(self) -> tuple[ToolCall, ...]:
-        """The calls that wait for an answer which nobody here can give: of tools that the provider defines, where there
-        is no tool of that name. They have no result in `messages`, since any would be made up."""
+        """The calls of tools that the provider defines and for which you passed no tool of that name. They still wait
+        for an answer, and have no result in `messages`, since any result would be made up."""
         unknown = {one.call_id for one in self.observations if one.outcome == "unknown_tool"}
         return tuple(call for call in self.calls if call.awaits is not None and call.call_id in unknown)
 
     @property
     def is_draft(self) -> bool:
-        """True if the answer broke off, and no call of it has begun or was decided about: asking again loses nothing.
-        `AgentLoop.messages` has no drafts, since many providers refuse them or answer them with the rest alone."""
+        """True if the answer broke off before any of its calls began or was decided, so that asking again loses
+        nothing. `AgentLoop.messages` omits drafts, since many providers refuse them, or answer with the rest alone."""
         facts = None if self.finish is None else FINISHES[self.finish]
         broke_off = self.error is not None or (not self.complete if facts is None else not facts.is_whole)
         ends = (OUTCOMES[one.outcome] for one in self.observations)
@@ -154,20 +154,20 @@ class Turn:
             messages += turn.messages(results={call.call_id: run(call) for call in turn.calls})
 
         Args:
-            wire: the wire to write for, or its name; by default the one that the turn came over.
-            results: the results of calls that you ran yourself, by `call_id`: text as the model is to read it, a
-                `ToolResult`, an `Observation`, or a value to be written as JSON. Any other call without an observation
-                gets a result that says that it was not run; with ``start="off"`` and ``"pure"``, only if it could not
-                be run, since it was cut or is invalid, and none at all where no *results* are given.
+            wire: the wire to write for, or its name; by default the turn's own.
+            results: the results of calls that you ran yourself, by `call_id`: text for the model, a `ToolResult`, an
+                `Observation`, or a value to be written as JSON. Any other call without an observation gets a result
+                that says that it was not run. With ``start="off"`` and ``"pure"``, only calls that cannot run (cut or
+                invalid) get one, and only where *results* are given.
 
         Returns:
-            Plain dicts in the provider's own shape, ready to send (as Any: each SDK has types of its own). To its own
-            wire the turn goes verbatim; a call whose arguments were cut stands there as ``{}`` with a result that says
+            Plain dicts in the provider's own shape, ready to send (as Any: each SDK has types of its own). For its own
+            wire the turn is written verbatim; a call whose arguments were cut becomes ``{}`` with a result that says
             so. Empty if the model said nothing, or if the answer is ``pending``: the finished one has all of it.
 
         Raises:
             ExportError: the wire is unknown, or none was given and the wire was never detected.
-            ValueError: a result is given for no call of the turn, or for one that has been observed.
+            ValueError: a result is for no call of the turn, or for a call that has an observation.
             TypeError: a result cannot be written as JSON.
         """
         # A turn that is only read needs no history.
@@ -199,7 +199,7 @@ class Turn:
         calls = {call.call_id: call for call in self.calls if call.kind != "server"}
         for call_id, value in (results or {}).items():
             if call_id in observed or call_id not in calls:
-                problem = "has an observation" if call_id in observed else "is not one of the turn's"
+                problem = "has an observation" if call_id in observed else "is not in this turn"
                 raise ValueError(f"results: the call {call_id!r} {problem}; it takes no result")
             from .history.calls import given  # as in `messages`
 
@@ -211,7 +211,7 @@ class Turn:
         if wanted is None and not self.parts:
             return None
         if wanted is None:
-            raise ExportError("the turn's wire was never found; say which messages you want: messages(wire)")
+            raise ExportError("the wire of the turn is unknown; name the wire to write for: messages(wire)")
         try:
             return find(wanted)
         except ValueError as error:
@@ -250,22 +250,22 @@ class TurnBuilder:
         self._observations: dict[str, Observation] = {}
 
     def begin_as(self, other: TurnBuilder) -> None:
-        """Begins the turn as another one has begun, whose answer is discarded."""
+        """Begins the turn like another one, whose answer is discarded."""
         self._left_alone = other._left_alone
 
     @property
     def has_parts(self) -> bool:
-        """True once there is a part of the answer."""
+        """True once a part of the answer has come."""
         return bool(self._parts)
 
     def add(self, event: Event) -> None:
-        """Takes one event. Events that say nothing about the turn are ignored."""
+        """Adds one event. Events that do not concern the turn are ignored."""
         take = TAKEN_BY.get(type(event))
         if take is not None:
             take(self, event)
 
     def add_all(self, events: Iterable[Event]) -> None:
-        """Takes events."""
+        """Adds events."""
         for event in events:
             if type(event) is TextDelta:
                 self.add_text(event.text)
@@ -435,4 +435,4 @@ TAKEN_BY: Mapping[type[Event], Callable[[TurnBuilder, Any], object]] = {
     of.OutputEnd: TurnBuilder._output_end,
     of.StreamEnd: TurnBuilder._stream_end,
 }
-"""The method that takes an event, by the event's type. Events of other types say nothing about the turn."""
+"""The method that takes an event, by the event's type. Events of other types do not concern the turn."""

@@ -52,7 +52,7 @@ WRONG = [
     (["decode"], 2, "the following arguments are required: FILE"),
     (["decode", "missing.sse"], 1, "cannot read missing.sse: No such file or directory"),
     (["decode", "page.html"], 1, "the body is an HTML page: <html>"),
-    (["decode", "empty"], 1, "the body holds no event"),
+    (["decode", "empty"], 1, "the body contains no event"),
 ]
 
 
@@ -76,7 +76,7 @@ def test_a_mistake_is_one_line_and_a_status(
 @every(
     ("arguments", "says"),
     [
-        (["--help"], "show what captured responses amount to"),
+        (["--help"], "show the contents of captured responses"),
         (["decode", "--help"], "\n  streamtools decode capture.sse --json"),
         (["schema", "diff", "--help"], "\n  streamtools schema diff myapp.tools:add --targets openai,mcp --check\n"),
         (["store", "release", "--help"], "\n  streamtools store release calls.sqlite3 KEY\n"),

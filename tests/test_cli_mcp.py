@@ -77,15 +77,15 @@ def test_approve_lets_the_model_have_what_was_shown_and_nothing_else(
 ) -> None:
     before = file.read_text()
     for arguments, problem in (
-        (("github",), "say which tools are approved: their names, or --all"),
-        (("github", "first", "--all"), "say which tools are approved"),
-        (("github", "none"), "no such tool or change of github: none. There are: first, read_v2"),
-        (("mail", "read"), "no such tool or change of mail: read. There are: none"),
+        (("github",), "name the tools to approve, or write --all"),
+        (("github", "first", "--all"), "name the tools to approve"),
+        (("github", "none"), "github has no such tool or change: none. Known: first, read_v2"),
+        (("mail", "read"), "mail has no such tool or change: read. Known: none"),
         (("github", "first", "--fingerprint", "000000"), "first is not what was shown"),
         (("github", "first", "--fingerprint", MORE.fingerprint[:5]), "--fingerprint takes 6 digits or more of one"),
         (("github", "--all", "--fingerprint", MORE.fingerprint), "--fingerprint takes 6 digits or more of one"),
     ):
-        assert run("approve", FILE, *arguments) == (2 if problem.startswith(("say", "--")) else 1)
+        assert run("approve", FILE, *arguments) == (2 if problem.startswith(("name", "--")) else 1)
         assert problem in capsys.readouterr().err
         assert file.read_text() == before
     assert run("approve", FILE, "github", "read_v2", "--fingerprint", NEW.fingerprint[:6].upper()) == 0

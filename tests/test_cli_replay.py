@@ -61,17 +61,20 @@ def test_a_run_is_chosen_by_the_beginning_of_its_id(path: str, capsys: pytest.Ca
     head = json.loads(lines(there)[0])
     there.write_bytes(there.read_bytes() + json.dumps({**head, "run_id": "other"}).encode() + b"\n")
     assert main(["replay", path]) == 1
-    assert f"it has several runs; say --run ID. There are '{head['run_id']}', 'other'" in capsys.readouterr().err
+    assert (
+        f"it contains several runs; choose one by --run ID. Its runs: '{head['run_id']}', 'other'"
+        in capsys.readouterr().err
+    )
     assert main(["replay", path, "--run", head["run_id"][:6], "--check"]) == 0
     assert main(["replay", path, "--run", "zzz"]) == 1
-    assert "it has no such run" in capsys.readouterr().err
+    assert "it does not contain this run" in capsys.readouterr().err
 
 
 @every(
     ("arguments", "status", "says"),
     [
         (["replay", "missing.jsonl"], 1, "cannot read missing.jsonl: No such file or directory"),
-        (["replay", "page.html"], 1, "page.html is not a recording: it has no whole line"),
+        (["replay", "page.html"], 1, "page.html is not a recording: it has no complete line"),
         (["replay", "run.jsonl", "--speed", "0"], 2, "expected a number greater than 0, got '0'"),
         (["replay", "run.jsonl", "--speed", "fast"], 2, "expected a number greater than 0, got 'fast'"),
         (["view", "page.html"], 1, "cannot read page.html: expected a recording of streamtools.record"),
@@ -106,7 +109,7 @@ def test_without_rich_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "streamtools.view.terminal", None)
     monkeypatch.delattr("streamtools.view.terminal", raising=False)
-    missing = "rich is not installed; the extra `terminal`: pip install 'path/to/checkout[terminal]'"
+    missing = "rich is not installed; install the extra `terminal`: pip install 'path/to/checkout[terminal]'"
     for arguments in (["replay", path], ["view", path, "--terminal"]):
         assert main(arguments) == 1
         assert missing in capsys.readouterr().err

@@ -65,20 +65,20 @@ def test_runs_are_listed_reported_and_forgotten(
         ["order-7", "answered", "2", "NOW", "shop"],
         ["order-8", "left", "1", "NOW"],
     ]
-    assert prints("report", FILE) == "no run has died, and none waits for a person\n"
+    assert prints("report", FILE) == "no run is dead or waits for a person\n"
     with closing(sqlite3.connect(FILE)) as connection, connection:  # its process was killed
         change = """UPDATE records SET value = json_set(CAST(value AS TEXT), '$.ended_at', NULL, '$.outcome', NULL)"""
         connection.execute(f"{change} WHERE kind = 'run' AND key = ?", (written_key(("run", "order-8")),))
     found = prints("report", FILE)
     assert re.fullmatch(
         r"order-8: dead, 1 response on record, began NOW\n  order-8:0:\w+:c: unknown, begun NOW\n"
-        r"a call whose end is not known: .*\n  streamtools store complete runs.db KEY --result JSON\n"
-        r"  streamtools store release runs.db KEY\na run goes on by the line of your program that began it, .*\n",
+        r"for a call of unknown end, .*\n  streamtools store complete runs.db KEY --result JSON\n"
+        r"  streamtools store release runs.db KEY\nto continue a run, .*\n",
         found,
     )
     (dead,) = [run for run in anyio.run(Journal(FILE).runs) if run.ended_at is None]
     assert (dead.run_id, dead.is_running) == ("order-8", False)
-    assert prints("forget", FILE, "order-8") == "forgotten: the same id begins anew; the store keeps its calls\n"
+    assert prints("forget", FILE, "order-8") == "forgotten: a run with this id begins anew; the store keeps the calls\n"
     assert main(["runs", "forget", FILE, "order-8"]) == 1
     assert capsys.readouterr().err == "streamtools: error: there is no run 'order-8'\n"
     assert main(["runs", "list", "nothing.db"]) == 1

@@ -76,7 +76,7 @@ def test_list_tells_how_long_ago(ago: float, said: str, capsys: pytest.CaptureFi
 
 def test_release_lets_a_call_run_again(claim: Callable[[str], Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["store", "release", FILE, ODD]) == 0
-    assert capsys.readouterr().out == "released: it may run again\n"
+    assert capsys.readouterr().out == "released: the call may run again\n"
     assert claim(ODD) == Claimed()
 
 
@@ -97,7 +97,7 @@ def test_complete_puts_a_result_on_record(
     options: list[str], value: Any, claim: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["store", "complete", FILE, "lost", *options]) == 0
-    assert capsys.readouterr().out == "completed: it does not run again\n"
+    assert capsys.readouterr().out == "completed: the call will not run again\n"
     assert recorded_value("pay", claim("lost")) == value
 
 
@@ -105,11 +105,11 @@ WRONG = [
     (["release", FILE, "nothing"], 1, "there is no call with the key 'nothing'"),
     (["release", FILE, "done"], 1, "the call 'done' is completed: its result is on record"),
     (["complete", FILE, "done"], 1, "the call 'done' is completed"),
-    (["list", "nothing"], 1, "there is no file nothing"),
-    (["list", "."], 1, "there is no file ."),
+    (["list", "nothing"], 1, "nothing does not exist"),
+    (["list", "."], 1, ". does not exist"),
     (["list", "empty"], 1, "empty' is no store of calls; nothing was written to it"),
     (["list", "text"], 1, "cannot use text: file is not a database"),
-    (["complete", FILE, "lost", "--result", "done"], 2, "argument --result: expected JSON; a text stands in quotes"),
+    (["complete", FILE, "lost", "--result", "done"], 2, "argument --result: expected JSON; put a text in quotes"),
     (["complete", FILE, "lost", "--result", "1", "--error", "x"], 2, "not allowed with argument --result"),
     (["complete", FILE, "lost", "--error", ""], 2, "argument --error: expected text, got nothing"),
     (["release", FILE, "\udcff"], 2, "argument KEY: expected text, got other bytes"),

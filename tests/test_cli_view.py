@@ -58,7 +58,7 @@ def test_a_mistake_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) ->
         ([str(run), "-o", "/nowhere/page.html"], 1, "cannot write /nowhere/page.html"),
         ([str(run), str(other)], 1, "expected a recording"),
         ([str(large)], 1, "1024 MiB"),
-        ([str(run), "--terminal", "-o", "x.html"], 2, "is in place of the page; leave out --output"),
+        ([str(run), "--terminal", "-o", "x.html"], 2, "writes no page; omit --output"),
     ):
         assert main(["view", *arguments]) == status
         error = capsys.readouterr().err

@@ -32,34 +32,20 @@ import pytest
 from profiles import every, mostly_thorough, thorough_unless
 from scripted_model import ANSWER, ScriptedModel, variables
 
-from streamtools.wires import WIRES
-
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = REPOSITORY / "README.md"
 DOCS = REPOSITORY / "docs"
 PAGES = [
     README,
+    DOCS / "index.md",
+    DOCS / "reference" / "events.md",
+    DOCS / "reference" / "from-the-design-documents.md",
     *sorted(
         page
-        for folder in ("start", "guide", "web")
+        for folder in ("start", "guide", "web", "providers", "see")
         for page in (DOCS / folder).glob("*.md")
-        if page.name not in ("when-not.md", "capabilities.md")  # have no code
+        if page.name != "testing.md"  # tests/users/test_page_about_testing.py runs it
     ),
-    *(
-        DOCS / name
-        for name in (
-            "index.md",
-            "approval.md",
-            "frameworks.md",
-            "view.md",
-            "see/debugging.md",
-            "see/privacy.md",
-            "providers/own-provider.md",
-            "providers/token-counts.md",
-            "reference/events.md",
-        )
-    ),
-    *(DOCS / "providers" / f"{wire.replace('.', '_')}.md" for wire in WIRES),
 ]
 WANTS = {  # sessions of nox run these
     "dbos_durable.py": "dbos",
@@ -299,11 +285,12 @@ def test_each_page_shows_code() -> None:
 
 @pytest.mark.parametrize("blocks", PROGRAMS)
 def test_the_blocks_of_a_page_run(blocks: list[Program], tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if missing := next(filter(None, map(Program.missing, blocks)), ""):
-        pytest.skip(f"the page runs where {missing} is installed")
+    missing = {block.line: block.missing() for block in blocks}
+    if all(missing.values()):
+        pytest.skip(f"the page runs where {', '.join(sorted({*missing.values()}))} is installed")
     model_url = request.getfixturevalue("model_url") if blocks[0].model == "tiny-model" else None
     environment = request.getfixturevalue("scripted") if blocks[0].model == "scripted-model" else None
-    for block in blocks:
+    for block in (one for one in blocks if not missing[one.line]):
         directory = tmp_path / str(block.line)
         directory.mkdir()
         printed = run_program(block, directory, model_url, environment)

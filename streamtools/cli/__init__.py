@@ -1,7 +1,7 @@
 """Runs the command line: ``streamtools decode``, ``mcp``, ``replay``, ``runs``, ``schema``, ``store``, ``view``.
 
-A user's mistake is one line on standard error, never a traceback. Exit status: 0; 1 if it did not work; 2 if the
-command line makes no sense; 128 and the signal's number if Ctrl-C (130) or a reader that left (141) ended it.
+A user's mistake is one line on standard error, never a traceback. Exit status: 0 for success; 1 for a failure; 2 for a
+wrong command line; 130 after Ctrl-C; 141 if the reader of the output left.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Holds the parts that the commands share: their parsers, their mistakes, and columns of text."""
+"""Holds the parts that the commands share: parsers, errors, and columns of text."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def with_store(address: str, work: Callable[[RecordStore], Coroutine[Any, Any, T
     where = named_store(address)
     # Looked at before, and with `must_exist`: opening a path that was mistyped would make a store there.
     if where == address and not Path(address).is_file():
-        raise StreamToolsError(f"there is no file {address}")
+        raise StreamToolsError(f"{address} does not exist")
     try:
         with store_of(address) if where != address else SqliteStore(address, must_exist=True) as store:
             return anyio.run(partial(work, store))

@@ -26,10 +26,10 @@ CHUNK_BYTES = 64 << 10  # a body is read in pieces of this size, so that only th
 
 DESCRIPTION = """\
 Reads captured response bodies, as curl -N prints them, and shows their
-contents: text, calls and whether they are whole, how the turn ended, usage,
-and each deviation that was tolerated. A recording is read, too, each of its
-steps as one response. Nothing is run. The exit status is 1 if a response was
-cut, or is an error, or a file cannot be read."""
+contents: the text, the calls and whether they are complete, how the turn
+ended, the usage, and each deviation that was tolerated. Each step of a
+recording is shown as one response. No tool runs. The exit status is 1 if a
+response was cut or is an error, or if a file cannot be read."""
 
 EXAMPLES = """\
 examples:
@@ -46,20 +46,20 @@ def add(commands: Any) -> None:
         commands,
         "decode",
         _decode,
-        help="show what captured responses amount to",
+        help="show the contents of captured responses",
         description=DESCRIPTION,
         epilog=listed("wires", names()) + listed("dialects of calls in text", DIALECTS) + EXAMPLES,
     )
     add = parser.add_argument
     add("files", metavar="FILE", nargs="+", help="a captured body or a recording; - for standard input")
-    add("--wire", type=_wire_named, metavar="WIRE", help="what the bodies speak (default: found from them)")
+    add("--wire", type=_wire_named, metavar="WIRE", help="the wire of the bodies (default: detected)")
     add(
         "--calls-in-text",
         choices=[AUTO, *DIALECTS],
         metavar="DIALECT",
-        help="read calls that stand in the text: hermes, ...; auto",
+        help="read calls written as text: hermes, ..., or auto",
     )
-    add("--json", action="store_true", help="print JSON, for programs: an object, or for several files one a line")
+    add("--json", action="store_true", help="print JSON: an object, or one per line for several files")
 
 
 def _wire_named(text: str) -> str:

@@ -1,4 +1,4 @@
-"""``streamtools mcp pins``: shows what MCP servers have changed, and lets a person approve it."""
+"""``streamtools mcp pins``: shows the changed tools of MCP servers, and approves them."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from ..mcp import Pins, ServerTool, ToolChange
 
 DESCRIPTION = """\
-Shows the tools of MCP servers, and what a server has added, renamed or changed
-since it was first used. Such a tool is not offered to the model before it is
-approved. FILE is what Pins.dumps() wrote."""
+Shows the tools of MCP servers, and which ones a server has added, renamed or
+changed since it was first used. The model does not see such a tool until you
+approve it. FILE contains the output of Pins.dumps()."""
 
 LIST = """\
-Prints each server's tools, one a line, and the state of each. The exit status
-is 1 if changes wait for an approval."""
+Prints the tools of each server, one per line, with their states. The exit
+status is 1 if changes wait for an approval."""
 
 SHOW = """\
-Prints what has changed, line by line, with codes in place of characters that
-people do not see; of a tool that has not changed, its definition."""
+Prints the changes of each tool line by line, or the definition of a tool that
+has not changed. Invisible characters are printed as codes."""
 
 APPROVE = """\
-Approves tools as they are shown now, and writes FILE. A program that runs has
-its own pins in memory: start it again. With --fingerprint, nothing is approved
-but what was shown."""
+Approves the current definitions of tools, and writes FILE. Restart a running
+program, since it has its own pins in memory. With --fingerprint, a tool that
+has changed since you looked at it is not approved."""
 
 EXAMPLES = """\
 examples:
@@ -50,19 +50,19 @@ _LEAST_DIGITS = 6
 
 
 def add(commands: Any) -> None:
-    help = "tools of MCP servers that have changed"
+    help = "show and approve changed tools of MCP servers"
     group = add_command(commands, "mcp", None, help=help, description=DESCRIPTION, epilog=EXAMPLES)
     subjects = group.add_subparsers(title="subjects", metavar="SUBJECT", required=True)
-    help = "the tools as they were approved"
+    help = "the approved definitions of tools"
     action = file_actions(subjects, "pins", help, DESCRIPTION, EXAMPLES, file="the file of the pins")
-    action("list", _list, "each server's tools, and which have changed", LIST)
-    show = action("show", _show, "what has changed", SHOW)
-    approve = action("approve", _approve, "let the model have a changed tool", APPROVE)
+    action("list", _list, "list the tools of each server and their states", LIST)
+    show = action("show", _show, "show the changes of a tool", SHOW)
+    approve = action("approve", _approve, "approve a changed tool", APPROVE)
     for parser in (show, approve):
-        parser.add_argument("server", metavar="SERVER", help="the server, as listed")
-        parser.add_argument("tools", metavar="TOOL", nargs="*", help="its tools, by the server's own names")
+        parser.add_argument("server", metavar="SERVER", help="the name of the server, as listed")
+        parser.add_argument("tools", metavar="TOOL", nargs="*", help="the server's own name of a tool")
     approve.add_argument("--all", action="store_true", help="approve all changes of the server")
-    approve.add_argument("--fingerprint", metavar="HEX", help="the beginning of the one tool's fingerprint, as shown")
+    approve.add_argument("--fingerprint", metavar="HEX", help="the beginning of the tool's fingerprint, as shown")
 
 
 def _list(options: argparse.Namespace) -> int | None:
@@ -106,13 +106,13 @@ def _approve(options: argparse.Namespace) -> None:
     changes = {change.name: change for change in pins.pending if change.server == options.server}
     names = list(changes) if options.all else options.tools
     if bool(options.tools) is options.all:
-        raise UsageError("say which tools are approved: their names, or --all")
+        raise UsageError("name the tools to approve, or write --all")
     _known(options.server, names, changes)
     if (wanted := options.fingerprint) is not None:
         if len(names) != 1 or len(wanted) < _LEAST_DIGITS:
             raise UsageError(f"--fingerprint takes {_LEAST_DIGITS} digits or more of one tool's fingerprint")
         if not changes[names[0]].new.fingerprint.startswith(wanted.lower()):
-            raise StreamToolsError(f"{names[0]} is not what was shown: it has changed again since; nothing is approved")
+            raise StreamToolsError(f"{names[0]} has changed since it was shown; nothing was approved: look at it again")
     for name in names:
         pins.approve(options.server, changes[name].new)
     write_private(options.file, pins.dumps())
@@ -127,7 +127,7 @@ def _fingerprint(tool: ServerTool) -> str:
 def _known(server: str, names: Iterable[str], known: Iterable[str]) -> None:
     if unknown := [name for name in names if name not in known]:
         there = ", ".join(sorted(known)[:10]) or "none"
-        raise StreamToolsError(f"no such tool or change of {server}: {unknown[0]}. There are: {there}")
+        raise StreamToolsError(f"{server} has no such tool or change: {unknown[0]}. Known: {there}")
 
 
 def _lines(*texts: str) -> tuple[str, ...]:

@@ -17,9 +17,9 @@ from .view import terminal
 
 DESCRIPTION = """\
 Shows a recording of streamtools.record in the terminal: the steps, their text,
-each call with its arguments, its waits, its attempts and its result. Nothing
-is run. The bodies are decoded again, and the exit status is 1 if something
-else comes out than was recorded."""
+and each call with its arguments, waits, attempts and result. No tool runs. The
+bodies are decoded again, and the exit status is 1 if the events differ from
+the recorded ones."""
 
 EXAMPLES = """\
 examples:
@@ -35,15 +35,15 @@ def add(commands: Any) -> None:
         commands,
         "replay",
         _replay,
-        help="show a recorded run as it happened, or check it",
+        help="replay a recorded run, or check it",
         description=DESCRIPTION,
         epilog=EXAMPLES,
     )
     add = parser.add_argument
     add("recording", metavar="RECORDING", help="the file")
-    add("--run", metavar="ID", help="the run, if the file has several: its id, or the beginning of it")
-    add("--speed", type=_speed, default=1.0, metavar="N", help="how many times faster (default: 1)")
-    add("--check", action="store_true", help="show only what decodes otherwise now")
+    add("--run", metavar="ID", help="the id of the run, or its beginning, if the file has several")
+    add("--speed", type=_speed, default=1.0, metavar="N", help="the speed: 10 is ten times as fast (default: 1)")
+    add("--check", action="store_true", help="print only events that differ from the recorded ones")
 
 
 def _speed(text: str) -> float:
@@ -79,7 +79,7 @@ def _recording(path: str, run: str | None) -> Recording:
         raise StreamToolsError(f"cannot read {path}: {error.strerror}") from error
     chosen = [one for one in found if run is None or one.run_id.startswith(run)]
     if len(chosen) != 1:
-        problem = "it has no such run" if not chosen else "it has several runs; say --run ID"
+        problem = "it does not contain this run" if not chosen else "it contains several runs; choose one by --run ID"
         ids = shown_ids(one.run_id for one in chosen or found)
-        raise StreamToolsError(f"cannot replay {path}: {problem}. There are {ids}")
+        raise StreamToolsError(f"cannot replay {path}: {problem}. Its runs: {ids}")
     return chosen[0]

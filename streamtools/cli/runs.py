@@ -1,4 +1,4 @@
-"""``streamtools runs``: shows the runs in a journal, and what the dead among them had begun."""
+"""``streamtools runs``: shows the runs in a journal, and the calls that dead runs had begun."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from .common import file_actions, named_store, print_table, with_store
 T = TypeVar("T")
 
 DESCRIPTION = """\
-Shows the runs in a journal: which go on, how the others ended, and which died,
-with the calls that they had begun. Nothing that was said is printed."""
+Shows the runs in a journal: those in progress, those that ended, and those
+that died, with the calls that had begun. No content of a run is printed."""
 
 LIST = """\
-Prints a line for each run. A run is dead if it has no end and nobody runs it:
-the line of your program that began it goes on with it."""
+Prints a line for each run. A run is dead if it has not ended and no process
+runs it. To continue it, run the line of your program that began it."""
 
 REPORT = """\
-Prints the runs that died or wait for a person, each with its calls whose end
-is not known, and what to do about them."""
+Prints the runs that died or wait for a person, with their calls of unknown
+end, and says how to settle these."""
 
 FORGET = """\
-Removes a run that nobody runs, and its responses. The store keeps its calls: a
-new run with this id gets their results, where it makes the same calls."""
+Removes a run that is not in progress, with its responses. The store keeps its
+calls: a new run with this id that makes the same calls gets their results."""
 
 EXAMPLES = """\
 examples:
@@ -42,11 +42,11 @@ examples:
 
 
 def add(commands: Any) -> None:
-    help = "runs with a journal: which go on, ended or died"
+    help = "show the runs in a journal"
     where = "the file of a journal, or the URL of its server"
     action = file_actions(commands, "runs", help, DESCRIPTION, EXAMPLES, file=where, kind=str)
-    action("list", _list, "all runs, a line each", LIST)
-    action("report", _report, "the dead runs, and what they had begun", REPORT)
+    action("list", _list, "list all runs, one per line", LIST)
+    action("report", _report, "report dead and waiting runs, and how to settle their calls", REPORT)
     forget = action("forget", _forget, "remove a run", FORGET)
     forget.add_argument("run_id", metavar="RUN", help="the run's id, as listed")
 
@@ -75,19 +75,19 @@ def _report(options: argparse.Namespace) -> None:
     runs, calls = _with(options.file, read)
     found = [(run, _calls_of(run, calls)) for run in runs if state_of(run) in ("dead", "suspended")]
     if not found:
-        print("no run has died, and none waits for a person")
+        print("no run is dead or waits for a person")
     for run, begun in found:
         responses = f"{run.steps} response{'' if run.steps == 1 else 's'} on record"
         print(printable(f"{run.run_id}: {state_of(run)}, {responses}, began {_time(run.began_at)}"))
         for call in begun:
             print(printable(f"  {call.key}: {call.state}, begun {_time(call.claimed_at)}"))
     if any(begun for _, begun in found):
-        print("a call whose end is not known: look whether it took effect, then either")
+        print("for a call of unknown end, find out whether it took effect, then either")
         where = shlex.quote(named_store(options.file))
         print(f"  streamtools store complete {where} KEY --result JSON")
         print(f"  streamtools store release {where} KEY")
     if found:
-        print("a run goes on by the line of your program that began it, once its calls are settled or approved")
+        print("to continue a run, settle or approve its calls, then run the line of your program that began it")
 
 
 def _calls_of(run: StoredRun, calls: list[StoredCall]) -> list[StoredCall]:
@@ -97,7 +97,7 @@ def _calls_of(run: StoredRun, calls: list[StoredCall]) -> list[StoredCall]:
 def _forget(options: argparse.Namespace) -> None:
     if not _with(options.file, lambda journal: journal.forget(options.run_id)):
         raise StreamToolsError(f"there is no run {options.run_id!r}")
-    print("forgotten: the same id begins anew; the store keeps its calls")
+    print("forgotten: a run with this id begins anew; the store keeps the calls")
 
 
 def _time(seconds: float) -> str:

@@ -20,21 +20,22 @@ from ..wires import meant
 from .common import FAILED, UsageError, add_command, listed
 
 DESCRIPTION = """\
-Shows a tool as each provider sees it, or what differs between two of them. The
-module is imported, so its code runs; nothing is called and nothing is sent."""
+Shows a tool as each provider sees it, or the differences between providers.
+The module is imported, so its code runs; no tool is called, and nothing is
+sent."""
 
 SHOW = """\
-Prints the entry for the request's list of tools, for each target, and what of
-the schema that target cannot say (validation enforces it all the same)."""
+Prints, for each target, the tool's entry in a request, and the parts of the
+schema that the target cannot express (validation enforces them all the same)."""
 
 DIFF = """\
-Prints what differs between the first target and each of the others: name,
-description, the schema of the arguments and of the result, place by place.
-+ only in the other, - only in the first, ~ in both but not the same."""
+Prints the differences between the first target and each of the others in name,
+description, and the schemas of arguments and result, one place per line:
++ only in the other, - only in the first, ~ different in both."""
 
 MORE = """\
-A target with .strict behind its name is the form that the provider holds the
-model to: openai.strict. A module without :function means all of its tools.
+Append .strict to a target for the provider's strict mode: openai.strict. A
+module without :function means all of its tools.
 
 """
 
@@ -50,16 +51,16 @@ def add(commands: Any) -> None:
     short = [f"{short} ({name})" for short, name in short_names().items()]
     epilog = listed("targets", targets()) + listed("short names", short) + MORE + EXAMPLES
     group = add_command(
-        commands, "schema", None, help="a tool as each provider sees it", description=DESCRIPTION, epilog=epilog
+        commands, "schema", None, help="show a tool as each provider sees it", description=DESCRIPTION, epilog=epilog
     )
     actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
-    show = add_command(actions, "show", _show, help="the payload of each target", description=SHOW, epilog=epilog)
-    compare = add_command(actions, "diff", _diff, help="what differs between targets", description=DIFF, epilog=epilog)
+    show = add_command(actions, "show", _show, help="show the payload for each target", description=SHOW, epilog=epilog)
+    compare = add_command(actions, "diff", _diff, help="show how targets differ", description=DIFF, epilog=epilog)
     for parser in (show, compare):
-        parser.add_argument("tool", metavar="MODULE:FUNCTION", help="a tool, or a function to make one of")
+        parser.add_argument("tool", metavar="MODULE:FUNCTION", help="a tool, or a function that becomes one")
         parser.add_argument("--json", action="store_true", help="print JSON, for programs")
     about: dict[str, Any] = {"type": _targets, "metavar": "A,B,..."}
-    show.add_argument("--targets", default="openai", help="for whom (default: openai)", **about)
+    show.add_argument("--targets", default="openai", help="the targets (default: openai)", **about)
     compare.add_argument("--targets", required=True, help="for whom", **about)
     compare.add_argument("--check", action="store_true", help="exit with 1 if there is a difference")
 
@@ -74,7 +75,7 @@ def _targets(text: str) -> list[str]:
         if full not in targets():
             raise argparse.ArgumentTypeError(f"unknown target {name!r}; {meant(plain, [*short_names(), *targets()])}")
         if plain != name and full not in strict:
-            raise argparse.ArgumentTypeError(f"{full} has no strict form; these have: {', '.join(strict)}")
+            raise argparse.ArgumentTypeError(f"{full} has no strict mode; these targets have one: {', '.join(strict)}")
         found.append(full + name[len(plain) :])
     if not found:
         raise argparse.ArgumentTypeError("names no target")
@@ -99,7 +100,7 @@ def _show(options: argparse.Namespace) -> int:
         for loss in one.losses:
             print(f"# not said: {printable(loss)}")
         if one.rewritten:
-            print("# what the model sends has to be turned back: pass export(...) to pipeline(tools=[...])")
+            print("# the model's arguments must be translated back: pass export(...) to pipeline(tools=[...])")
     return 0
 
 
@@ -112,7 +113,7 @@ def _name(exported: Exported) -> str:
 
 def _diff(options: argparse.Namespace) -> int:
     if len(options.targets) < 2:
-        raise UsageError("argument --targets: two are needed to compare: --targets openai,mcp")
+        raise UsageError("argument --targets: pass two or more to compare, such as --targets openai,mcp")
     found: list[dict[str, Any]] = []
     for shown in load_tools(options.tool):
         first, *others = (export(shown, target) for target in options.targets)

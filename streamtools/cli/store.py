@@ -1,4 +1,4 @@
-"""``streamtools store``: lets a person settle calls whose end is not known."""
+"""``streamtools store``: shows and settles calls of unknown end."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from ..ground import printable
 from .common import file_actions, print_table, with_store
 
 DESCRIPTION = """\
-Shows the calls in a store whose end is not known, since their process died or
-they ran out of time, and says what became of them. Look first at what the tool
-acts on: did the payment arrive?"""
+Shows the calls in a store whose end is unknown, because their process died or
+they ran out of time, and lets you settle them. First find out whether the
+tool took effect: did the payment arrive?"""
 
 STORE = "a file of a SqliteStore, or the URL of a Postgres or Redis server"
 
 LIST = """\
-Prints the calls that run, and those whose end is not known. No result is
+Prints the calls that are running, and those of unknown end. Results are not
 printed."""
 
 RELEASE = """\
-The call has had no effect: it may run when it is made again."""
+Says that the call had no effect. It may run when it is made again."""
 
 COMPLETE = """\
-The call has had its effect: it never runs again, and the model reads this
-result when it is made again."""
+Says that the call had its effect. It never runs again; when it is made again,
+the model gets this result."""
 
 EXAMPLES = """\
 examples:
@@ -46,18 +46,18 @@ examples:
 
 
 def add(commands: Any) -> None:
-    help = "calls whose end is not known, and what became of them"
+    help = "show and settle calls of unknown end"
     action = file_actions(commands, "store", help, DESCRIPTION, EXAMPLES, file=STORE, kind=str)
-    show = action("list", _list, "the calls that run, or whose end is not known", LIST)
-    show.add_argument("--all", action="store_true", help="show calls on record, too")
+    show = action("list", _list, "list running calls and calls of unknown end", LIST)
+    show.add_argument("--all", action="store_true", help="show recorded calls, too")
     release = action("release", _release, "let a call run again", RELEASE)
-    complete = action("complete", _complete, "put a call's result on record", COMPLETE)
+    complete = action("complete", _complete, "record a call's result", COMPLETE)
     for parser in (release, complete):
-        parser.add_argument("key", type=_text, metavar="KEY", help="the call's key, as listed")
-        parser.add_argument("--force", action="store_true", help="even if it still runs")
+        parser.add_argument("key", type=_text, metavar="KEY", help="the key of the call, as listed")
+        parser.add_argument("--force", action="store_true", help="even if the call is still running")
     result = complete.add_mutually_exclusive_group()
-    result.add_argument("--result", type=_json, metavar="JSON", help="what the tool returned (default: null)")
-    result.add_argument("--error", type=_text, metavar="TEXT", help="the call failed: what the model reads of it")
+    result.add_argument("--result", type=_json, metavar="JSON", help="the tool's result (default: null)")
+    result.add_argument("--error", type=_text, metavar="TEXT", help="the call's error, for the model")
 
 
 def _text(text: str) -> str:
@@ -71,13 +71,13 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise argparse.ArgumentTypeError("expected JSON; a text stands in quotes: '\"done\"'") from None
+        raise argparse.ArgumentTypeError("expected JSON; put a text in quotes: '\"done\"'") from None
 
 
 def _list(options: argparse.Namespace) -> None:
     calls = with_store(options.file, lambda store: store.calls(completed=options.all))
     if not calls:
-        print("no calls" if options.all else "no call runs, and of all others the end is known")
+        print("no calls" if options.all else "no call is running or of unknown end")
         return
     print_table([("KEY", "STATE", "SINCE", "HOST", "PROCESS"), *map(_row, calls)])
 
@@ -98,7 +98,7 @@ def _age(seconds: float) -> str:
 
 def _release(options: argparse.Namespace) -> None:
     with_store(options.file, lambda store: store.settle(options.key, None, force=options.force))
-    print("released: it may run again")
+    print("released: the call may run again")
 
 
 def _complete(options: argparse.Namespace) -> None:
@@ -109,4 +109,4 @@ def _complete(options: argparse.Namespace) -> None:
     else:
         result = to_json({"error": encode_error("", ToolError(options.error))})
     with_store(options.file, lambda store: store.settle(options.key, result, force=options.force))
-    print("completed: it does not run again")
+    print("completed: the call will not run again")

@@ -23,13 +23,12 @@ from .common import UsageError, add_command
 MOST_BYTES = 1 << 30  # of a file that is read whole: what fits into memory some times over
 
 DESCRIPTION = """\
-Writes a run as one HTML page that needs nothing else, and prints its path; or
-prints the run itself. Shown is what the file holds: texts, arguments and
-results."""
+Writes a run as one self-contained HTML page and prints the path of the page,
+or prints the run itself. Texts, arguments and results in the file are shown."""
 
 EXAMPLES = """\
-RUN is a recording of streamtools.record. Several become one picture: that of a
-run that was resumed on another day.
+RUN is a recording of streamtools.record. Several recordings, such as those of
+a run that was resumed on another day, become one page.
 
 examples:
   streamtools view run.jsonl --open
@@ -52,13 +51,13 @@ def add(commands: Any) -> None:
     add("-o", "--output", metavar="FILE", help="the page to write (default: RUN with .html, else a temporary file)")
     add("--title", default="", metavar="TEXT", help="the headline (default: the run's id)")
     add("--open", action="store_true", help="open the page in a browser")
-    add("--terminal", action="store_true", help="print the run, in place of the page")
+    add("--terminal", action="store_true", help="print the run instead of writing a page")
 
 
 def _view(options: argparse.Namespace) -> int:
     of_page = [f"--{name}" for name in ("output", "open") if getattr(options, name)]
     if options.terminal and of_page:
-        raise UsageError(f"--terminal is in place of the page; leave out {' and '.join(of_page)}")
+        raise UsageError(f"--terminal writes no page; omit {' and '.join(of_page)}")
     picture = draw_recordings(_read(options.runs), options.title)
     if options.terminal:
         terminal().show(picture)
@@ -85,7 +84,7 @@ def _read(runs: Sequence[str]) -> Iterator[Recording]:
         # The size first, and a recording by its first bytes: a file of another kind is not read whole for nothing.
         try:
             if os.stat(run).st_size > MOST_BYTES:
-                raise StreamToolsError(f"cannot read {run}: it has more than {MOST_BYTES >> 20} MiB")
+                raise StreamToolsError(f"cannot read {run}: it is larger than {MOST_BYTES >> 20} MiB")
             with open(run, "rb") as file:
                 if not is_recording(file):
                     raise StreamToolsError(f"cannot read {run}: expected a recording of streamtools.record")

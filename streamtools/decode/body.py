@@ -97,19 +97,19 @@ class Body:
         whole = bytes(self._head).removeprefix(_BOM).lstrip(b" \t\r\n")
         text = whole[:_HEAD_BYTES]
         if not text or all(not line or line[:1] == b":" for line in text.splitlines()):
-            return RemoteProtocolError("the body holds no event (was it read before?)", kind="empty_stream")
+            return RemoteProtocolError("the body contains no event; was it read before?", kind="empty_stream")
         payload = self.as_json
         if isinstance(payload, dict):
             if error := provider_error(payload):
                 return error
-            hint = "a JSON object and no event stream; was the request sent without stream=True?"
+            hint = "a JSON object, not an event stream; was the request sent without stream=True?"
             return RemoteProtocolError(f"the body is {hint}", kind="not_event_stream")
         is_odd = self._framing is not None and self._framing.name in ("sse", "ndjson")
         if not is_odd or _is_begun(whole):
-            return TruncatedStream("the body ended before its first payload was whole")
+            return TruncatedStream("the body ended before its first payload was complete")
         what = "an HTML page" if text[:1] == b"<" else "no event stream"
         if text[:5] in (b"data:", b"event") and b"\n" not in text:
-            what = "lines whose ends are missing (pass the bytes, or put the line ends back)"
+            what = "lines without line ends (pass the bytes, or put the line ends back)"
         elif text[:1] == b"{" and b"}{" in text:
             what = "JSON objects with nothing between them (pass each as a dict, or put line ends between them)"
         elif b"\0" in text:
@@ -182,14 +182,16 @@ def _written_size(payload: Mapping[str, Any]) -> int:
     try:
         return len(repr(payload))
     except RecursionError:
-        raise malformed("a payload is nested too deep") from None
+        raise malformed("a payload is nested too deeply") from None
 
 
 def unknown_wire(untold: Sequence[tuple[Mapping[str, Any], object]], limits: Limits) -> StreamError:
     if not untold:
         return TruncatedStream("the stream ended before its first payload")
     shown = excerpt(", ".join(sorted(map(str, untold[0][0]))[:12]), limits.max_error_excerpt)
-    return RemoteProtocolError(f"no known wire: the first payload has the keys {shown}", kind="unknown_wire")
+    return RemoteProtocolError(
+        f"no known wire: the first payload has the keys {shown}; name it by wire=", kind="unknown_wire"
+    )
 
 
 # -- whole answers, as streams --
@@ -217,10 +219,10 @@ def as_items(given: Any, wire: Wire | str | None) -> Any:
     record = None if wire is None else find(wire)
     if payloads_of(given, record) is None and provider_error(given) is None:
         if hasattr(given.get("stream"), "__iter__"):
-            raise TypeError("this is an answer around a stream; pass response['stream']")
+            raise TypeError("this object contains the stream; pass response['stream']")
         whose = "any known wire" if record is None else record.name
         raise TypeError(
-            f"a dict is read as a whole answer, and this is none of {whose}; ask for stream=True and pass the stream, "
-            "or a list of its payloads"
+            f"a dict is read as a whole answer, but this one is no answer of {whose}; request it with stream=True "
+            "and pass the stream, or pass a list of payloads"
         )
     return [given]

@@ -53,19 +53,19 @@ _KEEPALIVES = ("ping", "keepalive")  # types of payloads that mean nothing on an
 
 
 class StreamDecoder:
-    """Decodes one stream. Feed it items until `done` or the source ends, then call `finish` once.
+    """Decodes one stream without an event loop. Feed it items until `done` or the source ends, then call `finish` once.
 
     Args:
-        wire: the wire of the stream; by default found from the first payload that shows it.
+        wire: the wire of the stream; by default detected from the first payloads.
         tools: tools, functions or bare names.
-        stages: the steps between wire and consumer.
+        stages: the stages between wire and consumer.
         output: the type of the answer; see `streamtools.pipeline`.
-        limits: bounds on what is kept.
-        id_salt: makes generated call ids differ from other responses', where the response has no id.
-        continues: the turn that this stream goes on with. `said` has then the events of what that turn has.
+        limits: bounds on the stream. id_salt: makes generated call ids differ from those of other responses, if the
+            response has no id.
+        continues: the turn that this stream continues. `said` then contains the events of that turn.
 
     Raises:
-        ValueError: `wire` is not known; or the turn cannot be continued, and the message says why.
+        ValueError: `wire` is unknown, or the turn cannot be continued; the message says why.
     """
 
     def __init__(
@@ -135,17 +135,17 @@ class StreamDecoder:
 
     @property
     def wire(self) -> str | None:
-        """Name of the wire that was given or found; None while it is unknown."""
+        """The name of the wire that was given or detected; None while it is unknown."""
         return self.record.name if self.record else None
 
     @property
     def deferred(self) -> Deferred | None:
-        """Work for a large call that has to be done, and its result given to `resume`, before anything else is fed;
-        nearly always None, and always None unless the decoder was made with ``defer=True``."""
+        """Work for a large call: call it and pass its result to `resume` before you feed anything else. Nearly always
+        None, and always None without ``defer=True``."""
         return self.chain.deferred
 
     def resume(self, made: Iterable[Event]) -> list[Event]:
-        """Goes on with the events that the `deferred` work returned; returns events."""
+        """Continues with the result of the `deferred` work; returns events."""
         out: list[Event] = []
         try:
             self.chain.resume_all(made, out)
@@ -158,11 +158,11 @@ class StreamDecoder:
         return out
 
     def feed(self, item: bytes | str | Mapping[str, Any]) -> list[Event]:
-        """Takes the next item: bytes or text of the body, cut anywhere, or one parsed payload; returns events.
+        """Decodes the next item: bytes or text of the body, cut anywhere, or one parsed payload. Returns events.
 
         Raises:
             LocalProtocolError: after `finish`.
-            TypeError: the item is none of these.
+            TypeError: the item has another type.
         """
         out: list[Event] = []
         if self._deaf:
@@ -239,8 +239,8 @@ class StreamDecoder:
         return out
 
     def resume_point(self) -> ResumePoint | None:
-        """Returns the place from which the rest of the response may be asked for, to be fed to this decoder; None where
-        the wire cannot resume it, or it has ended."""
+        """Returns the place from which you can request the rest of the response, to feed to this decoder; None if the
+        wire cannot resume a response, or this one has ended."""
         if self.done or self._deaf or self._wire is None or not self._seen:
             return None
         if self._last_plain is not None:
@@ -248,11 +248,11 @@ class StreamDecoder:
         return self._wire.resume_point()
 
     def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]:
-        """Ends the stream; returns the last events, `StreamEnd` among them.
+        """Ends the stream; returns the last events, including `StreamEnd`.
 
         Args:
-            error: the error that ended the stream, if it did not end by itself.
-            abandoned: the rest is not wanted, so that its absence is no error.
+            error: the error that ended the stream, if it did not end by itself. abandoned: you do not want the rest, so
+                its absence is no error.
         """
         if self._finished:
             return []
@@ -338,7 +338,7 @@ class StreamDecoder:
         elif (payload := tolerant_json(data)) is None:
             self._see()
             text = excerpt(data, self._limits.max_error_excerpt)
-            raise ProviderError(text) if is_error else malformed(f"the data of an event is no JSON: {text}")
+            raise ProviderError(text) if is_error else malformed(f"the data of an event is not JSON: {text}")
         elif is_error and isinstance(payload, dict):
             self._see()
             self.chain.feed_all(beside_error(payload), out)
@@ -586,12 +586,12 @@ def _nothing(text: Any) -> None:
 
 def resumable(turn: Turn) -> Wire:
     if turn.wire is None:
-        raise ValueError("the turn cannot be continued: its wire was never found")
+        raise ValueError("the turn cannot be continued: its wire is unknown")
     wire = turn.record or find(turn.wire)
     if wire.resumed_arguments is None:
         raise ValueError(f"the turn cannot be continued: {wire.name} has no way to resume a response")
     if turn.resume_from is None:
-        why = "it is complete" if turn.complete else "it did not begin, or its provider ended it with an error"
+        why = "it is complete" if turn.complete else "it never began, or its provider ended it with an error"
         raise ValueError(f"the turn cannot be continued: {why}")
     return wire
 
@@ -640,24 +640,22 @@ def parse(
     limits: Limits = Limits(),
     continues: Turn | None = None,
 ) -> Turn:
-    """Reads a whole response; returns the turn: the model's text and its calls.
-
-    Nothing is dispatched, no event loop is needed, and nothing that came over the wire raises: see ``turn.error``.
+    """Reads a whole response and returns the turn: the model's text and its calls. Runs no tool, needs no event loop,
+    and raises nothing because of the response's content: see ``turn.error``.
 
     Args:
-        body: the bytes of the response, or its chunks in order, however they were cut; or its parsed payloads. Or the
-            answer to a request without a stream: its bytes, or a dict.
-        wire: the wire of the response; found from the first payload by default.
-        tools: tools, functions or bare names: names are normalised to them, arguments validated by them.
-        stages: the steps between wire and turn.
+        body: the bytes of the response, or its chunks in order, cut anywhere; or its parsed payloads; or a whole answer
+            without a stream: its bytes, or a dict.
+        wire: the wire of the response; by default detected from the first payloads.
+        tools: tools, functions or bare names. Calls get the registered names, and their arguments are validated.
+        stages: the stages between wire and turn.
         output: the type of the answer; see `streamtools.pipeline`.
-        limits: bounds on what is kept.
-        continues: a turn that was cut, and that this body goes on with, as the provider resumes it after
-            ``turn.resume_from``. The result is the whole turn; what was observed in the given one stays.
+        limits: bounds on the stream. continues: a turn that was cut and that this body continues, from
+            ``turn.resume_from`` on. The result is the whole turn, with the observations of the given one.
 
     Raises:
-        TypeError: `body` is neither bytes nor an iterable, or is a dict that is no answer.
-        ValueError: `wire` is not known, or the turn cannot be continued.
+        TypeError: `body` is neither bytes nor an iterable, or is a dict that is no answer. ValueError: `wire` is
+            unknown, or the turn cannot be continued.
 
     >>> turn = parse(b'data: {"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}\\n\\ndata: [DONE]\\n\\n')
     >>> turn.text, turn.finish, turn.complete
@@ -666,8 +664,8 @@ def parse(
     stream = StreamDecoder(wire=wire, tools=tools, stages=stages, output=output, limits=limits, continues=continues)
     if type(body) is not bytes and not isinstance(body, Iterable):
         raise TypeError(
-            f"parse reads bytes, or an iterable of them, not {type(body).__name__}; of a response that was read pass "
-            "its content, and read a stream with pipeline(...)"
+            f"parse reads bytes or an iterable of them, not {type(body).__name__}; pass the content of a response "
+            "that was read, and read a stream with pipeline(...)"
         )
     body = as_items(body, wire)
     turn = TurnBuilder()

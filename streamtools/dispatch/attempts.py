@@ -127,7 +127,8 @@ class CallAttempts:
 
         gate = self.options.seams.gate
         assert gate is not None, "else nothing knows"
-        return AtGate(gate, self.host, self.limits, self.options.known.any_value, self._known_arguments)
+        options = self.options
+        return AtGate(gate, self.host, self.limits, options.known.any_value, self._known_arguments, options.executors)
 
     def arguments(self, call: Call) -> dict[str, Any]:
         return self._shown_arguments(call) if call.changed is None else dict(own(call.changed.plain))
@@ -147,6 +148,7 @@ class CallAttempts:
             call_id=call.call.call_id,
             run_id=host.run_id,
             step=host.number,
+            caller=call.call.caller,
             has_context=options.context is not None,
             context=options.context,
             waits_for=report_wait(call),
@@ -239,6 +241,8 @@ class _Attempt:
             self.refused = await attempts.at_gate.enter(call, self.view, self._check)
             if self.refused is not None:
                 raise BeginRefused("not run: the gate did not let the call in")
+        if call.entered is not None and self.invocation is not None and self.executor is None:
+            self.invocation.services |= attempts.at_gate.services(call)
         self.begun = True
         call.attempts += 1
         call.started_at = call.started_at or time.monotonic()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 
+from ..content import Caller
 from ..parts import WaitReason
 from ..tools import Effect, ToolContext
 from ..tools.context import ELSEWHERE
@@ -50,6 +51,8 @@ class Invocation:
     call_id: str = "call"
     run_id: str = "run"
     step: int = 0
+    caller: Caller = "direct"
+    """Who has made the call: the model itself, or its code."""
     has_context: bool = False
     """True if the pipeline was given a context, whether or not it came along."""
     context: Any = field(default=None, repr=False, compare=False)

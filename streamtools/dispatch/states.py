@@ -224,6 +224,7 @@ class Ending:
     recorded: bool = False  # True if the call ended so in an earlier dispatch, which a store has on record
     cut: bool = False  # True if `content` is not the whole value
     notes: Mapping[str, Any] | None = None
+    undone: bool = False  # True if the call had begun as its arguments came, and its error's cause is why it is void
 
 
 class Waited(Protocol):
@@ -258,6 +259,14 @@ class Tried(Protocol):
     def make_room(self, waiting: Call) -> None: ...
 
     def leave(self) -> None: ...  # its place
+
+    @property
+    def is_told(self) -> bool: ...  # its ToolStarted is out: it reads arguments that still come
+
+    def ends_before(self, then: Callable[[], None]) -> bool: ...  # calls it once the body is over, if that goes on
+
+    @property
+    def lost(self) -> ToolError | None: ...  # why it could not be undone
 
 
 class Changed(NamedTuple):

@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 from typing_extensions import is_typeddict
 
@@ -59,15 +59,17 @@ def export(
         ExportError: the wire is unknown, has no strict form, or cannot carry this tool; the message names the place.
         ToolDefinitionError: this is not a tool, and none can be made of it.
     """
-    _check_strict(strict)
+    _check(strict, constraints)
     found, strict = find(wire, strict)
     options = EntryOptions(strict=strict, inline_refs=inline_refs, constraints=constraints, hints=hints)
     return exported(tool_of(tool), found, options)
 
 
-def _check_strict(strict: bool) -> None:
+def _check(strict: bool, constraints: Constraints) -> None:
     if not isinstance(strict, bool):
         raise ExportError(f"strict: expected True or False, got {strict!r}; export_all also takes 'where_possible'")
+    if constraints not in get_args(Constraints):
+        raise ExportError(f"constraints: expected {' or '.join(map(repr, get_args(Constraints)))}, got {constraints!r}")
 
 
 def tool_of(given: Any) -> Tool[..., Any]:
@@ -135,9 +137,26 @@ class ToolDefinition:
             ExportError: the payload alone is not enough, since the model's arguments have to be decoded (those of a
                 strict form mostly have to): then use `export_all`. Otherwise as for `export`.
         """
-        _check_strict(strict)
+        _check(strict, constraints)
         options = EntryOptions(strict=strict, inline_refs=inline_refs, constraints=constraints)
         return payload_of(self.tool, wire, options)
+
+    def to_openai(self, *, strict: bool = False) -> dict[str, Any]:
+        """Returns the payload for Chat Completions, as `to` does. For the Responses API: ``to("openai.responses")``."""
+        return self.to("openai.chat_completions", strict=strict)
+
+    def to_anthropic(self, *, constraints: Constraints = "description") -> dict[str, Any]:
+        """Returns the payload for Anthropic's Messages, as `to` does; bounds move into the descriptions."""
+        return self.to("anthropic.messages", constraints=constraints)
+
+    def to_gemini(self) -> dict[str, Any]:
+        """Returns a function declaration for Gemini, with ``parameters`` and types in capitals. ``to("gemini")`` keeps
+        more of the schema, in ``parametersJsonSchema``."""
+        return self.to("gemini.parameters")
+
+    def to_mcp(self, *, inline_refs: bool = True) -> dict[str, Any]:
+        """Returns the tool as MCP's ``tools/list`` describes one, with the schema of its results, as `to` does."""
+        return self.to("mcp", inline_refs=inline_refs)
 
 
 def schema(of: Tool[..., Any] | Callable[..., Any] | type[Any]) -> ToolDefinition:

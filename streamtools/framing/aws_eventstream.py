@@ -6,13 +6,13 @@ Follows https://smithy.io/2.0/aws/amazon-eventstream.html (read 2026-11-21). A m
 
 and its headers give its kind. Each message comes out in the shape that AWS's own SDKs give to decoded events:
 
-    :message-type event,     :event-type contentBlockDelta         {"contentBlockDelta": payload}
-    :message-type exception, :exception-type throttlingException   {"throttlingException": payload}
-    :message-type error,     :error-code, :error-message           {"error": {"code": …, "message": …}}
-    :event-type chunk (InvokeModelWithResponseStream)              the model's own JSON, which stands in it as base64
+    :message-type event,     :event-type contentBlockDelta         {"contentBlockDelta": payload} :message-type
+    exception, :exception-type throttlingException   {"throttlingException": payload} :message-type error,
+    :error-code, :error-message           {"error": {"code": …, "message": …}} :event-type chunk
+    (InvokeModelWithResponseStream)              the model's own JSON, as base64
 
-Both checksums are always verified, and a wrong message ends the stream. The payloads are the same in whichever chunks
-the body comes, and cost time linear in its bytes.
+Both checksums are always verified, and a wrong message ends the stream. The payloads are the same however the body is
+cut into chunks; the cost is linear in its bytes.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class AWSEventStreamDecoder:
             raise LimitExceeded("max_event_bytes", limit=self._max, value=total, where="a message of the event stream")
         room = total - _PRELUDE.size - _CHECKSUM.size
         if headers_size > min(room, _MAX_HEADERS_BYTES):
-            raise self._malformed(at, f"it has {total} bytes, its headers {headers_size}, which cannot be")
+            raise self._malformed(at, f"{total} bytes with headers of {headers_size} are impossible")
 
     def _refuse(self, chunk: bytes, at: int) -> NoReturn:
         # Each check is made once more, in the order of the message, to name the one that failed.
@@ -168,13 +168,13 @@ class AWSEventStreamDecoder:
             _meaning(read_headers(chunk[at + _PRELUDE.size : at + _PRELUDE.size + headers_size]))
         except ValueError as error:
             raise self._malformed(at, str(error)) from None
-        raise AssertionError("something was found to be wrong with it")
+        raise AssertionError("the message is damaged")
 
     def _unwrapped(self, at: int, payload: bytes) -> bytes:
         try:
             return _inner(payload)
         except ValueError as error:
-            raise self._malformed(at, f"its payload is no chunk: {error}") from None
+            raise self._malformed(at, f"its payload is not a chunk: {error}") from None
 
     def _check(self, at: int, what: str, sent: int, found: int) -> None:
         if sent != found:

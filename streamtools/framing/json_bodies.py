@@ -1,4 +1,4 @@
-"""Cuts a body of JSON without events into payloads, whose reader has to check whether they are JSON.
+"""Cuts a body of JSON without events into payloads. The reader of a payload checks that it is JSON.
 
 **Lines** (https://github.com/ndjson/ndjson-spec): one payload a line. They end in LF or CRLF; blank ones are skipped.
 

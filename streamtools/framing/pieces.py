@@ -1,4 +1,4 @@
-"""Keeps the pieces of an unfinished value in little more room than their bytes, in time linear in these."""
+"""Collects the pieces of an unfinished value in little more memory than their bytes, in linear time."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Follows the WHATWG text to the letter (https://html.spec.whatwg.org/multipage/server-sent-events.html, §9.2.6, read
 2026-11-20); with ``lenient=True`` it departs from it in the three ways that LLM servers need, see `SSEDecoder`. The
-frames are the same in whichever chunks the body comes, and cost time linear in its bytes.
+frames are the same however the body is cut into chunks; the cost is linear in its bytes.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from ..pipelines.attempt import Reading, StepOptions
 from ..pipelines.runner import Runner
 from ..pipelines.trajectory import Trajectory
 from ..sources import open_source
-from ..tools import AnyTools, Toolset
+from ..tools import AnyTools, Tool, Toolset
 from .capabilities import run_of
 from .checked import CheckedOptions, StepKeywords, checked_options, with_rules
 from .face import Pipeline
@@ -129,7 +129,7 @@ def resumed_step(
     )
     calls = [_given(call) for call in suspended.calls]
     limits = _with_room(checked.limits, suspended.calls)
-    return _step(
+    return step_at_hand(
         checked,
         run,
         CallsDecoder(calls, checked.tools, checked.stages, limits, wire=suspended.wire),
@@ -209,13 +209,18 @@ def run_calls(
         limits = replace(limits, max_repeated_calls=None)
     checked = replace(checked, step=replace(checked.step, limits=limits))
     run = run_of(trajectory, observers, checked.dispatch.seams, options.get("privacy"))
-    return _step(
+    return step_at_hand(
         checked,
         run,
         CallsDecoder(given, checked.tools, checked.stages, checked.limits),
         replace(checked.dispatch, known=KnownCalls(identity=identity, any_value=True)),
         StepStart(run.run_id, asks_model=False),
     )
+
+
+async def run_one(tool: Tool[..., Any], arguments: dict[str, Any]) -> Any:
+    turn = await run_calls([(None, tool.name, arguments)], [tool])
+    return turn.observations[0].unwrap()
 
 
 def _checked(
@@ -234,7 +239,7 @@ def _checked(
     return checked_options(tools, trajectory=trajectory, identity=identity, without=without, store=store, **options)
 
 
-def _step(
+def step_at_hand(
     checked: CheckedOptions,
     run: Trajectory,
     decoder: CallsDecoder,

@@ -84,12 +84,14 @@ class ChangingTools:
             self._listed = tuple(one for one in self._here if one not in self._own)
             self._begin(conversation.tools)
 
-    def placed(self, given: Executor | Mapping[str, Executor] | None, tools: Sequence[Any]) -> Mapping[str, Executor]:
-        """Returns where tools run; the run's own run here."""
-        names = {one.name for one in _listed(tools)} - {one.name for one in self._own}
-        if isinstance(given, Mapping):
-            return {name: one for name, one in given.items() if name in names}
-        return {} if given is None else dict.fromkeys(names, given)
+    def placed(self, given: Any, known: Any, tools: Sequence[Any]) -> Mapping[str, Executor]:
+        """Returns where tools run: those of the beginning as is known, others as the word says that was given."""
+        names = {one.name for one in _listed(tools)}
+        placed = {} if given is None else given if isinstance(given, Mapping) else dict.fromkeys(names, given)
+        places = {name: one for name, one in placed.items() if name not in {one.name for one in self._own}}
+        return {
+            name: one for name, one in (places | (known if isinstance(known, Mapping) else {})).items() if name in names
+        }
 
     # -- a source of steps, which has none itself --
 
@@ -146,7 +148,7 @@ class ChangingTools:
         listed = self._listed
         if self._function is not None:
             found = self._function(self._run)
-            listed = _listed(await found if isawaitable(found) else found)
+            listed = _brought(await found if isawaitable(found) else found)
         names = {one.name for one in (*listed, *self._own)}
         if len(names) < len(listed) + len(self._own):
             Toolset((*listed, *self._own))  # refuses them
@@ -174,7 +176,7 @@ class ChangingTools:
             raise ToolError("add_tools: the tools of this run were exported already; pass tools= the tools themselves")
         with self._lock:
             try:
-                tools = _listed(given)
+                tools = _brought(given)
                 waiting = [self._made[name] for one in self._notes.values() for name in one.get(_NOTE, ())]
                 there = {one.name: one for one in (*waiting, *self._here)}
                 for one in tools:
@@ -277,6 +279,14 @@ class ChangingTools:
 def _listed(tools: Any) -> Listed:
     """Raises a `TypeError` for what is no list of tools, a `ToolDefinitionError` for what is no tool."""
     return tuple(one for one in toolset_of(tools).values() if one is not None)
+
+
+def _brought(tools: Any) -> Listed:
+    listed = _listed(tools)
+    for one in listed:
+        if one.background:
+            raise refuse(one.name, "background=True is for tools of the list that the run begins with")
+    return listed
 
 
 def _name(payload: JSON) -> str:

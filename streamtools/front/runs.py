@@ -62,6 +62,7 @@ def agent_loop(
     retry: Attempts | None = None,
     fallback: Sequence[CallModel] = (),
     offload_above: int | Offloading | None = None,
+    wait_for_background: Literal["all"] | float | None = "all",
     name: str | None = None,
     conversation_id: str | None = None,
     run_id: str | None = None,
@@ -94,6 +95,9 @@ def agent_loop(
             see how far it got; see `Turn.is_draft`. `lint` knows which models take such a history.
         offload_above: how many characters of a result the model reads at once. A longer one is kept by the run: the
             model reads its beginning, and the rest by a tool that is added, ``read_result``. `Offloading` sets more.
+        wait_for_background: what the run waits for, before it ends or rests, of the calls of ``background=True`` tools:
+            all, so many seconds for all of them, or nothing. Each result that comes in time is read by the model, which
+            is asked once more. The others are cancelled as the block is left, and `AgentLoop.unread` says so.
         retry: how often a step asks again when the request fails or its stream breaks off. By default it does so only
             before any output; ``Retry(after_output=True)`` is for readers who honour `AttemptDiscarded`.
         fallback: other functions like `call_model`, of the same wire, which are asked one after the other when the
@@ -135,9 +139,15 @@ def agent_loop(
     policy, source = attempts_of(seams, retry), seams.steps
     seams = replace(seams, guard=None, attempts=None, steps=None)  # the run has them
     listed: Any = tools
-    offloads, placed = None, options.get("executor")
+    background, offloads, elsewhere = None, None, options.get("executor")
     if _is_function_of_run(tools):
         listed, options = (), {**options, "executor": None}
+    listed = listed if isinstance(listed, Sequence) else list(checked_list(listed))
+    if any(getattr(getattr(one, "tool", one), "background", False) is True for one in listed):
+        from .background import background_of  # few tools go on in the background
+
+        background, listed, changed = background_of(listed, options, wait_for_background)
+        options = changed  # type: ignore[assignment]  # the same words
     if offload_above is not None:
         from ..policy.offloads import offloads_of  # most runs keep no results
 
@@ -153,6 +163,7 @@ def agent_loop(
         suspended, decisions, answers = None, (), ()
     run = _run(trajectory, suspended, name, conversation_id, run_id, guard)
     sources: list[StepSource] = []
+    journaled = None
     if journal is not None:
         from ..durable.journal import journal_of  # most runs have none
         from ..durable.journal_steps import JournalSteps
@@ -177,6 +188,9 @@ def agent_loop(
         offloads.begin(run.run_id)
         run.kept[type(offloads)] = offloads
         seams = replace(seams, filters=(offloads, *seams.filters))
+    if background is not None:
+        at_gate = (None, seams.gate) if journaled is None else (journaled.gate.ready, journaled.gate.beside())
+        seams = replace(seams, gate=background.gate(seams.gate, *at_gate))
     checked = checked_options(conversation.tools, wire, trajectory=run, retry=policy, seams=seams, **options)
     _check_made(checked, fallback)
     changing = None
@@ -184,12 +198,15 @@ def agent_loop(
     if not is_list or any(one is not None and one.wants_context for one in checked.tools.values()):
         from .changing import ChangingTools  # most runs keep the tools that they begin with
 
-        changing = ChangingTools(tools, () if offloads is None else (offloads.tool,), export, suspended)
+        own = tuple(one.tool for one in (offloads, background) if one is not None)
+        changing = ChangingTools(tools, own, export, suspended)
         sources.insert(0, changing)
         seams = replace(seams, services=(changing.serve,))
         checked = replace(checked, dispatch=replace(checked.dispatch, seams=seams))
     if is_list:  # else they are not known yet
         know(run, messages, checked, wire)
+    if background is not None:
+        background.begin_with(run, find(wire), checked)
     if suspended is not None:
         from .at_hand import check_response  # most runs begin with the model
 
@@ -201,6 +218,8 @@ def agent_loop(
         sources.append(SuspendedSteps(suspended, decisions, answers, checked.store))
     if source is not None:
         sources.append(source)
+    if background is not None:
+        sources.append(background)
     history = RunHistory(messages, conversation, wire, drafts=drafts)
     carrying = Carrying((suspended and suspended.carry) or carry or {}, history, (call_model, *fallback))
     sources.append(ModelSteps(run, checked.limits, options.get("pool"), max_steps + (suspended is not None), carrying))
@@ -217,7 +236,7 @@ def agent_loop(
     if changing is not None:
 
         def check(tools: Sequence[AnyTool]) -> CheckedOptions:
-            words: Any = {**options, "executor": changing.placed(placed, tools)}
+            words: Any = {**options, "executor": changing.placed(elsewhere, options.get("executor"), tools)}
             checked = checked_options(tools, wire, trajectory=run, retry=policy, seams=seams, **words)
             _check_made(checked, fallback)
             return checked

@@ -84,7 +84,8 @@ class PipelineMaker:
         anew = self._anew(*asked)
         if plan.record is not None:
             self._run.steps, self._run.salts = plan.record.step, plan.record.salt - 1
-            self._carrying.asked = 0 if plan.record.attempt == 1 or len(self._asks) == 1 else NOBODY
+            number = 0 if len(self._asks) == 1 else plan.record.fallback
+            self._carrying.asked = number if number is not None and number < len(self._asks) else NOBODY
         if plan.ends is not None:
             block = step_of(self._replaying(plan.ends), self._run, plan.stream)
         else:

@@ -1,9 +1,8 @@
-"""Holds what every room stands on, the rooms around the core, too: a peer's text made safe, copies, names on demand.
+"""Holds small functions that every room uses: for a peer's text, for copies, and for names loaded on demand.
 
-text       well-formed for every encoder, printable on one line, short where it is quoted; objects without secrets
-own        copies of values, for those who may change them
-on_demand  names of a package that are loaded when they are first used
-extras     the words for a package that is not installed
+text       well-formed for every encoder, printable on one line, short where it is quoted; objects without secrets own
+copies of values for code that may change them on_demand  names of a package that are loaded when they are first used
+extras     the message for a package that is not installed
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Words how to install an extra. No registry has this project, so a bare name there would be somebody else's."""
+"""Says how to install an extra. No package registry has this project, so a bare name would be another project's."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ def missing(what: str, extra: str) -> str:
     >>> missing("the client of Redis", "redis")
     "the client of Redis is not installed; the extra `redis`: pip install 'path/to/checkout[redis]'"
     """
-    return f"{what} is not installed; the extra `{extra}`: pip install 'path/to/checkout[{extra}]'"
+    return f"{what} is not installed; install the extra `{extra}`: pip install 'path/to/checkout[{extra}]'"

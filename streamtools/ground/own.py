@@ -1,5 +1,4 @@
-"""Copies values for those who may change them: a tool, an approver, a page, a request. Builds values that nobody may
-change."""
+"""Copies values for code that may change them (a tool, an approver, a page, a request), and builds immutable ones."""
 
 from __future__ import annotations
 

@@ -2,12 +2,11 @@
 
 async with pipeline(stream, tools=[get_weather], observers=[record("run.jsonl")]) as events: ...
 
-async with replay("run.jsonl") as run:            the same events, with the results that were recorded
-    async for event in run: ...
+async with replay("run.jsonl") as run:            the same events, with the recorded results async for event in run: ...
 
 Recording.read("run.jsonl").turns                 without an event loop
 
-Trajectory(observers=[append_only()])             a warning where a request does more than append to the one before
+Trajectory(observers=[append_only()])             a warning where a request changes earlier messages
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An observer that says where a step's request is no continuation of the one before."""
+"""Warns where the request of a step changes messages of the request before it."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ class _AppendOnly(Observer):
 
 
 def append_only(report: Callable[[int, Violation, int | None], None] | None = None) -> Observer:
-    """Returns an observer that warns where a step's request does not begin with the whole request of the step before.
+    """Returns an observer that warns if a step's request does not begin with the whole previous request.
 
         Trajectory(observers=[append_only()])
 
-    It compares the ``request=`` of each step: whatever you pass to `pipeline`; of an `agent_loop` the messages alone.
-    What your `ask` changes on the way it does not see: there, call `lint` with the request that you send, and
-    ``previous=`` the one that you sent before.
+    It compares the ``request=`` of the steps: the one that you pass to `pipeline`, or the messages of an `agent_loop`.
+    It does not see changes that your `ask` makes: there, call `lint` with the request that you send, and ``previous=``
+    the one before it.
 
     Args:
-        report: is called with the number of the step, the place, and how many tokens the input had before, all of
-            which may be read anew: None if that is not known. By default this is a warning in the log.
+        report: called with the number of the step, the place of the change, and the number of input tokens before it,
+            which may be read anew (None if unknown). By default it logs a warning.
     """
     return _AppendOnly(report or _warn)
 
 
 def _warn(step: int, found: Violation, tokens: int | None) -> None:
-    at_stake = "" if tokens is None else f"; up to {tokens} tokens are read anew"
-    _logger.warning("step %d does not only append: %s%s", step, found, at_stake)
+    at_stake = "" if tokens is None else f"; up to {tokens} tokens may be read anew"
+    _logger.warning("the request of step %d changes earlier messages: %s%s", step, found, at_stake)

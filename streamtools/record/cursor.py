@@ -41,21 +41,21 @@ class CursorPoint:
     seq: int
     """`seq` of the event that announced the call."""
     events: tuple[Event, ...] = field(repr=False)
-    """The call's own boundaries, in order: announced, ended, ready, approved, started, observed."""
+    """The call's boundaries in order: announced, ended, ready, approved, started, observed."""
     before: tuple[Event, ...] = field(repr=False)
-    """The run's boundaries before the call was announced, as far as they are kept."""
+    """The kept boundaries of the run before the call was announced."""
     after: tuple[Event, ...] = field(repr=False)
-    """The run's boundaries after the call's last one."""
+    """The boundaries of the run after the call's last one."""
 
     @property
     def observation(self) -> Observation | None:
-        """The call's outcome with its record; None while the call goes on."""
+        """The call's `Observation`; None until the call has ended."""
         last = self.events[-1]
         return last if isinstance(last, Observation) else None
 
     @property
     def outcome(self) -> Outcome | None:
-        """The call's outcome; None while the call goes on."""
+        """The call's outcome; None until the call has ended."""
         return self.observation.outcome if self.observation else None
 
 
@@ -63,7 +63,7 @@ class Cursor(Observer):
     """An observer that keeps a run's boundaries. Give each run its own, through `Trajectory` or `pipeline`.
 
     Args:
-        max_events: how many are kept; of a longer run the oldest are forgotten, and `forgotten` counts them.
+        max_events: the boundaries to keep; the oldest of a longer run are dropped, and `forgotten` counts them.
     """
 
     def __init__(self, *, max_events: int = 10_000) -> None:
@@ -79,11 +79,11 @@ class Cursor(Observer):
 
     @property
     def event_types(self) -> Collection[type[Event]]:
-        """The boundaries."""
+        """The types of the boundaries."""
         return BOUNDARIES
 
     def on_event(self, event: Event) -> None:
-        """Keeps a boundary, and forgets the oldest if there are too many."""
+        """Keeps a boundary, and drops the oldest if there are too many."""
         if isinstance(event, StepStart):
             self.run_id, self.step = event.run_id, event.step
         self.forgotten += len(self._events) == self._events.maxlen
@@ -115,10 +115,10 @@ class Cursor(Observer):
 
         Args:
             call_id: the call's id.
-            step: the call's step, if calls of several steps have this id; by default the latest one.
+            step: the call's step, if calls of several steps have this id; by default the latest.
 
         Raises:
-            KeyError: no call of that id is kept.
+            KeyError: no call with this id is kept.
         """
         # Models use ids again: the same id in several steps names several calls.
         steps = [at for at, name in self.calls() if name == call_id and step in (None, at)]

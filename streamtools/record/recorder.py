@@ -1,16 +1,13 @@
 """Records a run into a file as it happens: the bytes as they were read, and every event.
 
-    {"recording": 1, "run_id": ..., "began": ..., ...}   a run begins, or goes on with its next step
-    {"stream": {...}}                                    a response begins: how it is decoded
-    {"chunk": "data: ...", "at": 12.3}                   a piece of its body, as it was read
-    {"event": "TextDelta", "seq": 4, ...}                an event
-    {"source_end": null, "at": 12.9}                     the body is over; or the error that ended it
-    {"run_end": "answered"}                              the run is over
-    {"cut": "max_recording_bytes"}                       the recording is full, and the run goes on
+    {"recording": 1, "run_id": ..., "began": ..., ...}   a run begins, or continues with its next step {"stream": {...}}
+    a response begins: how it is decoded {"chunk": "data: ...", "at": 12.3}                   a piece of its body
+    {"event": "TextDelta", "seq": 4, ...}                an event {"source_end": null, "at": 12.9} the body is over; or
+    the error that ended it {"run_end": "answered"}                              the run is over {"cut":
+    "max_recording_bytes"}                       the recording is full, and the run goes on
 
-A line is written whole or not at all, unless the disk is full; then the next step begins on a line of its own. A
-failure drops the recorder for the rest of its step, and the run goes on. A forked child leaves an open file to its
-parent.
+A line is written completely or not at all, unless the disk is full; then the next step begins on a new line. A failure
+drops the recorder for the rest of the step, and the run goes on. A forked child leaves an open file to its parent.
 """
 
 from __future__ import annotations
@@ -66,11 +63,10 @@ def record(path: str | os.PathLike[str], *, limits: Limits = Limits()) -> Record
     process or another, is recorded into the same file if that has the same path.
 
     Args:
-        path: the file, which is its owner's alone, made or added to; or a directory, which gets a file for each run,
-            ``<run_id>.jsonl``: one that exists, or a path with a slash at its end, which is made. In an id, characters
-            other than letters, digits, ``_`` and ``-`` become ``_``, and a digest follows. Runs that go on at the same
-            time need files of their own.
-        limits: at most ``max_recording_bytes`` are written.
+        path: the file, created or appended to, with access for its owner only. A directory, or a path that ends in a
+            slash, gets a file for each run, ``<run_id>.jsonl``; in the id, characters other than letters, digits, ``_``
+            and ``-`` become ``_``, and a digest follows. Runs at the same time need separate files.
+        limits: writes at most ``max_recording_bytes``.
     """
     is_directory = os.fspath(path).endswith(("/", os.sep))
     return Recorder(Path(path), limits, is_directory=is_directory)
@@ -123,11 +119,11 @@ class Recorder(Observer):
             self.close()
 
     def obey(self, privacy: PrivacyFacts, /) -> None:
-        """Notes that the events come redacted, and without their bodies."""
+        """Notes that the events are redacted, and lack their bodies."""
         self._is_redacted = getattr(privacy, "redact", privacy) is not None  # a guard of the user's has none
 
     def give_up(self) -> None:
-        """Closes the file: the policy's function has failed."""
+        """Closes the file, since the policy's function has failed."""
         self.close()
 
     @_ends
@@ -155,7 +151,7 @@ class Recorder(Observer):
 
     @_ends
     def on_item(self, item: bytes | str | Mapping[str, Any] | Withheld, /) -> None:
-        """Records a piece of a response, as it was read."""
+        """Records a piece of a response body."""
         self._write({**self._chunk(item), "at": time.monotonic()})
 
     @_ends
@@ -181,7 +177,7 @@ class Recorder(Observer):
 
     def _begin(self, run_id: str) -> None:
         if self._run_id not in (None, run_id):
-            raise ValueError("a recorder records one run; give each run its own")
+            raise ValueError("a recorder records one run; give each run a recorder of its own")
         self._run_id = run_id
         if self._is_directory:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -245,7 +241,7 @@ class Recorder(Observer):
             self.cut = True
             self._file.write(_line({"cut": "max_recording_bytes"}))
             self.close()
-            _logger.warning("a recording is full, and ends here: Limits(max_recording_bytes=%d)", self._most)
+            _logger.warning("the recording is full and ends here: Limits(max_recording_bytes=%d)", self._most)
             return
         self._size += len(line)
         self._file.write(line)

@@ -1,7 +1,6 @@
-"""Reads a recording, which is not trusted: its events, its turns, and the bodies of its responses.
-
-A last line that was cut, as by the end of the program, is left out. A line that is not JSON was torn, as by a full
-disk: it is lost, its number kept. Any other line that makes no sense is a `RecordingError` with its number.
+"""Reads a recording, which is not trusted: its events, its turns, and the bodies of its responses. A last line that was
+cut, such as by a crash, is left out. A line that is not JSON was torn, such as by a full disk: it is lost, and its
+number is kept. Any other invalid line raises a `RecordingError` with its number.
 """
 
 from __future__ import annotations
@@ -34,31 +33,31 @@ _SAME_CLOCK_S = 1.0  # calendars are set right in between, by less than that
 
 
 class RecordingError(StreamToolsError, ValueError):
-    """A file is not a recording, or one that cannot be read; the message names the line."""
+    """A file is not a recording, or an invalid one; the message names the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a response's body, as it was read."""
+    """A piece of a response body, as it was read."""
 
     at: float
-    """When it was read, on the recording's clock, in seconds."""
+    """The time when it was read, in seconds on the recording's clock."""
     item: bytes | str | Mapping[str, Any] | None = field(repr=False)
     """The piece; None if the recording is redacted."""
     size: int
-    """Its size in bytes; of text and payloads, in characters."""
+    """The size in bytes; that of text and payloads in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceEnd:
-    """The end of a response's body."""
+    """The end of a response body."""
 
     error: StreamError | None
-    """The error that ended it, if it did not end by itself."""
+    """The error that ended the body, if it did not end by itself."""
 
 
 Entry: TypeAlias = Event | Chunk | StreamFacts | SourceEnd
-"""An entry of a recording. `StreamFacts` stands where a response begins."""
+"""An entry of a recording. `StreamFacts` marks the beginning of a response."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,7 +71,7 @@ class _Run:
 
 
 class Recording:
-    """One run, as it was recorded. Made by `read`."""
+    """One recorded run; made by `read`."""
 
     def __init__(self, run: _Run) -> None:
         self.run_id = run.begin.run_id
@@ -105,16 +104,15 @@ class Recording:
         Args:
             path: the file.
             run_id: the run, if the file has several.
-            limits: a file larger than ``max_recording_bytes`` is refused.
+            limits: the largest file is ``max_recording_bytes``.
 
         Raises:
-            RecordingError: the file is not a recording, has several runs or not this one, or has a line that cannot be
-                read.
+            RecordingError: the file is not a recording, has several runs or not this one, or has an invalid line.
             OSError: the file cannot be read.
         """
         runs = _read(Path(path), limits)
         if run_id is None and len(runs) > 1:
-            raise RecordingError(f"{path} has {len(runs)} runs; say which: run_id={shown_ids(list(runs)[:1])}, ...")
+            raise RecordingError(f"{path} has {len(runs)} runs; choose one: run_id={shown_ids(list(runs)[:1])}, ...")
         found = next(iter(runs.values())) if run_id is None else runs.get(run_id)
         if found is None:
             raise RecordingError(f"{path} has no run {shown_ids([run_id])}; it has {shown_ids(runs)}")
@@ -122,7 +120,7 @@ class Recording:
 
     @classmethod
     def read_all(cls, path: str | os.PathLike[str], *, limits: Limits = Limits()) -> tuple[Recording, ...]:
-        """Reads every run of a file, in the order in which they began; see `read`."""
+        """Reads all runs of a file, in the order in which they began; see `read`."""
         return tuple(map(cls, _read(Path(path), limits).values()))
 
     @cached_property
@@ -132,12 +130,12 @@ class Recording:
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
-        """The turn of each step, in order: a step that was resumed has one more."""
+        """The turn of each step in order; a resumed step has one more."""
         return tuple(turns_of(self.events))
 
     @property
     def bodies(self) -> tuple[tuple[Chunk, ...], ...]:
-        """The body of each response, in pieces as it was read; without their bytes if the recording is redacted."""
+        """The body of each response in the pieces that were read; without their bytes if the recording is redacted."""
         bodies: list[list[Chunk]] = []
         for entry in self.entries:
             if isinstance(entry, StreamFacts):
@@ -147,7 +145,7 @@ class Recording:
         return tuple(map(tuple, bodies))
 
     def timed(self) -> Iterator[tuple[float, Entry]]:
-        """Yields each entry with the moment at which it happened, on the recording's clock."""
+        """Yields each entry with its time on the recording's clock."""
         # Deltas have no time of their own, and get that of their chunk.
         at = self.began_at
         for entry in self.entries:
@@ -237,16 +235,16 @@ def _read(path: Path, limits: Limits) -> dict[str, _Run]:
             if "recording" in record:
                 if record["recording"] != VERSION:
                     version = str(record["recording"])[:20]
-                    raise ValueError(f"a recording of version {version}; this reads version {VERSION}")
+                    raise ValueError(f"a recording of version {version}; this release reads version {VERSION}")
                 current = _begun(read_object(_Begin, record, label=""), runs)
             elif current is None:
-                raise ValueError("no recording begins before it")
+                raise ValueError("no recording begins before this line")
             else:
                 _take(current, record)
         except (ValueError, RecursionError) as error:
             raise RecordingError(f"{path}, line {number}: {_problem(error)}") from None
     if not runs:
-        raise RecordingError(f"{path} is not a recording: it has no whole line")
+        raise RecordingError(f"{path} is not a recording: it has no complete line")
     first = next(iter(runs.values()))
     first.lost = [*lost, *first.lost]
     return runs
@@ -273,7 +271,7 @@ def _take(run: _Run, record: Mapping[str, Any]) -> None:
     if "event" in record:
         event = read_event(record)
         if isinstance(event, StepStart) and event.run_id != run.begin.run_id:
-            raise ValueError("StepStart.run_id: expected that of the recording, got another one")
+            raise ValueError("StepStart.run_id: expected the id of the recording, got another one")
         run.entries.append(moved(event, run.shift) if run.shift else event)
         return
     for key, kind in _LINES.items():
@@ -338,7 +336,7 @@ class _Stream:
     def take(self, run: _Run) -> None:
         facts: StreamFacts = read_object(StreamFacts, self.stream, label="stream")
         if len(set(facts.tools)) < len(facts.tools):
-            raise ValueError("stream.tools: expected different names, got one twice")
+            raise ValueError("stream.tools: expected different names, got the same name twice")
         run.entries.append(facts)
 
 

@@ -1,6 +1,6 @@
 """Replays a recording: emits its events again, at their old pace or faster, to a loop and to observers.
 
-Nothing is run: the bodies are decoded again, and all else is as it was recorded.
+No tool runs: the bodies are decoded again, and everything else is read from the recording.
 """
 
 from __future__ import annotations
@@ -45,19 +45,17 @@ def replay(
 ) -> Replay:
     """Replays a recording of `record`. Enter the block and iterate, or await it for the last turn.
 
-    Nothing is run. The events are those that were recorded, but for their times, and `Replay.differences`
-    lists where the recorded bodies decode to something else now: with the `tools`, also where arguments are judged
-    otherwise.
+    No tool runs. The events are the recorded ones, with new times, and `Replay.differences` lists where the recorded
+    bodies decode differently now; with `tools`, also where the arguments validate differently.
 
     Args:
         path: the file, or a `Recording`.
-        speed: how many times faster than it happened; by default without any pause.
-        tools: the tools of today.
+        speed: 2 is twice as fast as the run was; by default without pauses. tools: the current tools.
         run_id: the run, if the file has several.
-        observers: see every event: a `streamtools.view.Watch`, a `streamtools.telemetry.Tracing`.
-        stages: the stages of the run, if it had its own; without them its responses are not decoded again.
+        observers: get every event: a `streamtools.view.Watch`, a `streamtools.telemetry.Tracing`.
+        stages: the run's own stages, if it had any; without them its responses are not decoded again.
         output: the output type of the run, as for `pipeline`.
-        limits: the bounds of decoding.
+        limits: the limits of decoding.
 
     Raises:
         RecordingError: the file is not a recording, or lacks the run.
@@ -71,7 +69,7 @@ def replay(
 
 
 class Replay:
-    """A recording as it is replayed; made by `replay`."""
+    """A recording being replayed; made by `replay`."""
 
     def __init__(self, redecoding: Redecoding, speed: float, observers: tuple[Observer, ...]) -> None:
         self.recording = redecoding.recording
@@ -97,17 +95,17 @@ class Replay:
 
     @property
     def differences(self) -> tuple[Difference, ...]:
-        """The places where the bodies decode to other events than were recorded."""
+        """The places where the bodies decode to other events than the recorded ones."""
         return tuple(self._redecoding.differences)
 
     @property
     def unchecked(self) -> tuple[str, ...]:
-        """The reasons why some was not decoded again: it is redacted, stages are missing, or lines were torn."""
+        """The reasons why some bodies were not decoded again: redaction, missing stages, torn lines."""
         return tuple(self._redecoding.unchecked)
 
     async def __aenter__(self) -> Self:
         if self._entered:
-            raise LocalProtocolError("a replay is entered once; make a new one to replay again")
+            raise LocalProtocolError("a replay can be entered once; call replay(...) again")
         self._entered = True
         # All times are moved by the same, so that the first event happens now: at any speed, durations are those of the
         # recording.
@@ -133,7 +131,7 @@ class Replay:
 
     async def __anext__(self) -> Event:
         if not self._entered:
-            raise TypeError("the replay's block was not entered; write:  async with replay(path) as run:")
+            raise TypeError("the replay was not entered; write:  async with replay(path) as run:")
         for at, recorded in self._timed:
             await self._clock.wait(at)
             event = moved(recorded, self._shift)
@@ -149,7 +147,7 @@ class Replay:
         raise StopAsyncIteration
 
     async def finish(self) -> Turn:
-        """Replays to the end, ignoring the events; returns the last turn. Awaiting the replay does the same.
+        """Replays to the end, ignores the events, and returns the last turn, as awaiting the replay does.
 
         Raises:
             RecordingError: the recording has no step.
@@ -198,15 +196,15 @@ class Clock:
 def recorded_responses(
     path: str | os.PathLike[str] | Recording, *, run_id: str | None = None
 ) -> Callable[[Any, Any], AsyncIterator[Any]]:
-    """Returns the request of a loop of today, which the recorded responses answer one after the other.
+    """Returns an `ask` for a loop that answers with the recorded responses, one after the other.
 
         run = agent_loop(recorded_responses("trip.jsonl"), messages, tools=[...], wire="openai.chat_completions")
 
-    Nothing is compared, and the tools run, **for real**: give it tools that may. For `run_id` see `replay`.
+    Nothing is compared, and the tools run **for real**: pass tools that are safe to run. For `run_id` see `replay`.
 
     Raises:
-        RecordingError: as `replay`; or the recording is redacted, so that it has no bodies; or, by the function that is
-            returned, there is no further response.
+        RecordingError: as for `replay`; or the recording is redacted and has no bodies. The returned function raises it
+            where no further response was recorded.
     """
     recording = path if isinstance(path, Recording) else Recording.read(path, run_id=run_id)
     steps = _steps(recording)
@@ -214,7 +212,7 @@ def recorded_responses(
 
     def ask(messages: Any, tools: Any) -> AsyncIterator[Any]:
         if (step := next(left, None)) is None:
-            raise RecordingError(f"the loop asks for more responses than the {len(steps)} that were recorded")
+            raise RecordingError(f"the loop asks for more than the {len(steps)} recorded responses")
         return _body(step)
 
     return ask
@@ -229,7 +227,7 @@ class _Step:
 
 def _steps(recording: Recording) -> list[_Step]:
     if recording.redacted:
-        raise RecordingError("the recording is redacted, so that no tool can run: it has no bodies")
+        raise RecordingError("the recording is redacted and has no bodies, so no tool can run")
     steps: list[_Step] = []
     step: _Step | None = None
     for entry in recording.entries:
@@ -275,20 +273,20 @@ _PLACE = ("seq", "step", "causes", "time")  # the pipeline stamps them
 _JUDGED = (None, "invalid_arguments")  # the problems of a call whose text is whole, before and after it is judged
 _BY_SCHEMA = ("status", "problem", "arguments", "normalizations")  # fields of a call that depend on its judge
 _WORDS = frozenset({"finish", "complete", "status", "problem", "code", "kind", "wire", "dispatchable"})
-"""Fields with words of ours as values: a difference may show these."""
+"""Fields whose values are words of this library: a difference may show these."""
 _MOST_REPORTED = 100  # differences: one often leads to all that follow
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A place at which a recording decodes to something else now."""
+    """A place where a recording decodes differently now."""
 
     seq: int
     """`seq` of the recorded event at this place."""
     text: str
     """The difference in words, without content."""
     about: str | None = None
-    """The tool of the call, and which of its arguments do not fit."""
+    """The tool of the call, and the arguments that do not fit."""
 
     def __str__(self) -> str:
         return f"event {self.seq}: {self.text}" + (f" ({self.about})" if self.about else "")
@@ -363,9 +361,9 @@ class Redecoding:
         if self.recording.redacted:
             return "the recording is redacted"
         if not facts.is_plain and self._stages is None:
-            return "a response passed stages or transforms of the program's own; give stages="
+            return "a response passed through the program's own stages or transforms; pass stages="
         if facts.wire is not None and facts.wire not in names():
-            return f"the wire {facts.wire} is not registered here"
+            return f"the wire {facts.wire} is not registered; register it, then replay again"
         return None
 
     def _feed(self, chunk: Chunk) -> None:
@@ -397,7 +395,7 @@ class Redecoding:
 
     def _left_over(self) -> None:
         if self._made:
-            self._differs(f"{type(self._made[0]).__name__} comes out, and was not recorded")
+            self._differs(f"{type(self._made[0]).__name__} is emitted, but was not recorded")
             self._give_up()
 
     # -- the comparison --
@@ -417,7 +415,7 @@ class Redecoding:
             return event
         if not self._made:
             if not self._is_left and not isinstance(event, _EITHER):
-                self._differs(f"{type(event).__name__} was recorded, and does not come out", self._about(event))
+                self._differs(f"{type(event).__name__} was recorded, but is not emitted", self._about(event))
                 self._give_up()
             return event
         made = self._made[0]
@@ -443,7 +441,7 @@ class Redecoding:
 
     def _difference(self, recorded: Event, made: Event) -> str | None:
         if type(made) is not type(recorded):
-            return f"{type(recorded).__name__} was recorded, and {type(made).__name__} comes out"
+            return f"{type(recorded).__name__} was recorded, but {type(made).__name__} is emitted"
         before, now = (self._compared(event) for event in (recorded, made))
         name = _first_difference(before, now)
         if name is None:
@@ -499,5 +497,5 @@ def _named(name: str, before: Any, now: Any) -> str:
         inner = _first_difference(before, now)
         return _named(f"call.{inner}", before.get(inner), now.get(inner))
     if name.removeprefix("call.") in _WORDS:
-        return f"{name}: {before!r} was recorded, and {now!r} comes out"
+        return f"{name}: {before!r} was recorded, but is {now!r} now"
     return name

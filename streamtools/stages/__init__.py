@@ -93,14 +93,19 @@ class Chain:
     def watch(self, watch: OnClose, known: Mapping[str, Checked]) -> None:
         """Has `watch` told of arguments whose object has closed, and takes those in `known` as checked. Does so only
         where nothing but their own check stands behind `accumulate`: another stage may want to change them."""
-        at, end = self._next(ToolCallFragment, 0), len(self._stages)
-        of_calls = self._stages[at : at + 3]
-        if tuple(map(type, of_calls)) == (Accumulate, Finalize, Validate) and all(
-            self._next(kind, at + 3) == end for kind in (ToolCallEnd, ToolCallValidated)
-        ):
-            accumulate, finalize, validate = of_calls
+        if self.is_plain:
+            at = self._next(ToolCallFragment, 0)
+            accumulate, finalize, validate = self._stages[at : at + 3]
             finalize.known = validate.known = known  # type: ignore[attr-defined]
             accumulate.begin_watch(watch)  # type: ignore[attr-defined]
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing but their own check stands behind `accumulate`, so that arguments are those that came."""
+        at, end = self._next(ToolCallFragment, 0), len(self._stages)
+        return tuple(map(type, self._stages[at : at + 3])) == (Accumulate, Finalize, Validate) and all(
+            self._next(kind, at + 3) == end for kind in (ToolCallDelta, ToolCallEnd, ToolCallValidated)
+        )
 
     def feed(self, event: Event) -> list[Event]:
         """Takes one event; returns the events that come out at the end."""
@@ -251,12 +256,20 @@ class StageList:
     >>> DEFAULT.insert_after("finalize", Redact)
     StageList(accumulate, finalize, Redact, validate)
 
+    Or list all of its stages in the order that you want, those of `DEFAULT` by name:
+
+    >>> StageList(["accumulate", Redact, "finalize", "validate"])
+    StageList(accumulate, Redact, finalize, validate)
+
     A stage is given as a class or another callable without parameters; or as a `StageRecipe`, if it has to know the
-    tools or the limits. An instance serves too, but keeps its state from one stream to the next.
+    tools or the limits. An instance serves too, but keeps its state from one stream to the next. A pair gives a stage
+    another name: ``(name, recipe.build)``.
     """
 
-    def __init__(self, stages: Iterable[_Entry | tuple[str, StageFactory]]) -> None:
-        self._stages = tuple(stage if isinstance(stage, _Entry) else _Entry(stage[0], stage[1]) for stage in stages)
+    def __init__(self, stages: Iterable[_Entry | str | StageSource | tuple[str, StageFactory]]) -> None:
+        if isinstance(stages, str):
+            raise TypeError(f"StageList takes a list of stages; write StageList([{stages!r}])")
+        self._stages = tuple(map(_entry, stages))
         passed: set[str] = set()
         for entry in self._stages:
             if entry.before in passed:
@@ -328,6 +341,18 @@ class StageList:
             if entry.name == name:
                 return position
         raise ValueError(f"no stage called {name!r}; there are: {', '.join(self)}")
+
+
+def _entry(part: Any) -> _Entry:
+    if isinstance(part, _Entry):
+        return part
+    if isinstance(part, str):
+        return DEFAULT._stages[DEFAULT._position(part)]
+    if not isinstance(part, tuple):
+        return _named(part)
+    if len(part) != 2 or not isinstance(part[0], str) or not callable(part[1]):
+        raise TypeError("a pair in StageList is (name, factory), where factory(tools, limits, id_salt) makes the stage")
+    return _Entry(*part)
 
 
 def _named(stage: StageSource) -> _Entry:

@@ -52,12 +52,12 @@ def draw(events: Iterable[Event], *, content: bool = True, title: str = "", pric
 
     Args:
         events: the run's events in order, as an observer or a consumer saw them; deltas may be missing.
-        content: show texts, arguments, results and error messages; without it, names, times and outcomes alone.
+        content: show texts, arguments, results and error messages; False: only names, times and outcomes.
         title: the headline; by default the run's id.
         prices: the prices of models, as `Tracing` takes them.
 
     Raises:
-        ValueError: the events of two runs are mixed, or a price is of no count of tokens.
+        ValueError: the events belong to two runs, or a price is for no token count.
     """
     drawing = Drawing(Picture(title), content=content, prices=prices)
     for event in events:
@@ -244,7 +244,7 @@ class Drawing:
         # `seq` numbers are those of one run. Two runs at once would point to each other's events.
         going_on = [number for number, step in self._steps.items() if step.end is None]
         if going_on and not self._lacks_ends:
-            raise ValueError("the events of two runs are mixed: draw each run by itself")
+            raise ValueError("the events belong to two runs: draw each run separately")
         for number in going_on:
             self._end_step(number, None)
         self._run = RunHead(id=len(self.picture.runs), start=self._now, run_id=run_id)
@@ -298,7 +298,7 @@ class Drawing:
 
     def _message_added(self, event: of.MessageAdded) -> Lane:
         step = self._step(event.step)
-        step.warnings.append((self._now, "message_added", f"the user spoke, {_WHEN[event.when]}"))
+        step.warnings.append((self._now, "message_added", f"a message of the user, {_WHEN[event.when]}"))
         texts = texts_in({"messages": event.messages})
         step.user_messages += [text for one in texts if (text := self._cut(one))]
         return step

@@ -38,15 +38,15 @@ _SCRIPT = (
 
 
 def page(run: Watch | Picture | Iterable[Event], *, title: str | None = None) -> str:
-    """Returns a self-contained HTML page that shows a run; `write_private` puts it into a file of your own.
+    """Returns a self-contained HTML page that shows a run; `write_private` writes it to a file that only you can read.
 
     Args:
-        run: a watch, a picture, or the run's events in order. The page holds texts, arguments and results if these do;
-            `draw` and `Watch` have ``content=False``.
+        run: a watch, a picture, or the run's events in order. The page shows texts, arguments and results if `run`
+            contains them; `draw` and `Watch` have ``content=False``.
         title: the headline; by default the picture's own.
 
     Raises:
-        ValueError: the events of two runs are mixed.
+        ValueError: the events belong to two runs.
     """
     data = (run if isinstance(run, (Watch, Picture)) else draw(run)).data()
     if title is not None:
@@ -106,11 +106,11 @@ def _asset(names: tuple[str, ...]) -> str:
 
 
 def draw_recordings(recordings: Iterable[Recording], title: str = "") -> Picture:
-    """Returns the picture of one run, or of several in one.
+    """Returns one picture of one or several recorded runs.
 
     Args:
-        recordings: the runs, in any order; `Recording.read_all` returns those of a file. They are shown by their
-            begin, one after the other also where they overlapped.
+        recordings: the runs, in any order; `Recording.read_all` returns those of a file. They are shown in the order of
+            their beginnings, one after the other even if they overlapped.
         title: the headline; by default the first run's id.
     """
     drawing = Drawing(Picture(title), lacks_ends=True)
@@ -122,9 +122,9 @@ def draw_recordings(recordings: Iterable[Recording], title: str = "") -> Picture
                 drawing.feed(entry, at)
         drawing.end_run(recording.outcome)
         if recording.cut:
-            drawing.picture.notes.append("The recording was full before the run had ended.")
+            drawing.picture.notes.append("The recording was full before the run ended.")
         if recording.lost:
-            drawing.picture.notes.append("Lines of the recording were torn: the rest of their step is missing.")
+            drawing.picture.notes.append("Lines of the recording were torn, and the rest of their step is missing.")
         if recording.redacted:
-            drawing.picture.notes.append("The recording is redacted: a text appears as a whole, where it ends.")
+            drawing.picture.notes.append("The recording is redacted: a text appears as a whole, at its end.")
     return drawing.finish()

@@ -50,7 +50,7 @@ MOST_NOTES = 20
 
 
 class Picture:
-    """A run as lanes, growing texts, events and arrows. `Watch` and `draw` make one from events.
+    """A picture of a run: lanes, growing texts, events and arrows. `Watch` and `draw` make one.
 
     Args:
         title: the page's headline.
@@ -81,7 +81,7 @@ class Picture:
     # -- drawing --
 
     def add(self, lane: Lane) -> None:
-        """Puts a new lane into the picture."""
+        """Adds a new lane to the picture."""
         kinds: dict[type[Lane], list[Any]] = {
             RunHead: self.runs,
             StepLane: self.steps,
@@ -91,19 +91,19 @@ class Picture:
         kinds[type(lane)].append(lane)
 
     def note_missed(self, tool_name: str, reason: str) -> None:
-        """Notes that a call under a tap ran again, once for each tool and reason."""
-        text = f"A call of {cut(tool_name, 64)} under a tap was not answered from an early run: {cut(reason, 64)}."
+        """Notes that a call under a tap ran again; once for each tool and reason."""
+        text = f"The early result of a call of {cut(tool_name, 64)} under a tap was not used: {cut(reason, 64)}."
         if text not in self.notes and len(self.notes) < MOST_NOTES:
             self.notes.append(text)
 
     def admits(self) -> bool:
-        """Returns True if there is room for one more event; counts it as left out otherwise."""
+        """Returns True if there is room for one more event; otherwise counts it as left out."""
         room = len(self.marks) + len(self.growth) < self.max_events
         self.left_out += not room
         return room
 
     def kept(self, text: str) -> str:
-        """Returns as much of a text as there is room for, and counts the rest."""
+        """Returns the part of a text for which there is room, and counts the rest."""
         room = max(0, self.max_chars - self._chars)
         kept = text if len(text) <= room else text[:room]
         self._chars += len(kept)
@@ -121,8 +121,8 @@ class Picture:
     # -- showing --
 
     def data(self) -> dict[str, Any]:
-        """Returns the picture as plain JSON, which a page unpacks (``unpack`` in ``model.js``): numbers as steps, and
-        texts in one. A run of a million events is 30 MB then, and read within seconds."""
+        """Returns the picture as plain JSON, which a page unpacks (``unpack`` in ``model.js``): numbers as differences,
+        and texts joined. A run of a million events takes 30 MB, and loads within seconds."""
         pieces, seqs, times, texts = zip(*self.growth, strict=True) if self.growth else ((), (), (), ())
         grown = self._grown_arguments()
         return {
@@ -253,12 +253,12 @@ def _present(**fields: Any) -> dict[str, Any]:
 # -- the record of a call --
 
 
-TRIED = ("trial", "it began as soon as its arguments were whole, before the response had ended")
+TRIED = ("trial", "it began as soon as its arguments were complete, before the response ended")
 BY_CODE = ("caller", "code that the model wrote")  # the fact of a call that the model has not made itself
 
 
 def early_fact(fate: str, won_s: float) -> tuple[str, str]:
-    return "early run", f"claimed, {won_s:.2f} s won" if fate == "claimed" else "nobody has asked for it"
+    return "early run", f"claimed, {won_s:.2f} s won" if fate == "claimed" else "no one has asked for it"
 
 
 ORIGIN = "origin"  # the label of a fact about where an argument's value comes from
@@ -274,7 +274,7 @@ def facts_of(event: Observation) -> list[tuple[str, str]]:
         ("boundary", "advisory: no schema was enforced" if event.boundary == "advisory" else None),
         ("coercions", ", ".join(event.coercions)),
         ("recorded", "it had run before, and did not run again" if event.recorded else None),
-        ("still running", "in a thread that was given up" if event.still_running else None),
+        ("still running", "in a thread that was abandoned" if event.still_running else None),
     ]
     return [(label, text) for label, text in facts if text]
 

@@ -1,4 +1,4 @@
-"""Sums up a picture for readers: each call in a few words, how the run ended, and the time that overlap has saved."""
+"""Sums up a picture for readers: each call in a few words, how the run ended, and the time that overlap saved."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Shows a run in a terminal, by `rich` (extra ``terminal``). Text of the model's and of tools is shown without its
-control characters, and never read as markup.
+"""Shows a run in a terminal, by `rich` (extra ``terminal``). Text of the model and of tools is shown without control
+characters, and never read as markup.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _sums(picture: Picture) -> RenderableType:
     usage = picture.usage()
     words = [f"{steps} {'step' if steps == 1 else 'steps'}", _calls_in(head["calls"], head["failed"], head["ends"])]
     words += [f"{seconds(took)}{saved}", tokens_in(usage) if usage else ""]
-    words.append(f"{picture.left_out} events beyond the bound are not shown" if picture.left_out else "")
+    words.append(f"{picture.left_out} events beyond the limit are not shown" if picture.left_out else "")
     for word in filter(None, words):
         line.append(f" · {word}")
     errors = [

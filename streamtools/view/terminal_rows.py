@@ -1,4 +1,4 @@
-"""Draws the rows of one step for a terminal: what was asked and said, the model's time, and what each call did."""
+"""Draws the rows of one step for a terminal: the question and the answer, the model's time, and the calls."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class StepRows:
             yield from self._reason_lines(ended, columns, fits=fits)
         if len(others) > MOST_REASONS:
             left = sum(map(len, others[MOST_REASONS:]))
-            yield columns.below(f"{left} more, each for another reason or of another end", "dim")
+            yield columns.below(f"{left} more with other reasons or ends", "dim")
 
     def _reason_lines(self, calls: Sequence[CallLane], columns: _Columns, *, fits: bool) -> Iterator[RenderableType]:
         named = ", ".join(call.argument for call in calls[:MOST_ROWS] if call.argument)

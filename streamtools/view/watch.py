@@ -1,4 +1,4 @@
-"""Watches a run: an observer that draws its picture while it goes on, and may be read from another thread."""
+"""Watches a run: an observer that draws a growing picture, which another thread may read."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Watch(Observer):
 
     Args:
         title: the headline; by default the run's id.
-        content: show texts, arguments, results and error messages; without it, names, times and outcomes alone.
-        max_events: events that are kept; the page shows how many were left out.
-        max_chars: characters of all texts that are kept.
-        prices: the prices of models, as `Tracing` takes them: the page has the cost of each answer, and of all.
+        content: show texts, arguments, results and error messages; False: only names, times and outcomes. max_events:
+            the number of events to keep; the page shows how many were left out. max_chars: the number of characters of
+            text to keep. prices: the prices of models, as for `Tracing`: the page shows the cost of each answer and of
+            the run.
 
     Raises:
-        ValueError: a price is of no count of tokens.
+        ValueError: a price is for no token count.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Watch(Observer):
             self._drawing.feed(event, time.monotonic())
 
     def see_early(self, end: EarlyEnd) -> None:
-        """Notes on a call that was started early under a tap what became of it."""
+        """Notes the result of a call that was started early under a tap."""
         with self._lock:
             self._drawing.see_early(end)
 

@@ -33,6 +33,7 @@ class RunReader:
         is_held: Callable[[str], Awaitable[bool]],
         has_news: Callable[[str], Awaitable[bool]],
         find_kept: Callable[[], Awaitable[Sequence[Entry] | None]],
+        go_on: Callable[[], Awaitable[bool]],
     ) -> None:
         self._run_id = run_id
         self._log = log
@@ -41,6 +42,7 @@ class RunReader:
         self._is_held = is_held
         self._has_news = has_news
         self._find_kept = find_kept
+        self._go_on: Callable[[], Awaitable[bool]] | None = go_on  # None: it was asked to
         self._looks = 0  # that are left, until nobody is expected to go on
         self._changes = 0  # of the log, by the latest look
         self.seq = -1  # the number of the last entry that was taken
@@ -55,8 +57,8 @@ class RunReader:
         return found
 
     async def next(self) -> Sequence[Entry]:
-        """Waits for more, and takes all there is, joined. The end of a visit is the last; it is of the outcome
-        ``interrupted`` if the process that went on with the run is gone."""
+        """Waits for more, and takes all there is, joined. The end of a visit is the last. A run whose process is gone
+        goes on here, once; after that, or if it cannot, the end is of the outcome ``interrupted``."""
         self._looks = max(self._looks, 1)
         while True:
             entries = await self._now()
@@ -87,6 +89,9 @@ class RunReader:
             elif self.seq < 0 and (kept := await self._find_kept()):
                 self.seq = kept[-1].seq
                 return kept
+            elif self._go_on is not None:
+                go_on, self._go_on = self._go_on, None
+                self._looks = _MOST_LOOKS if await go_on() else 0
             else:
                 end = self._passed
                 if end is None or end.seq <= self.seen:  # the page would wait for another one

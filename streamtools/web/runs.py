@@ -397,7 +397,14 @@ class ChatRuns:
         async def find_kept() -> Sequence[Entry] | None:
             return (await self._conversations.answers([joined.turn]))[0]
 
-        asked = self._live.get, self._store.is_held, self._has_news, find_kept
+        async def go_on() -> bool:
+            turn = await self._conversations.turn(joined.turn.chat_id, joined.turn.run_id)
+            try:
+                return turn is not None and await self._go_on(turn)
+            except ChatConflict:  # the conversation was removed
+                return False
+
+        asked = self._live.get, self._store.is_held, self._has_news, find_kept, go_on
         reader = RunReader(joined.turn.run_id, self._log, *asked)
         reader.seen = joined.after
         return reader

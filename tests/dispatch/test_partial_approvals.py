@@ -15,7 +15,7 @@ from streamtools import ApprovalRequested, Decision, pipeline, resume, tool
 from streamtools.dispatch import MemoryStore
 from streamtools.history import lint, with_results
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "approval.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "approval.md").read_text()
 CALLS = [(f"{name:0<9}", "pay", json.dumps({"to": name})) for name in ("ann", "bob", "cy")]
 DENIED = "Error: not run: the call was not approved: too much"
 WAITS = "Error: the call was not run: it waits for an approval"

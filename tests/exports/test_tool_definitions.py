@@ -112,6 +112,33 @@ def test_a_payload_that_is_given_alone_has_arguments_that_the_tool_takes() -> No
     assert "openai.responses" in given
 
 
+@every(
+    ("method", "options", "wire", "told"),
+    [
+        ("to_openai", {}, "openai.chat_completions", {}),
+        ("to_anthropic", {}, "anthropic.messages", {"constraints": "description"}),
+        ("to_anthropic", {"constraints": "keep"}, "anthropic.messages", {}),
+        ("to_gemini", {}, "gemini.parameters", {}),
+        ("to_mcp", {}, "mcp", {}),
+        ("to_mcp", {"inline_refs": False}, "mcp", {"inline_refs": False}),
+    ],
+)
+def test_a_providers_shape_has_a_method_of_its_own(
+    method: str, options: dict[str, Any], wire: str, told: dict[str, Any]
+) -> None:
+    assert getattr(schema(add), method)(**options) == schema(add).to(wire, **told)
+
+
+def test_a_strict_shape_that_needs_the_way_back_and_a_misspelt_option_are_refused() -> None:
+    assert schema(Point).to_openai(strict=True)["function"]["strict"] is True
+    with pytest.raises(ExportError, match="use exported = export_all"):
+        schema(add).to_openai(strict=True)
+    for misspelt in ("descriptions", None):
+        for made in (schema(add).to, lambda *at, **options: export(add, *at, **options)):
+            with pytest.raises(ExportError, match="constraints: expected 'keep' or 'description', got"):
+                made("anthropic.messages", constraints=misspelt)
+
+
 def test_anthropic_reads_bounds_in_descriptions_at_every_depth_unless_they_are_kept() -> None:
     told = schema(add).to("anthropic.messages", constraints="description")["input_schema"]
     assert told["properties"]["a"] == {"type": "integer", "description": "(min 0)"}

@@ -63,8 +63,8 @@ def test_an_extra_that_is_missing_is_named_with_its_installation(tmp_path: Path)
     done = run(WITHOUT, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "the client of Redis is not installed; the extra `redis`: pip install 'path/to/checkout[redis]'",
-        "the OTLP exporter is not installed; the extra `otlp`: pip install 'path/to/checkout[otlp]'",
+        "the client of Redis is not installed; install the extra `redis`: pip install 'path/to/checkout[redis]'",
+        "the OTLP exporter is not installed; install the extra `otlp`: pip install 'path/to/checkout[otlp]'",
     ]
 
 

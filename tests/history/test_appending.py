@@ -151,8 +151,8 @@ async def test_an_observer_warns_where_a_step_does_not_only_append(caplog: pytes
                 pass
     assert found == [(2, "messages[0].content", 70)]
     (said,) = [record.getMessage() for record in caplog.records]
-    place = "step 2 does not only append: messages[0].content: "
-    assert (said.startswith(place), said.endswith("; up to 70 tokens are read anew")) == (True, True)
+    place = "the request of step 2 changes earlier messages: messages[0].content: "
+    assert (said.startswith(place), said.endswith("; up to 70 tokens may be read anew")) == (True, True)
 
 
 MODELS = {ANTHROPIC: (b'"model":"c"', b'"model":"claude-fable-5-1"'), RESPONSES: (b'"model":"m"', b'"model":"gpt-5.5"')}

@@ -18,7 +18,7 @@ from streamtools import StreamDecoder, Turn, parse
 from streamtools.events import UnknownPayload
 from streamtools.exports import export_output
 
-PAGE = (Path(__file__).parents[2] / "docs" / "providers" / "mistral_chat.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "providers" / "wires.md").read_text(encoding="utf-8")
 
 
 def wanted(module: str) -> Any:

@@ -182,7 +182,7 @@ async def test_a_run_is_one_persons_and_one_process_at_a_time(tmp_path: Path) ->
     waits = bank.run(Journal(tmp_path / "runs.db"))
     async with anyio.create_task_group() as tasks, bank.run(journal) as run:
         await anext(run)
-        with pytest.raises(RunStillRunning, match=r"'order-7' is running already \(process \d+"):
+        with pytest.raises(RunStillRunning, match=r"'order-7' is in progress already \(process \d+"):
             await read(bank.run(journal))
         with pytest.raises(RunStillRunning):
             await journal.forget("order-7")

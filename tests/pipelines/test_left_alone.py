@@ -84,7 +84,7 @@ async def test_a_result_that_is_missing_is_not_made_up() -> None:
 @every("results", [{"c9": "4"}, {"c1": "4", "nothing": 3}])
 def test_a_result_of_no_call_is_refused(results: dict[str, Any]) -> None:
     turn = parse(b"".join(chat(["Hi"], CALLS)))
-    with pytest.raises(ValueError, match="is not one of the turn's"):
+    with pytest.raises(ValueError, match="is not in this turn"):
         turn.messages(results=results)
 
 

@@ -359,7 +359,7 @@ async def test_a_run_is_chosen_in_a_file_of_several(tmp_path: Path) -> None:
         run = Trajectory(run_id=name, observers=[record(path)])
         await run_pipeline(pipeline(stream(chat([name], finish="stop")), trajectory=run))
     assert Recording.read(path, run_id="two").turns[0].text == "two"
-    with pytest.raises(RecordingError, match="has 2 runs; say which: run_id='one'"):
+    with pytest.raises(RecordingError, match="has 2 runs; choose one: run_id='one'"):
         Recording.read(path)
     with pytest.raises(RecordingError, match="has no run 'three'; it has 'one', 'two'"):
         Recording.read(path, run_id="three")
@@ -437,15 +437,15 @@ SENSELESS = [
     (b'{"stream": {"wire": null, "id_salt": "", "tools": [1], "is_plain": true}}', "stream.tools: expected tuple"),
     (
         b'{"stream": {"wire": null, "id_salt": "", "tools": ["f", "f"], "is_plain": true}}',
-        "line 2: stream.tools: expected different names, got one twice",
+        "line 2: stream.tools: expected different names, got the same name twice",
     ),
     (b'{"run_end": "happily", "error": null, "at": 1}', "run_end: expected one of answered, .*, got another str"),
     (b'{"cut": 5}', "line 2: cut: expected str, got int"),
     (
         b'{"event": "StepStart", "run_id": "s"}',
-        "line 2: StepStart.run_id: expected that of the recording, got another one",
+        "line 2: StepStart.run_id: expected the id of the recording, got another one",
     ),
-    (b'{"recording": 2}', "line 2: a recording of version 2; this reads version 1"),
+    (b'{"recording": 2}', "line 2: a recording of version 2; this release reads version 1"),
 ]
 
 
@@ -510,16 +510,16 @@ async def test_a_run_that_died_and_the_next_one_in_its_file_are_drawn_and_replay
 def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     for content, problem in (
-        (b"", "it has no whole line"),
-        (HEAD[:-1], "it has no whole line"),
-        (b'{"event": "TextStart"}\n', "line 1: no recording begins before it"),
+        (b"", "it has no complete line"),
+        (HEAD[:-1], "it has no complete line"),
+        (b'{"event": "TextStart"}\n', "line 1: no recording begins before this line"),
         (b"data: [DONE]\n\xff\n", "is not a recording"),
     ):
         path.write_bytes(content)
         with pytest.raises(RecordingError, match=problem):
             Recording.read(path)
     path.write_bytes(b"".join(HEAD.replace(b'"r"', b'"\\u202e%d%s"' % (n, b"x" * 500)) for n in range(9)))
-    with pytest.raises(RecordingError, match=re.escape("say which: run_id='\\u202e0xxx")):
+    with pytest.raises(RecordingError, match=re.escape("choose one: run_id='\\u202e0xxx")):
         Recording.read(path)
     with pytest.raises(RecordingError, match=r"has no run 's'; it has ('[^']{80,90}', ){5}\.\.\.$"):
         Recording.read(path, run_id="s")

@@ -73,11 +73,11 @@ async def test_events_that_are_missing_or_too_many_are_differences(recorded: tup
     path.write_bytes(b"".join(whole[:first] + whole[first + 1 :]))
     run = replay(path)
     await run
-    assert [one.text for one in run.differences] == ["TextDelta comes out, and was not recorded"]
+    assert [one.text for one in run.differences] == ["TextDelta is emitted, but was not recorded"]
     path.write_bytes(b"".join(whole[: first + 1] + whole[first:]))
     run = replay(path)
     await run
-    assert [one.text for one in run.differences] == ["TextDelta was recorded, and does not come out"]
+    assert [one.text for one in run.differences] == ["TextDelta was recorded, but is not emitted"]
 
 
 async def test_a_loop_of_today_runs_on_the_recorded_responses(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_a_loop_of_today_runs_on_the_recorded_responses(tmp_path: Path) ->
     run = agent_loop(ask, [], tools=[weather.tool], wire=ANTHROPIC)
     assert ((await run).text, run.outcome, weather.calls, RAN) == ("Rain.", "answered", [{"city": "Oslo"}], [])
     assert [seen.model_content for seen in run.turns[0].observations] == ["sun"]
-    with pytest.raises(RecordingError, match="asks for more responses than the 2 that were recorded"):
+    with pytest.raises(RecordingError, match="asks for more than the 2 recorded responses"):
         ask([], [])
 
     path = tmp_path / "cut.jsonl"
@@ -118,7 +118,7 @@ async def test_with_tools_the_arguments_are_judged_again(recorded: tuple[Path, l
     assert len(run.differences) == 1
     assert (
         run.differences[0].text
-        == "ToolCallEnd has another call.problem: None was recorded, and 'invalid_arguments' comes out"
+        == "ToolCallEnd has another call.problem: None was recorded, but is 'invalid_arguments' now"
     )
     assert run.observations[0].value == "rain in Oslo"
 
@@ -161,7 +161,7 @@ async def test_stages_of_the_programs_own_are_asked_for(tmp_path: Path) -> None:
     await pipeline(stream(body), tools=[get_weather], stages=stages, observers=[record(path)])
     run = replay(path)
     assert [call.name for call in (await run).calls] == ["get_weather"]
-    assert run.unchecked == ("a response passed stages or transforms of the program's own; give stages=",)
+    assert run.unchecked == ("a response passed through the program's own stages or transforms; pass stages=",)
     run = replay(path, stages=stages, tools=[get_weather])
     await run
     assert (run.unchecked, run.differences) == ((), ())
@@ -174,10 +174,10 @@ async def test_a_replay_says_what_it_cannot_do(recorded: tuple[Path, list[Event]
     with pytest.raises(FileNotFoundError):
         replay(tmp_path / "missing.jsonl")
     run = replay(path)
-    with pytest.raises(TypeError, match="the replay's block was not entered"):
+    with pytest.raises(TypeError, match="the replay was not entered"):
         await anext(run)
     await run
-    with pytest.raises(LocalProtocolError, match="a replay is entered once"):
+    with pytest.raises(LocalProtocolError, match="a replay can be entered once"):
         async with run:
             pass
     path.write_bytes(lines(path)[0])
@@ -189,7 +189,7 @@ async def test_limits_bound_what_is_decoded_again(recorded: tuple[Path, list[Eve
     path, _ = recorded
     run = replay(path, limits=Limits(max_argument_bytes=5))
     await run
-    assert [one.text for one in run.differences] == ["ToolCallDelta was recorded, and does not come out"]
+    assert [one.text for one in run.differences] == ["ToolCallDelta was recorded, but is not emitted"]
 
 
 async def test_a_difference_of_a_call_names_the_field_alone(recorded: tuple[Path, list[Event]]) -> None:

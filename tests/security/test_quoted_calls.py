@@ -165,7 +165,7 @@ async def test_the_model_reads_why_and_a_program_gets_the_error() -> None:
     run = await ran(SPELLED["hermes"]("fetch", {}), pages[0])
     seen = run.turns[1].observations[0]
     assert isinstance(seen.error, CallQuoted)
-    assert seen.model_content.startswith("Error: not run: this call of pay stands in what a tool returned")
+    assert seen.model_content.startswith("Error: not run: a tool result contains this call of pay")
     with pytest.raises(CallDenied):
         seen.unwrap()
 

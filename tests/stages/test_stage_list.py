@@ -85,6 +85,35 @@ def test_a_stage_is_taken_out_by_name() -> None:
     assert parse(BODY, stages=stages.without("Shout")).text == "Hello"
 
 
+@every(
+    ("parts", "names"),
+    [
+        (["accumulate", Shout, "finalize", "validate"], ["accumulate", "Shout", "finalize", "validate"]),
+        (["accumulate", "finalize", ("loud", lambda *_: Shout())], ["accumulate", "finalize", "loud"]),
+        ([Shout, DEFAULT], ["Shout", "StageList"]),
+    ],
+)
+def test_a_list_is_made_of_parts_in_any_order(parts: list[Any], names: list[str]) -> None:
+    made = StageList(parts)
+    assert list(made) == names
+    assert parse(BODY, stages=made).text == "HELLO"
+
+
+@every(
+    ("parts", "words"),
+    [
+        (["acumulate"], "no stage called 'acumulate'; there are: accumulate, finalize, validate"),
+        ("accumulate", "StageList takes a list of stages"),
+        ([("loud", "Shout")], r"a pair in StageList is \(name, factory\)"),
+        ([("loud",)], r"a pair in StageList is \(name, factory\)"),
+        ([1], "a stage has feed"),
+    ],
+)
+def test_parts_that_are_no_stages_are_refused_in_words(parts: Any, words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        StageList(parts)
+
+
 def test_a_class_is_made_anew_for_every_stream_and_an_object_is_kept() -> None:
     made: list[Hold] = []
 

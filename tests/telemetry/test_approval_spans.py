@@ -106,4 +106,4 @@ async def test_a_call_that_the_store_remembered_says_so_in_its_span_and_its_repo
         turn = await resume(suspended, tools=[pay], **options)
     (again,) = named(second, "streamtools.call pay")
     assert (again.attributes or {})["streamtools.call.recorded"] is True
-    assert "recorded: yes: it had run before, and did not run again" in turn.observations[0].report()
+    assert "recorded: yes: the call had run before, and did not run again" in turn.observations[0].report()

@@ -139,7 +139,7 @@ def test_otlp_without_its_package_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.common.trace_encoder", None)
     for exporter in ("otlp", "otlp-file"):
-        with pytest.raises(ImportError, match=r"the extra `otlp`: pip install 'path/to/checkout\[otlp\]'"):
+        with pytest.raises(ImportError, match=r"install the extra `otlp`: pip install 'path/to/checkout\[otlp\]'"):
             configure(exporter, set_global=False)  # type: ignore[arg-type]  # each is a text
 
 

@@ -119,7 +119,7 @@ async def test_a_run_that_was_resumed_is_drawn_behind_the_one_that_asked(verdict
 
 
 def test_two_runs_at_once_are_no_picture() -> None:
-    with pytest.raises(ValueError, match="two runs are mixed"):
+    with pytest.raises(ValueError, match="the events belong to two runs"):
         draw([StepStart("one", seq=0, time=1.0), StepStart("two", seq=0, step=0, time=1.0)])
 
 

@@ -106,7 +106,7 @@ def test_what_a_user_said_into_a_run_is_shown_at_its_step_or_noted_without_the_w
         show(draw(events), whole)
         show(draw(events, content=False), bare)
         assert "You: the secret\n" in written(whole)
-        assert f"! message_added the user spoke, {words}" in written(bare)
+        assert f"! message_added a message of the user, {words}" in written(bare)
         assert "secret" not in written(bare)
 
 

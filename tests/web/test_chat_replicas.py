@@ -118,6 +118,28 @@ async def test_readers_of_another_replicas_run_are_woken(replica: Replica) -> No
     assert (kinds(answers[0])[-2:], texts(answers[0].chunks), there.asked) == (["finish", "[DONE]"], "abcd", [])
 
 
+async def test_a_reader_of_another_replicas_run_goes_on_with_it_once_its_process_is_gone(replica: Replica) -> None:
+    here, there = replica(), replica()
+    await here.page().ask("POST", "/", said("slow"), leave=is_read)
+    seen, answers = anyio.Event(), list[Answer]()
+
+    def watch(answer: Answer) -> bool:
+        if is_read(answer):
+            seen.set()
+        return False
+
+    async def follow() -> None:
+        answers.append(await there.page().ask("GET", "/k/stream", leave=watch))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(follow)
+        await seen.wait()
+        there.held.set()
+        await here.chats.journal.store.records.commit(DeletePrefix(("lease",)))  # as the time does
+    assert (kinds(answers[0])[-2:], texts(answers[0].chunks)[-4:]) == (["finish", "[DONE]"], "abcd")
+    assert len(there.asked) == 1
+
+
 async def test_what_a_replica_leaves_is_gone_on_with_by_whoever_is_asked_next_or_recovers(replica: Replica) -> None:
     for act in ("join", "recover"):
         first = replica()

@@ -123,7 +123,7 @@ def test_an_approval_is_named_by_what_was_shown() -> None:
 def test_a_run_ends_with_words_for_people() -> None:
     ends = {name: frames_of(name)[-1]["words"] for name in ("text", "broken", "refused", "contradicted")}
     assert ends == {
-        "text": "the model called nothing more",
+        "text": "the model made no more calls",
         "broken": "the run failed: stream truncated",
         "refused": "the run failed: internal error",
         "contradicted": "the response is complete",

@@ -23,7 +23,7 @@ from sansio import codes
 from streamtools import StreamDecoder, Turn, parse
 from streamtools.events import UnknownPayload
 
-PAGE = (Path(__file__).parents[2] / "docs" / "providers" / "openai_responses.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "providers" / "wires.md").read_text(encoding="utf-8")
 CHAT, RESPONSES, REALTIME, ANTHROPIC, GEMINI, INTERACTIONS, LIVE = (
     "openai.chat_completions",
     "openai.responses",

@@ -142,7 +142,7 @@ async def test_a_call_that_nobody_answers_is_unknown_and_says_what_the_provider_
     (seen,) = turn.observations
     assert seen.outcome == "unknown_tool"
     answer = "computer_call_output" if item is COMPUTER else "tool_search_output"
-    assert f"the provider waits for a {answer}, so give it a tool of that name" in str(seen.error)
+    assert f"the provider waits for a {answer}: pass a tool with that name" in str(seen.error)
     assert [call.name for call in turn.unanswered] == [item["type"]]
     assert turn.messages() == [item], "no result is made up"
     (found,) = lint([QUESTION, *turn.messages(), QUESTION], RESPONSES)

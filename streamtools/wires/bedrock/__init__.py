@@ -12,7 +12,7 @@ Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Conv
 botocore 1.44 (read 2026-11-21). So the events look decoded, as botocore yields them; on the network they are binary
 messages (`streamtools.framing.aws_eventstream`). Amazon's own models send the same through
 InvokeModelWithResponseStream. A call ends at its block's stop, a response at ``messageStop``, which `metadata` follows.
-Text and reasoning have no start of their own. docs/providers/bedrock_converse_stream.md has what goes back.
+Text and reasoning have no start of their own. docs/providers/wires.md#amazon-bedrock has what goes back.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ and the deprecated v1, as JSON lines or as an event stream:
 
 Source: https://docs.cohere.com/v2/docs/streaming, https://docs.cohere.com/v1/docs/streaming and the types of
 https://github.com/cohere-ai/cohere-python (read 2026-11-21).
-docs/providers/cohere_chat.md has its ends, and what goes back.
+docs/providers/wires.md#cohere has its ends, and what goes back.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Source: https://ai.google.dev/api/generate-content, and for `partialArgs` Vertex
 https://docs.cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/Content (read 2026-11-20). Without
 ``alt=sse`` the same objects come as one JSON array. A call comes whole, or in pieces until one without `willContinue`.
 A response is complete when a finish reason was seen; reading goes on after it, since there is no other end marker.
-docs/providers/gemini_generate_content.md has what goes back.
+docs/providers/wires.md#gemini-generatecontent has what goes back.
 """
 
 from __future__ import annotations

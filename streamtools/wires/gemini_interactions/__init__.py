@@ -10,7 +10,7 @@ Source: https://ai.google.dev/gemini-api/docs/streaming and the types of google-
 interaction is a list of steps. A step ends at ``step.stop``, and a call is whole there; the interaction ends at
 ``interaction.completed``, whatever its status. ``[DONE]`` proves nothing. Where the status is ``requires_continuation``
 the client resumes it, and google-genai does so in the same stream: the interactions of one turn are its *hops*.
-docs/providers/gemini_interactions.md has what goes back.
+docs/providers/wires.md#gemini-interactions has what goes back.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Source: https://ai.google.dev/api/live, and the types and `live.py` of google-ge
 have no id of a response. A response ends with ``turnComplete``, or with a ``toolCall``: the client has to answer. Calls
 are whole when they come, so they start at once. The session may cancel them while they run (``toolCallCancellation``):
 where the socket is the source, it is read beside the calls, and those calls are cancelled.
-docs/providers/gemini_live.md has what goes back.
+docs/providers/wires.md#gemini-live has what goes back.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 
 Source: https://docs.mistral.ai/api/endpoint/chat and the types of https://github.com/mistralai/client-python (read
 2026-11-21).
-docs/providers/mistral_chat.md has its ends, and what goes back.
+docs/providers/wires.md#mistral has its ends, and what goes back.
 """
 
 from __future__ import annotations

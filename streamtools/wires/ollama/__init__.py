@@ -10,7 +10,7 @@ Source: https://docs.ollama.com/api/chat and ``api/types.go`` of ollama/ollama (
 (`streamtools.framing.json_bodies`). Calls come whole, with an object for arguments, so that a call ends with its line;
 ids are newer than most servers. A response ends with ``done: true``. ``/api/generate`` has ``response`` in place of
 ``message``.
-docs/providers/ollama_chat.md has what goes back.
+docs/providers/wires.md#ollama has what goes back.
 """
 
 from __future__ import annotations
