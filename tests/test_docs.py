@@ -155,6 +155,14 @@ def test_the_pages_for_users_are_few_and_short() -> None:
     assert sum(words.values()) <= 45_000
 
 
+def test_the_table_of_contents_has_every_page() -> None:
+    nav = (DOCS / "site.toml").read_text(encoding="utf-8")
+    listed = re.findall(r'= "([\w/-]+\.md)"', nav)
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    assert len(listed) == len(set(listed))
+    assert pages | {"examples/index.md", "security.md", "conventions.md", "changelog.md"} == set(listed)
+
+
 def test_a_how_to_shows_code_on_its_first_screen() -> None:
     guides = [page for page in for_users() if page.parent.name in ("start", "guide", "web", "see", "providers")]
     late = [page.name for page in guides if page.read_text(encoding="utf-8").partition("\n```")[0].count("\n") > 16]

@@ -20,6 +20,7 @@ from streamtools.events import StepEnd, StreamWarning
 from streamtools.front.run_face import AgentLoop
 from streamtools.history import Violation, lint, repair
 from streamtools.record import append_only
+from streamtools.wires import find
 
 CODE = "changed_prefix"
 
@@ -89,6 +90,19 @@ def test_only_models_that_bind_their_thinking_refuse_it(model: str | None) -> No
     assert found is not None
     assert ("since Claude 5.1" in found.message, "the model refuses" in found.message) == (model is None, False)
     assert only(lint(request["messages"], ANTHROPIC, previous=asked(), model=model)) is None  # it is not known
+
+
+@every(
+    ("model", "binds"),
+    [
+        *((f"claude-{one}", True) for one in ("fable-5-1", "fable-5-2", "mythos-5-2", "opus-5-5", "haiku-5-5")),
+        ("claude-mythos-5-1", None),  # not on Bedrock
+        *((f"claude-{one}", False) for one in ("opus-5", "sonnet-5", "haiku-4-5", "3-5-haiku", "sonnet-5-20260401")),
+    ],
+)
+def test_each_endpoint_says_which_models_bind_their_thinking(model: str, binds: bool | None) -> None:
+    assert find(ANTHROPIC).rules.binds(model) is (binds is not False)
+    assert find(BEDROCK).rules.binds(f"us.anthropic.{model}-v1:0") is (binds is True)
 
 
 def test_a_request_without_messages_of_the_wire_is_refused_and_does_not_pass_as_sound() -> None:

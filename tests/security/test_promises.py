@@ -45,9 +45,7 @@ def payer(paid: list[str], **options: Any) -> Tool[..., Any]:
 async def no_code(folder: Path, log: pytest.LogCaptureFixture) -> None:
     for reference in ("https://schemas.invalid/a.json", "file:///etc/passwd", "other.json#/a"):
         with pytest.raises(SchemaError):
-            Tool.from_schema(
-                dict, {"type": "object", "properties": {"a": {"$ref": reference}}}, description="Any.", name="any"
-            )
+            Tool.from_schema(promise, {"type": "object", "properties": {"words": {"$ref": reference}}}, description="")
     made = f"__import__('pathlib').Path({str(folder / 'made')!r}).touch()"
     async with pipeline(chat(calls=[("c", made, json.dumps({made: made}))]), tools=[payer([])]) as events:
         _ = [event async for event in events]
