@@ -23,8 +23,9 @@ class Carrying:
     def __init__(self, given: Mapping[str, Any], history: RunHistory, functions: Sequence[Callable[..., Any]]) -> None:
         self._history = history
         self._numbers = tuple(map(functions.index, functions))  # one that is there twice is one provider
-        self._takers = tuple(map(takes_carry, functions))  # whether they take it
+        self.takers = tuple(map(takes_carry, functions))  # whether they take it
         self._has_told = False
+        self.beside: Mapping[str, Any] = {}  # what the messages themselves need, of the first function
         self.asked = 0  # the number of the function that was asked last
         self._begin(given)
 
@@ -36,20 +37,12 @@ class Carrying:
         self._chain = wire.chain if wire.chain in given else None
         self._chained = self._last_reply(begun_with) if wire.chain in fields else 0  # how many it stands for
         self._is_all = wire.chain not in fields or self._chained > 0
-<<<<<<< HEAD
-        self._numbers = tuple(map(functions.index, functions))  # one that is there twice is one provider
-        self._has_told = False
-        self.beside: Mapping[str, Any] = {}  # what the messages themselves need, of the first function
-        self.asked = 0  # the number of the function that was asked last
-        self.takers = tuple(map(takes_carry, functions))  # whether they take it
-=======
 
     def go_on(self, carry: Carry) -> None:
         """Begins with what an earlier run has left, unless the program gave its own, or does not want it."""
-        is_wanted = self._takers[0] and not self._carry and self._history.wire.chain in (None, self._chain)
+        is_wanted = self.takers[0] and not self._carry and self._history.wire.chain in (None, self._chain)
         if carry and is_wanted:
             self._begin(carry)
->>>>>>> main
 
     @property
     def elsewhere(self) -> Mapping[str, str]:
