@@ -27,7 +27,7 @@ PEERS = ("langgraph>=1.2", "langgraph-checkpoint-sqlite>=3.1", "pydantic-ai-slim
 """One of each family: the SDKs of OpenAI, Anthropic and Google are among the development tools."""
 
 AGENTS = (
-    "agents_tap", "framework_tools", "langgraph", "langgraph_approvals", "langgraph_once", "peers",
+    "agents_tap", "framework_tools", "langgraph", "langgraph_approvals", "langgraph_once",
     "pydantic_ai", "pydantic_ai_approvals", "pydantic_ai_once", "smolagents",
 )  # fmt: skip
 STRANDS = ("agents_tap", "framework_tools", "strands", "strands_once")
@@ -141,14 +141,32 @@ def durable(session: nox.Session) -> None:
     _tests(session, "tests/durable/test_dbos_durable.py", jobs="")
 
 
+SAME_BYTES = {
+    "langgraph": ("langchain", "langchain-openai", "langgraph", "langgraph-checkpoint-sqlite"),
+    "pydantic-ai": ("pydantic-ai-slim[openai,dbos]", "pydantic-ai-harness"),
+    "openai-agents": ("openai-agents", "dbos-openai-agents"),
+}
+"""What the README's table compares, each in an environment of its own, in its newest version."""
+
+
 @nox.session
 def compare(session: nox.Session) -> None:
-    """The same streams, read by the SDKs and other libraries; litellm has an environment of its own."""
+    """The same bytes, run by other loops (the README's table), then the same streams, read by other libraries."""
     session.install("-e", ".[compare]")
-    other = Path(session.create_tmp()) / "litellm"
-    session.run("python", "-m", "venv", str(other))
-    session.run(str(other / "bin/pip"), "install", "--quiet", "-e", ".[compare-litellm]", external=True)
-    session.run("python", "-m", "benchmarks.compare", "--python", str(other / "bin/python"), *session.posargs)
+    pythons = []
+    for name, packages in SAME_BYTES.items():
+        pythons += ["--python", _other(session, name, "--upgrade", "-e", ".", *packages)]
+    session.run("python", "-m", "benchmarks.same_bytes", *pythons)
+    session.run("python", "docs/same_bytes.py")
+    litellm = _other(session, "litellm", "-e", ".[compare-litellm]")
+    session.run("python", "-m", "benchmarks.compare", "--python", litellm, *session.posargs)
+
+
+def _other(session: nox.Session, name: str, *packages: str) -> str:
+    folder = Path(session.create_tmp()) / name
+    session.run("python", "-m", "venv", str(folder))
+    session.run(str(folder / "bin/pip"), "install", "--quiet", *packages, external=True)
+    return str(folder / "bin/python")
 
 
 @nox.session

@@ -6,7 +6,6 @@ lead from page to page, and lets Zensical make ``build/docs/site`` of them. A wa
 
 from __future__ import annotations
 
-import json
 import os
 import posixpath
 import re
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import reference
+from redirects import address, write_redirects
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
@@ -98,40 +98,6 @@ def label_cells(page: str) -> str:
     return re.sub(r"<table>.*?</table>", labelled, page, flags=re.DOTALL)
 
 
-def moved() -> dict[str, dict[str, str]]:
-    """Returns where pages and headings have moved: by the old page, then by the heading, "" for the page."""
-    found: dict[str, dict[str, str]] = {}
-    for old, new in tomllib.loads((DOCS / "moved.toml").read_text(encoding="utf-8")).items():
-        page, _, heading = old.partition("#")
-        found.setdefault(page, {})[heading and f"#{heading}"] = new
-    return found
-
-
-def redirect(page: str, places: dict[str, str]) -> str:
-    """Returns the script by which an old page, or an old heading of a page, leads to its new place."""
-    to = {heading: _relative(page, new) for heading, new in places.items()}
-    default = f" ?? {json.dumps(to.pop(''))}" if "" in to else ""
-    return f"<script>{{const to = {json.dumps(to)}[location.hash]{default}; if (to) location.replace(to)}}</script>"
-
-
-def _relative(page: str, new: str) -> str:
-    target, mark, heading = new.partition("#")
-    return f"{posixpath.relpath(_address(target), _address(page))}/{mark}{heading}"
-
-
-def _write_redirects(site: Path) -> None:
-    for page, places in moved().items():
-        file = site / _address(page) / "index.html"
-        script = redirect(page, places)
-        if "" not in places:
-            _write(file, file.read_text(encoding="utf-8").replace("</body>", f"{script}</body>"))
-            continue
-        to = _relative(page, places[""])
-        head = f'<meta charset="utf-8"><meta name="robots" content="noindex"><title>Moved</title>{script}'
-        again = f'<noscript><meta http-equiv="refresh" content="0; url={to}"></noscript>'
-        _write(file, f'<!doctype html>{head}{again}<a href="{to}">This page has moved.</a>\n')
-
-
 def _listed(nav: list[dict[str, Any]], pages: Path, title: str = "") -> Iterator[str]:
     """A line for each page: its title, its place and its first sentence."""
     for entry in nav:
@@ -140,12 +106,7 @@ def _listed(nav: list[dict[str, Any]], pages: Path, title: str = "") -> Iterator
                 yield from ("", f"## {name}", "") if not title else ()
                 yield from _listed(target, pages, name)
             else:
-                yield f"- [{name}]({_address(target)}): {_first_sentence((pages / target).read_text(encoding='utf-8'))}"
-
-
-def _address(page: str) -> str:
-    """Where a page is on the site, from its root."""
-    return page.removesuffix("index.md") or "./" if page.endswith("index.md") else page.removesuffix(".md") + "/"
+                yield f"- [{name}]({address(target)}): {_first_sentence((pages / target).read_text(encoding='utf-8'))}"
 
 
 def _first_sentence(text: str) -> str:
@@ -207,7 +168,7 @@ def main() -> int:
     if built.returncode == 0:
         for page in (BUILD / "site").rglob("*.html"):
             _write(page, label_cells(page.read_text(encoding="utf-8")))
-        _write_redirects(BUILD / "site")
+        write_redirects(BUILD / "site")
         print(f"{len(list((BUILD / 'site').rglob('*.html')))} pages in {BUILD / 'site'}")
     return built.returncode
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .front import Trajectory
     from .front.at_hand import resume, run_calls
     from .front.face import Pipeline
+    from .front.growing import Growing
     from .front.run_face import AgentLoop
     from .front.runs import agent_loop
     from .front.streams import pipeline
@@ -48,6 +49,7 @@ else:
             "front.at_hand": "resume run_calls",
             "front.runs": "agent_loop",
             "front.face": "Pipeline",
+            "front.growing": "Growing",
             "seams": "Decision Deny",
             "front.run_face": "AgentLoop",
             "front": "Trajectory",
@@ -88,6 +90,7 @@ __all__ = [
     "tool",
     "Tool",
     "ToolContext",
+    "Growing",
     # the outcome
     "Turn",
     "ToolCall",

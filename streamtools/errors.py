@@ -513,6 +513,9 @@ class ToolOutcomeUnknown(ToolError):
     """The call was started, and its end is unknown: its worker or an earlier process was lost. The tool may have had
     its effect. Check before you make the call again."""
 
+    goes_on: bool = False
+    """True if its own tool can find out, by what it has noted: the call is let in again."""
+
 
 class CallStillRunning(ToolOutcomeUnknown):
     """The call is running elsewhere, so its end is not known yet. Ask again later."""

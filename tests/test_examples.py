@@ -37,23 +37,15 @@ README = REPOSITORY / "README.md"
 DOCS = REPOSITORY / "docs"
 PAGES = [
     README,
+    DOCS / "index.md",
+    DOCS / "reference" / "events.md",
+    DOCS / "reference" / "from-the-design-documents.md",
     *sorted(
         page
-        for folder in ("start", "guide", "web")
+        for folder in ("start", "guide", "web", "providers", "see")
         for page in (DOCS / folder).glob("*.md")
-        if page.name != "when-not.md"  # has no code
+        if page.name != "testing.md"  # tests/users/test_page_about_testing.py runs it
     ),
-    *(
-        DOCS / name
-        for name in (
-            "index.md",
-            "view.md",
-            "see/debugging.md",
-            "see/privacy.md",
-            "reference/events.md",
-        )
-    ),
-    *sorted((DOCS / "providers").glob("*.md")),
 ]
 WANTS = {  # sessions of nox run these
     "dbos_durable.py": "dbos",

@@ -22,7 +22,7 @@ NAMES = """
     __version__
     pipeline Pipeline resume Suspended CallAnswer Decision Deny agent_loop AgentLoop Trajectory Limits
     parse StreamDecoder
-    tool Tool ToolContext run_calls
+    tool Tool ToolContext Growing run_calls
     Turn ToolCall Usage
     Event TextDelta ReasoningDelta ToolCallValidated ApprovalRequested Observation StreamEnd
     StreamToolsError StreamError ToolError ModelRetry

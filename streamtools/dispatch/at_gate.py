@@ -8,7 +8,7 @@ handed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,6 +34,7 @@ _NOT_KEPT = {
     "free": ("claim_not_released", "take its claim back"),
     "lost": ("claim_not_abandoned", "note that its end is not known"),
 }
+_NOT_NOTED = ("result_not_kept", "note where it runs")
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +44,7 @@ class AtGate:
     limits: Limits
     any_value: bool
     arguments: Callable[[Call], Mapping[str, Any]]  # those by which the gate knows a call
+    executors: Container[str]  # the tools that run elsewhere, and cannot note anything
 
     def view(self, call: Call, known_as: str = "") -> GateView:
         """`known_as`: the fingerprint of arguments that are not valid any more."""
@@ -56,6 +58,7 @@ class AtGate:
             operation=partial(_operation_of, *call.ready) if is_valid and has_key else None,
             scope="run" if tool is None else tool.scope,
             effect="once" if tool is None else tool.effect,
+            goes_on=tool is not None and tool.name not in self.executors and getattr(tool.fn, "goes_on", False),
             is_approved=call.needs > 0,
             run_id=self.host.run_id,
             step=self.host.number,
@@ -137,12 +140,19 @@ class AtGate:
     async def lose(self, call: Call, entered: Entered) -> None:
         await self._tell(call, "lost", entered.lost)
 
+    def services(self, call: Call) -> dict[str, Callable[..., Any]]:
+        """Returns what keeps a text with the call's claim, and what returns the one that an earlier process kept."""
+        note, noted = getattr(call.entered, "note", None), getattr(call.entered, "noted", None)
+        if note is None:
+            return {}
+        return {"note": lambda text: self._tell(call, "note", lambda: note(text)), "noted": lambda: noted}
+
     async def _tell(self, call: Call, work: str, tell: Callable[[], Awaitable[None]]) -> None:
         try:
             await tell()
         except BaseException as error:
             let_out(error)
-            code, task = _NOT_KEPT[work]
+            code, task = _NOT_KEPT.get(work, _NOT_NOTED)
             text = f"the store could not {task} ({type_name(error)}); the call stays claimed"
             if isinstance(error, ToolError):
                 text = "its value is no JSON; the model's text of it is kept"

@@ -127,7 +127,8 @@ class CallAttempts:
 
         gate = self.options.seams.gate
         assert gate is not None, "else nothing knows"
-        return AtGate(gate, self.host, self.limits, self.options.known.any_value, self._known_arguments)
+        options = self.options
+        return AtGate(gate, self.host, self.limits, options.known.any_value, self._known_arguments, options.executors)
 
     def arguments(self, call: Call) -> dict[str, Any]:
         return self._shown_arguments(call) if call.changed is None else dict(own(call.changed.plain))
@@ -138,7 +139,7 @@ class CallAttempts:
 
     def invocation(self, call: Call, tool: Tool[..., Any], arguments: dict[str, Any]) -> Invocation:
         host, options = self.host, self.options
-        return Invocation(
+        made = Invocation(
             tool=tool.name,
             arguments=arguments,
             key=call.key,
@@ -147,11 +148,16 @@ class CallAttempts:
             call_id=call.call.call_id,
             run_id=host.run_id,
             step=host.number,
+            caller=call.call.caller,
             has_context=options.context is not None,
             context=options.context,
             waits_for=report_wait(call),
-            ask=_asking(self.ask, call) if tool.wants_context else None,
         )
+        if tool.wants_context:
+            made.services["ask"] = _asking(self.ask, call)
+            for serve in options.seams.services:
+                made.services |= serve(made)
+        return made
 
     def _shown_arguments(self, call: Call) -> dict[str, Any]:
         assert call.call.arguments is not None, "only a ready call is run"
@@ -213,7 +219,10 @@ class _Attempt:
             text = f"the executor of {self.tool.name} returned without having begun the call"
             return Ending("unknown", ToolOutcomeUnknown(text))
         # Still within the scope: writing the value is part of the call's time.
-        return await self.attempts.ended(call, value)
+        ending = await self.attempts.ended(call, value)
+        if ending.outcome == "ok" and (made := self.invocation or self.trial) is not None:
+            ending.notes = made.notes or None
+        return ending
 
     def unfinished(self) -> Ending:
         """Returns the ending of an attempt whose scope was cancelled."""
@@ -232,6 +241,8 @@ class _Attempt:
             self.refused = await attempts.at_gate.enter(call, self.view, self._check)
             if self.refused is not None:
                 raise BeginRefused("not run: the gate did not let the call in")
+        if call.entered is not None and self.invocation is not None and self.executor is None:
+            self.invocation.services |= attempts.at_gate.services(call)
         self.begun = True
         call.attempts += 1
         call.started_at = call.started_at or time.monotonic()

@@ -54,6 +54,9 @@ _TRIED_BEFORE = "This had been tried already, by an earlier call, and was not tr
 _COMPARED = 500  # names compared to find the closest, which takes some milliseconds
 
 
+_VOID = frozenset({"truncated", "invalid", "denied", "over_budget", "skipped", "cancelled"})
+
+
 def ended_well(end: StreamEnd | None) -> bool:
     return end is not None and end.ended_well
 
@@ -94,6 +97,18 @@ def cancelled(call: Call, reason: str | None = None) -> Ending:
 
 def discarded() -> Ending:
     return Ending("discarded", CallSkipped("the call is void: another answer took the place of its own"))
+
+
+def undone(ending: Ending, lost: ToolError | None) -> Ending:
+    """Returns the ending of a call that had begun as its arguments came, and would have ended so without that."""
+    if ending.outcome not in _VOID:  # as a store has it on record
+        return ending
+    if lost is not None:
+        return failure(lost)
+    why = str(ending.error or OUTCOMES[ending.outcome].words).removeprefix("the call was not run: ")
+    error = CallCancelled(f"the call had begun while it was written, and was undone: {why}")
+    error.__cause__ = ending.error
+    return Ending("cancelled", error, undone=True)
 
 
 def denied(reason: str | None, cause: BaseException | None = None) -> Ending:
@@ -148,7 +163,7 @@ def unknown_tool(name: str, names: Iterable[str], awaits: str | None = None) -> 
 
 def not_again(call: Call, ending: Ending) -> str:
     may_have_begun = call.attempts or call.is_outside or ending.outcome == "unknown"
-    if call.tool is None or call.tool.effect != "once" or not may_have_begun:
+    if call.tool is None or call.tool.effect != "once" or not may_have_begun or ending.undone:
         return ""
     return _NOT_AGAIN if OUTCOMES[ending.outcome].may_have_had_effect else ""
 
@@ -156,12 +171,14 @@ def not_again(call: Call, ending: Ending) -> str:
 _USELESS = (ModelRetry, InvalidArguments, UnknownTool, CallRepeated)
 
 
-def try_again(error: ToolError, tool: str, counts: RunCounts, limits: Limits) -> str:
+def try_again(ending: Ending, call: Call, counts: RunCounts, limits: Limits) -> str:
     """Counts a call that the model would have to make in another way; all such calls of one tool are one budget, and
     all calls of tools that there are not are another.
     """
+    error, tool = ending.error.__cause__ if ending.undone and ending.error else ending.error, call.call.name
     if isinstance(error, CallTruncated):
-        return "\nThe call was not run. Make it again, with smaller arguments if they were cut for their length."
+        was = "has no effect" if ending.undone else "was not run"
+        return f"\nThe call {was}. Make it again, with smaller arguments if they were cut for their length."
     if not isinstance(error, _USELESS):
         return ""
     is_unknown, most = isinstance(error, UnknownTool), limits.max_model_retries

@@ -223,6 +223,8 @@ class Ending:
     again: bool = False  # True if another attempt may help
     recorded: bool = False  # True if the call ended so in an earlier dispatch, which a store has on record
     cut: bool = False  # True if `content` is not the whole value
+    notes: Mapping[str, Any] | None = None
+    undone: bool = False  # True if the call had begun as its arguments came, and its error's cause is why it is void
 
 
 class Waited(Protocol):
@@ -241,6 +243,7 @@ class Tried(Protocol):
 
     began: float | None  # on time.monotonic
     ended: float | None
+    notes: dict[str, Any] | None
 
     @property
     def fits(self) -> bool: ...  # the call's own attempt may take it up: its arguments have turned out to be these
@@ -256,6 +259,14 @@ class Tried(Protocol):
     def make_room(self, waiting: Call) -> None: ...
 
     def leave(self) -> None: ...  # its place
+
+    @property
+    def is_told(self) -> bool: ...  # its ToolStarted is out: it reads arguments that still come
+
+    def ends_before(self, then: Callable[[], None]) -> bool: ...  # calls it once the body is over, if that goes on
+
+    @property
+    def lost(self) -> ToolError | None: ...  # why it could not be undone
 
 
 class Changed(NamedTuple):
@@ -391,6 +402,7 @@ class Call:
             idempotency_key=self.key,
             recorded=ending.recorded,
             still_running=self.left_running,
+            notes=ending.notes,
             causes=causes,
         )
 

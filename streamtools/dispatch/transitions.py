@@ -157,6 +157,7 @@ class Transitions:
         self._serves = serves
         self._new_waiting = waiting
         self._waiting: Waits | None = None  # once a call waits for somebody
+        self.is_settling = False  # no task is left that could observe a call
         self._unresponsive = set[Call]()  # those that went on past their grace
         self._idle: anyio.Event | None = None
         self._told: anyio.Event | None = None
@@ -330,10 +331,14 @@ class Transitions:
 
     async def _run(self, call: Call, scope: CancelScope | None) -> None:
         try:
-            if call.trial is not None and not call.trial.fits:
-                call.trial.drop()
-                await call.trial.wait_over()
-            if self._serves is not None and call.edited is None and await self._serves(call):
+            trial = call.trial
+            if trial is not None and not trial.fits:
+                trial.drop()
+                await trial.wait_over()
+                call.attempts += trial.is_told
+            if trial is not None and trial.is_told and trial.lost is not None and not trial.fits:
+                call.ending = endings.failure(trial.lost)
+            elif self._serves is not None and call.edited is None and await self._serves(call):
                 pass
             elif self.options.middleware or call.ready[0].middleware is not None:
                 from .middleware import run_inside  # few calls have any
@@ -369,7 +374,7 @@ class Transitions:
             if call.state != "queued":  # else it was approved: it goes on, and only its approver's task is cancelled
                 now = anyio.current_time()
                 call.stops_at = min(call.stops_at, now)
-                self._warn_later(now)
+                self.warn_later(now)
         except anyio.NoEventLoopError:  # the loop was cut off, and its tasks with it: nothing is left to cancel
             return
 
@@ -380,9 +385,9 @@ class Transitions:
 
     def _time_up(self, due: float, scope: CancelScope) -> None:
         scope.cancel()
-        self._warn_later(due)
+        self.warn_later(due)
 
-    def _warn_later(self, stopped_at: float) -> None:
+    def warn_later(self, stopped_at: float) -> None:
         self._at(stopped_at + self.limits.cancel_grace, self.warn_of_unresponsive)
 
     def warn_of_unresponsive(self, now: float | None = None) -> None:
@@ -391,7 +396,7 @@ class Transitions:
             return
         latest = (anyio.current_time() if now is None else now) - self.limits.cancel_grace
         for call in self.calls.values():
-            is_tried = call.trial is not None and not call.attempts and call.seen is None  # of which nothing is told
+            is_tried = call.trial is not None and not call.trial.is_told and not call.attempts and call.seen is None
             if call.tasks and call.stops_at <= latest and not is_tried and call not in self._unresponsive:
                 self._unresponsive.add(call)
                 text = f"{call.label}: goes on {self.limits.cancel_grace:g} s after it was to stop"
@@ -404,6 +409,8 @@ class Transitions:
         began = 0.0  # now
         if call.trial is not None and call.trial.fits and call.attempts == 1:
             began, call.open_wait = call.trial.began or 0.0, None
+            if call.trial.is_told:
+                return
         started = ToolStarted(
             call.call_id, tool.name, call.attempts, effect=tool.effect, tried=began > 0.0, causes=causes, time=began
         )
@@ -473,12 +480,18 @@ class Transitions:
         self._observe(call, self._left_again(call) or endings.left_over(call))  # while the store was asked about it
 
     def _observe(self, call: Call, ending: Ending) -> None:
+        trial = call.trial
+        if trial is not None:
+            trial.drop()
+            if trial.is_told and not call.attempts and ending.outcome != "discarded":
+                if not self.is_settling and trial.ends_before(partial(self._observe, call, ending)):
+                    return
+                call.attempts, ending = 1, endings.undone(ending, trial.lost)
         error, content = ending.error, ending.content or OUTCOMES[ending.outcome].to_model
         if isinstance(error, (ToolNotStarted, ToolSuspended)):
             error.by_tool = None
         if error is not None and ending.content is None:
-            hint = endings.not_again(call, ending)
-            hint = hint or endings.try_again(error, call.call.name, self.host.counts, self.limits)
+            hint = endings.not_again(call, ending) or endings.try_again(ending, call, self.host.counts, self.limits)
             content = error_content(error, self.limits.max_result_bytes) + hint
         causes = (self.end.seq,) if OUTCOMES[ending.outcome].follows_the_end and self.end is not None else ()
         seen: Observation = call.observation(ending, content, causes)
@@ -486,8 +499,6 @@ class Transitions:
             seen = self.rules.filtered(seen)
         if call.edited is not None:
             seen = self.waiting.noted(seen)
-        if call.trial is not None:
-            call.trial.drop()
         self.budgets.ended(call, ending.outcome)
         call.seen = seen
         # The place goes before the event: emitting runs observers, and a call that they see observed must hold none.
@@ -553,6 +564,7 @@ class Calls:
         self._key_prefix: str | None = None  # of the calls' idempotency keys, once there is one
         self._cut: str | None = None  # why the response was cut
         self.foresee: Callable[[], None] | None = None  # is called with the first call that may be tried
+        self.grow: Callable[[Call, Tool], None] | None = None  # is called with each call that may read what still comes
         self.looks_up = False  # the gate is asked about the calls before they do anything
         self.withheld: tuple[str, bool] | None = None  # why those that have not begun are not run then; see `looking`
 
@@ -564,6 +576,10 @@ class Calls:
     async def wait_told(self) -> None:
         """Waits until somebody runs, decides about or cancels a call."""
         await self._transitions.wait_told()
+
+    def tell(self) -> None:
+        """Ends that wait."""
+        self._transitions.tell()
 
     def listeners(self) -> Listeners:
         """Returns the method that takes an event which has been emitted, by the event's type."""
@@ -685,7 +701,7 @@ class Calls:
     def settle(self) -> None:
         """Observes every call that has no observation yet. Call it last, when no task is left."""
         transitions = self._transitions
-        transitions.stopped = transitions.stopped or endings.LEFT
+        transitions.stopped, transitions.is_settling = transitions.stopped or endings.LEFT, True
         # Each step in the `finally` of the one before it: a Ctrl-C may interrupt any line, or have done so already.
         try:
             transitions.move_all("settled", transitions.calls.values())
@@ -722,7 +738,10 @@ class Calls:
                     self._key_prefix = self._prefix()
                 announced = Call(call, self._key_prefix + event.call_id)
             self._transitions.calls[event.call_id] = announced
-            if self.foresee is not None and (tool := self._tools.get(event.name)) is not None and tool.effect == "pure":
+            tool = self._tools.get(event.name)
+            if tool is not None and tool.growing is not None and self.grow is not None:
+                self.grow(announced, tool)
+            elif self.foresee is not None and tool is not None and tool.effect == "pure":
                 foresee, self.foresee = self.foresee, None
                 foresee()
             if self._options.start in LEAVES_CALLS and self._leaves(event.name):
@@ -955,7 +974,7 @@ class Calls:
 
 
 def _is_bound(call: Call) -> bool:
-    if call.tool is None or not (call.tool.effect == "once" or call.needs):
+    if call.tool is None or not (call.tool.effect == "once" or call.needs or call.tool.background):
         return False
     # Middleware may have done the call's work itself.
     has_run = bool(call.attempts) or call.is_outside or call.is_wrapped

@@ -18,17 +18,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 from anyio import CancelScope
 
-from ..errors import InvalidArguments, ToolError, ToolTimeout
+from ..errors import InvalidArguments, ToolError, ToolOutcomeUnknown, ToolTimeout
+from ..events import ToolProgress
 from ..ground.own import FIXED
 from ..stages import Chain, arguments_of
 from ..stages.accumulate import OnClose
 from ..stages.arguments import BLANK, Checked
-from ..tools import LARGE_CHARS, TakesLong, Tool
+from ..tools import LARGE_CHARS, Bound, TakesLong, Tool
 from .event_loop import ring
 from .in_process import run_in_process, stepped
 from .log import log_blocked
@@ -37,6 +38,17 @@ from .states import Call, seconds_of
 
 if TYPE_CHECKING:
     from .transitions import Transitions
+
+
+class Grown(Protocol):
+    """What a body reads of arguments that still come; see `front.growths`."""
+
+    @property
+    def agrees(self) -> bool: ...  # what it has read is what the call says; True while that is not known
+
+    def tell_start(self) -> float: ...  # emits its ToolStarted, and returns the time of that
+
+    def settle(self) -> None: ...  # the call has begun: its body may take effect
 
 
 class Trials:
@@ -52,13 +64,9 @@ class Trials:
 
     def _wants(self, name: str) -> bool:
         tool = self._turn.attempts.tools.get(name)
-        if tool is None or tool.effect != "pure" or not tool.is_async or not tool.trial:
+        if tool is None or tool.effect != "pure" or not tool.is_async or not tool.trial or tool.growing is not None:
             return False
-        keeps_order = tool.exclusive or tool.conflict_key is not None
-        is_asked_about = tool.needs_approval is not False or tool.policy is not None
-        if keeps_order or is_asked_about or tool.deferred or tool.middleware is not None:
-            return False
-        return tool.name not in self._turn.options.executors
+        return may_be_early(tool, self._turn)
 
     def _close(self, call_id: str, text: str) -> None:
         self._closed.append((call_id, text))
@@ -68,20 +76,8 @@ class Trials:
         closed, self._closed = self._closed, []
         for call_id, text in closed:
             call = self._turn.calls.get(call_id)
-            if call is not None and call.state == "announced" and call.trial is None and self._may_run(call):
+            if call is not None and call.trial is None and may_run_early(call, self._turn):
                 self._begin(call, text.rstrip(BLANK))
-
-    def _may_run(self, call: Call) -> bool:
-        turn, calls = self._turn, self._turn.calls.values()
-        if turn.stopped is not None or turn.end is not None or call.before is not None:
-            return False
-        if turn.rules is not None and turn.rules.concern(call.call.name):
-            return False
-        tools = map(turn.attempts.tools.get, {other.call.name for other in calls})
-        if any(tool is not None and tool.exclusive for tool in tools):  # no younger call may start before it
-            return False
-        most = turn.limits.max_repeated_calls
-        return turn.budgets.have_room(len(calls)) and turn.host.counts.have_room(len(calls), most)
 
     def _begin(self, call: Call, text: str) -> None:
         turn, name = self._turn, call.call.name
@@ -94,9 +90,31 @@ class Trials:
             bound = tool.validate(given, text=text if given is found[0] else None, quick=True)
         except (InvalidArguments, TakesLong):
             return
-        trial = Trial(turn, call, tool, Checked(text, found[0], bound), turn.host.new_scope())
-        if turn.take_free_place(trial.job, partial(turn.work, call, trial.run, trial.scope)):
-            self._known[call.call_id], call.trial = trial.checked, trial
+        checked = Checked(text, found[0], bound)
+        trial = Trial(turn, call, tool, bound, turn.host.new_scope())
+        if trial.takes_place():
+            self._known[call.call_id], call.trial = checked, trial
+
+
+def may_be_early(tool: Tool[..., Any], turn: Transitions) -> bool:
+    keeps_order = tool.exclusive or tool.conflict_key is not None
+    is_asked_about = tool.needs_approval is not False or tool.policy is not None
+    if keeps_order or is_asked_about or tool.deferred or tool.middleware is not None:
+        return False
+    return tool.name not in turn.options.executors
+
+
+def may_run_early(call: Call, turn: Transitions) -> bool:
+    calls = turn.calls.values()
+    if call.state != "announced" or turn.stopped is not None or turn.end is not None or call.before is not None:
+        return False
+    if turn.rules is not None and turn.rules.concern(call.call.name):
+        return False
+    tools = map(turn.attempts.tools.get, {other.call.name for other in calls})
+    if any(tool is not None and tool.exclusive for tool in tools):  # no younger call may start before it
+        return False
+    most = turn.limits.max_repeated_calls
+    return turn.budgets.have_room(len(calls)) and turn.host.counts.have_room(len(calls), most)
 
 
 @dataclass(slots=True, eq=False)
@@ -104,18 +122,21 @@ class Trial:
     turn: Transitions
     call: Call
     tool: Tool[..., Any]
-    checked: Checked
+    bound: Bound
     scope: CancelScope  # the body's
+    growth: Grown | None = None  # what it reads of arguments that still come: then its `ToolStarted` is out
     job: Job = field(init=False)
     began: float | None = None  # these two on time.monotonic
     ended: float | None = None
     is_dropped: bool = False
     _report: Callable[[Any], None] | None = None  # of the attempt that has taken it up
+    notes: dict[str, Any] | None = None
     _asks: Callable[[Any], Awaitable[Any]] | None = None
     _held: list[Callable[[Callable[[Any], None]], object]] = field(default_factory=list)  # what it will be told
     _lost: int = 0  # reports that nobody has room for
     _due: float = math.inf  # the loop's time at which it is to stop
     _change: anyio.Event | None = None  # it is over, or was taken up
+    _then: Callable[[], None] | None = None
     _is_cancelled: bool = False
     _has_value: bool = False
     _value: Any = None
@@ -125,6 +146,10 @@ class Trial:
         tool = self.tool
         self.job = Job(tool=tool.name, owner=self.turn, shared=True, tool_limit=tool.max_concurrency)
 
+    def takes_place(self) -> bool:
+        """Begins the body if a place is free."""
+        return self.turn.take_free_place(self.job, partial(self.turn.work, self.call, self.run, self.scope))
+
     # -- the body --
 
     async def run(self) -> None:
@@ -132,19 +157,20 @@ class Trial:
         if self.is_dropped:
             self.leave()
             return
-        self.began = time.monotonic()
+        self.began = time.monotonic() if self.growth is None else self.growth.tell_start()
         try:
             with self.scope:
-                if (seconds := seconds_of(tool, turn.limits)) != math.inf:
+                if self.growth is None and (seconds := seconds_of(tool, turn.limits)) != math.inf:
                     call.stops_at = self._due = turn.host.now() + seconds
                     timer = turn.attempts.due(self._due, self.scope)
                 leave_tool = turn.host.enter_tool(call.call_id)
-                bound, invocation = self.checked.bound, None
-                if not FIXED.issuperset(map(type, bound.by_name.values())):
+                bound, invocation = self.bound, None
+                if self.growth is None and not FIXED.issuperset(map(type, bound.by_name.values())):
                     bound = tool.copied(bound)  # the record keeps its own
                 if tool.wants_context:
                     invocation = turn.attempts.invocation(call, tool, {})
-                    invocation.ask, self._asks = self._ask, invocation.ask
+                    self._asks, invocation.services["ask"] = invocation.services["ask"], self._ask
+                    self.notes = invocation.notes
                 body = run_in_process(tool, bound, invocation, _begun, self._reports, turn.attempts.pool, 0)
                 self._value = await stepped(body, self.scope, turn.limits.cancel_grace, self._blocked)
                 self._has_value = True
@@ -160,21 +186,26 @@ class Trial:
             self.ended = time.monotonic()
             self.leave()
             self._changed()
+            if self._then is not None:
+                self._then()
 
     def leave(self) -> None:
         self.turn.attempts.pool.finish(self.job)
 
     def _reports(self, value: Any) -> None:
+        host, most = self.turn.host, self.turn.limits.max_waiting_progress
         if self._report is not None:
             self._report(value)
-        elif len(self._held) < self.turn.limits.max_waiting_progress:
+        elif self.growth is not None and host.behind < most:
+            host.emit(ToolProgress(self.call.call_id, self.tool.name, value))
+        elif self.growth is None and len(self._held) < most:
             self._held.append(lambda report: report(value))
         else:
             self._lost += 1
 
     def _blocked(self, seconds: float) -> None:
         warning = log_blocked(self.tool.name, self.call.label, seconds)
-        if self._report is not None:
+        if self._report is not None or self.growth is not None:
             self.turn.host.emit(warning)
         else:
             self._held.append(lambda _: self.turn.host.emit(warning))
@@ -189,9 +220,29 @@ class Trial:
 
     @property
     def fits(self) -> bool:
-        return not self.is_dropped and self.began is not None and self.call.bound is self.checked.bound
+        if self.is_dropped or self.began is None:
+            return False
+        return self.call.bound is self.bound if self.growth is None else self.growth.agrees
+
+    @property
+    def is_told(self) -> bool:
+        return self.growth is not None and self.began is not None
+
+    def ends_before(self, then: Callable[[], None]) -> bool:
+        """Has `then` called once the body is over, if it goes on; returns whether it does."""
+        self._then = then
+        return self.ended is None and self.call.tasks > 0
+
+    @property
+    def lost(self) -> ToolError | None:
+        """The error of a body that could not be undone."""
+        if self.ended is None and self.tool.effect != "pure":
+            return ToolOutcomeUnknown("the call had begun while it was written, and goes on")
+        return self._error if isinstance(self._error, ToolOutcomeUnknown) else None
 
     def due(self, now: float) -> float:
+        if self.growth is not None:  # what it waited for was the model
+            return now + seconds_of(self.tool, self.turn.limits)
         if self.ended is None or self.began is None:
             return self._due
         return now + seconds_of(self.tool, self.turn.limits) - (self.ended - self.began)
@@ -204,6 +255,8 @@ class Trial:
         for value in repeat(None, self._lost):  # as many as there is no room for
             report(value)
         self._changed()
+        if self.growth is not None:
+            self.growth.settle()
         try:
             await self.wait_over()
         except anyio.get_cancelled_exc_class():
@@ -237,13 +290,16 @@ class Trial:
             self._cancel()
 
     def make_room(self, waiting: Call) -> None:
-        if self.ended is None and (waiting is self.call or self.job.state == "running"):
+        if self.growth is None and self.ended is None and (waiting is self.call or self.job.state == "running"):
             self.drop()
 
     def _cancel(self) -> None:
         self._is_cancelled = True
         if self.began is not None and self.ended is None:
             self.scope.cancel()
+            if self.growth is not None and self._report is None and not self.turn.is_settling:
+                self.call.stops_at = self.turn.host.now()
+                self.turn.warn_later(self.call.stops_at)
 
 
 async def _begun() -> float:

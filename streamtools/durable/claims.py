@@ -53,6 +53,7 @@ StoreFailed: TypeAlias = Callable[[StoreWork, Exception], object]
 """Takes a failure of the store after the claim: the work that it could not do, and the error. The key stays claimed."""
 
 _LEASE_S = 30.0  # of a store that has no lease of its own
+_BEGUN = "not run again: the call was begun before, and how that ended is not known"
 _NOT_KEPT = "[the call has run before; the idempotency store could not keep its result]"
 _TOO_LARGE = "[the call has run before; its result was larger than the idempotency store keeps]"
 
@@ -79,6 +80,8 @@ class CallClaim:
     _noted: Callable[[bytes], bytes] | None = None
     """Adds to a record which call it is of, where the call is claimed under the key of its operation."""
     claim: Callable[[str, str], Awaitable[Claim]] | None = None  # in place of the store's own method
+    goes_on: bool = False  # by what was noted of the call, where its process died
+    noted: str | None = None
     _fingerprint: str = ""
     _lease_s: float = _LEASE_S
     _timers: set[Timer] = field(default_factory=set)
@@ -112,10 +115,21 @@ class CallClaim:
         if isinstance(claim, Recorded):
             return claim
         if not isinstance(claim, Claimed):
-            raise ToolOutcomeUnknown("not run again: the call was begun before, and how that ended is not known")
+            raise ToolOutcomeUnknown(_BEGUN)
         self._ends.hold(self._key, self)
         self._renew_later()
+        self.noted = claim.noted
+        if self.noted is not None and not self.goes_on:
+            await self.abandon()
+            raise ToolOutcomeUnknown(_BEGUN)
         return None
+
+    async def note(self, text: str) -> None:
+        """Keeps a text with the claim, by which the call can be gone on with. Raises what the store raises."""
+        keep = getattr(self._store, "note", None)
+        if keep is not None:
+            self.noted = text  # before the store has it: it may have it, and its answer be lost
+            await keep(self._key, text)
 
     async def _claimed(self) -> Claim:
         try:
@@ -177,6 +191,8 @@ class CallClaim:
         return failure
 
     async def release(self) -> Exception | None:
+        if self.noted is not None:  # it goes on elsewhere
+            return await self.abandon()
         return await self._give(self._store.release(self._key))
 
     async def abandon(self) -> Exception | None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
 from ..dispatch.results import AsRead
-from ..errors import ModelRetry, ToolError, ToolFailed, contained
+from ..errors import ModelRetry, ToolError, ToolFailed, ToolOutcomeUnknown, contained
 from ..ground import type_name
 from ..seams import CallEnd, Entered, GateView
 from .claims import CallClaim, recorded_value
@@ -58,6 +58,10 @@ class StoreGate:
         found = await claim.make(fingerprint, call.seconds)
         if found is None:
             await claim.release()
+            if claim.noted is not None:
+                unfinished = ToolOutcomeUnknown("not run again: the call was begun before, and goes on")
+                unfinished.goes_on = True
+                raise unfinished
         if found is None or (operation is not None and not operation.has_made(found.result)):
             return None
         return _end(call, operation, found)
@@ -70,8 +74,9 @@ class StoreGate:
     def _found(self, call: GateView) -> tuple[_Operation | None, CallClaim, str]:
         operation = self._operation(call)
         if operation is None:
-            return None, CallClaim(self._store, call.key, call.tool_name, claim=self._claim), call.fingerprint
-        claim = CallClaim(self._store, operation.key, call.tool_name, operation.noted, claim=self._claim)
+            made = CallClaim(self._store, call.key, call.tool_name, claim=self._claim, goes_on=call.goes_on)
+            return None, made, call.fingerprint
+        claim = CallClaim(self._store, operation.key, call.tool_name, operation.noted, self._claim, call.goes_on)
         return operation, claim, operation.fingerprint
 
     def _operation(self, call: GateView) -> _Operation | None:
@@ -96,6 +101,8 @@ class _Claimed:
     def __init__(self, claim: CallClaim, operation: _Operation | None) -> None:
         self._claim = claim
         self._operation = operation
+        self.noted = claim.noted
+        self.note = claim.note
 
     async def kept(self, end: CallEnd, /) -> None:
         # A call that is wanted with other arguments is another call, but may be the same operation.

@@ -115,6 +115,7 @@ class JournalSteps:
                 step=line.step,
                 salt=facts.salt,
                 attempt=facts.attempt,
+                fallback=0 if facts.attempt == 1 else facts.fallback,
                 traceparent=facts.traceparent,
                 proposed_by=facts.proposed_by,
                 is_broken=facts.broken,

@@ -26,6 +26,7 @@ class Facts:
     said: tuple[dict[str, Any], ...]
     traceparent: str | None
     proposed_by: str | None
+    fallback: Annotated[int, Range(0, 1 << 53)] | None = None  # older journals do not say it
     broken: bool = False  # it broke off, and its ends are on record with it
 
 

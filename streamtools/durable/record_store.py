@@ -58,9 +58,10 @@ class ClaimedCall:
     boot: str = ""
     start: str = ""
     end: Literal["kept", "too large"] | None = None  # None while it is not known
+    note: str | None = None
 
     def written(self, result: bytes | None = None) -> bytes:
-        return to_json(self) + b"\n" + (result or b"")
+        return to_json(self, exclude=None if self.note else {"note"}) + b"\n" + (result or b"")
 
     def state(self, record: Record) -> CallState:
         if self.end is not None:
@@ -193,6 +194,22 @@ class RecordStore:
         if (found := self._own.get(key) or await self._open(key)) is not None:
             await self.records.commit(Touch(call_key(key), found.rev, 0.0))
 
+    async def note(self, key: str, text: str, /) -> None:
+        """See `LeasingStore`."""
+        if (own := self._own.get(key)) is None:
+            raise not_claimed(key)
+        call = replace(own.call, note=text)
+        put = Put(call_key(key), call.written(), Rev(own.rev), stale_in=self.lease, renewed=True)
+        self._own[key] = _Own(put.rev, call, own.keep)  # for what is handed over behind it, if its wait is cancelled
+        try:
+            end = await self.records.commit(put)
+        except Exception:
+            self._own.pop(key, None)  # whether it was made is not known, but in the record
+            raise
+        if isinstance(end, Conflict):
+            self._own.pop(key, None)
+            raise not_claimed(key)
+
     async def decide(self, key: str, record: bytes | None, /) -> bytes | None:
         """See `DecidingStore`."""
         checked_key(key)
@@ -307,18 +324,25 @@ class RecordStore:
         checked_key(key)
         call = self._call(fingerprint)
         put = Put(call_key(key), call.written(), stale_in=self.lease, renewed=True)
+        undo: tuple[Op, ...] = (Check(put.key, put.rev), DeletePrefix(put.key))
         while True:
             try:
-                end = await self._made(put, (Check(put.key, put.rev), DeletePrefix(put.key)), within)
+                end = await self._made(put, undo, within)
             except TimeoutError as error:
                 raise ToolNotStarted(f"not run: {error}") from error
             if isinstance(end, Done):
                 _add(self._own, key, _Own(put.rev, call, keep))
-                return Claimed()
+                return Claimed(call.note)
             if end.key != put.key:
                 return None
-            if end.found is not None:  # else it was released meanwhile
-                return _known(key, fingerprint, end.found)
+            if end.found is None:  # it was released meanwhile
+                continue
+            known, note = _known(key, fingerprint, end.found), read_call(end.found)[0].note
+            if note is None or not isinstance(known, EndUnknown):
+                return known
+            call = replace(call, note=note)
+            put = replace(put, value=call.written(), expect=Rev(end.found.rev), rev=new_rev())
+            undo = (Touch(put.key, put.rev, 0.0),)
 
     async def _made(self, put: Put, undo: Sequence[Op] = (), within: Sequence[Check] = ()) -> Done | Conflict:
         try:

@@ -16,6 +16,9 @@ from typing import Protocol, TypeAlias
 class Claimed:
     """The key was free and is the caller's now: run the call, then `complete` or `release` it."""
 
+    noted: str | None = field(default=None, repr=False)
+    """What `LeasingStore.note` has kept of the call, which was begun before: go on by it, and do not begin anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
@@ -87,7 +90,7 @@ class LeasingStore(IdempotencyStore, Protocol):
     """An `IdempotencyStore` whose claims are alive for a time, and that notices when one ends.
 
     Each of these is optional: without `changed`, who waits for a call that runs elsewhere asks `claim` again and again;
-    without `renew`, the store keeps its claims alive by itself.
+    without `renew`, the store keeps its claims alive by itself; without `note`, a call whose process died is unknown.
     """
 
     @property
@@ -102,6 +105,15 @@ class LeasingStore(IdempotencyStore, Protocol):
     async def changed(self, key: str, seconds: float, /) -> None:
         """Returns when the claim of this key may have ended: at once if it has, and after so many seconds at the
         latest. It may return early."""
+        ...
+
+    async def note(self, key: str, text: str, /) -> None:
+        """Keeps a text with a claim that was made by this store. Once the claim is not alive any more, `claim` gives
+        the key out again, with the text.
+
+        Raises:
+            LocalProtocolError: the key is not claimed.
+        """
         ...
 
 

@@ -44,7 +44,7 @@ class ResponseWriter(Observer):
         self._handed_over = 0  # how many of them with the response
         self._items: list[bytes | dict[str, Any]] = []
         self._salt = 0
-        self._attempt = 1  # at the answer of the step
+        self._attempt, self._fallback = 1, 0  # at the answer of the step, and who was asked for it
         self.step = -1
         self.has_ended: anyio.Event | None = None  # the response has; a run is made outside a loop, too
         self.is_stored: Waiter | None = None  # waits until the response is stored; None if it is not to be
@@ -114,6 +114,7 @@ class ResponseWriter(Observer):
             "kind": kind,
             "salt": self._salt,
             "attempt": self._attempt,
+            **({"fallback": self._fallback} if self._attempt > 1 else {}),
             "broken": ends is not None,
             "traceparent": self._run.traceparent(),
             "proposed_by": self._run.proposed_by(),
@@ -136,12 +137,12 @@ class ResponseWriter(Observer):
 
     def on_event(self, event: Event) -> None:
         if self.has_ended is None or isinstance(event, StepStart):
-            self.has_ended, self._items, self._attempt = anyio.Event(), [], 1
+            self.has_ended, self._items, self._attempt, self._fallback = anyio.Event(), [], 1, 0
             if event.step != self.step:
                 self.step, self.is_stored = event.step, None
             return
         if isinstance(event, AttemptBegan):  # what came before it is discarded
-            self._attempt, self._items = event.attempt, []
+            self._attempt, self._fallback, self._items = event.attempt, event.fallback, []
             return
         if isinstance(event, StreamEnd) and self.is_stored is None and _is_whole(event):
             self.is_stored = self._kept()

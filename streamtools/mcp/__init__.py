@@ -14,9 +14,10 @@ from .definition import RefusedTool, ServerTool
 from .elicitation import Elicitation
 from .fetch import FetchedTools, SchemaCache, fetch_tools
 from .pins import Pins, ToolChange
+from .tasks import TASKS
 from .transports import BoundedHTTPTransport, stdio_transport
 
 __all__ = [
-    "BoundedHTTPTransport", "Elicitation", "FetchedTools", "Pins", "RefusedTool", "SchemaCache", "ToolChange",
+    "TASKS", "BoundedHTTPTransport", "Elicitation", "FetchedTools", "Pins", "RefusedTool", "SchemaCache", "ToolChange",
     "ServerTool", "fetch_tools", "result_for_mcp", "stdio_transport", "tool_result",
 ]  # fmt: skip

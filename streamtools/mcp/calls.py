@@ -5,10 +5,11 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Literal
 
-from anyio import BrokenResourceError, ClosedResourceError, EndOfStream, to_thread
+from anyio import to_thread
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
@@ -22,12 +23,8 @@ from ..telemetry.carrier import current_carrier
 from ..tools import Effect, ToolContext
 from .definition import is_finite, peek, plain, weighed
 from .elicitation import MOST_ROUNDS, Elicitation
-from .peer import OnProgress, Peer, Unasked
-
-CONNECTION_CLOSED = -32000
-"""The SDK's own code for an answer that can never come. Servers use it, too, so the message has to fit as well."""
-_LOST_WORDS = ("Connection closed", "SSE stream ")  # the beginnings of the SDK's messages
-_LOST = (BrokenResourceError, ClosedResourceError, EndOfStream, ConnectionError)
+from .peer import OnProgress, Peer, Unasked, is_lost
+from .tasks import Task, task_in
 
 
 def caller(
@@ -39,6 +36,7 @@ def caller(
     structured: bool,
     limits: Limits,
     elicitation: Elicitation | None = None,
+    as_task: bool = False,
 ) -> Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult]]:
     """Returns a function that calls the server's tool `name`.
 
@@ -48,15 +46,19 @@ def caller(
     """
 
     async def call(arguments: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        ask = partial(peer.call, name, arguments, meta=current_carrier(), on_progress=_progress(ctx, limits))
+        task = Task(peer=peer, server=server, ctx=ctx, effect=effect, limits=limits, elicitation=elicitation)
+        meta, on_progress = current_carrier(), _progress(ctx, limits)
+        ask = partial(peer.call, name, arguments, as_task=as_task, meta=meta, on_progress=on_progress)
         try:
-            if elicitation is None:
-                answer = await ask()
+            if task.is_noted:
+                answer = await task.end()
             else:
-                async with elicitation.during(ctx, server, limits):
-                    answer = await _with_input(ask, elicitation)
+                async with nullcontext() if elicitation is None else elicitation.during(ctx, server, limits):
+                    answer = await (ask() if elicitation is None else _with_input(ask, elicitation))
+                if peer.has_tasks and (made := task_in(answer, as_task)) is not None:
+                    answer = await task.end(made)
         except Exception as error:
-            failure = _lost(server, effect) if _is_lost(error) else _refusal(error, server, limits)
+            failure = _lost(server, effect) if is_lost(error) else _refusal(error, server, limits)
             if failure is None:
                 raise
             raise failure from error
@@ -65,6 +67,7 @@ def caller(
         return read() if is_small(answer) else await to_thread.run_sync(read, abandon_on_cancel=True)
 
     call.__name__ = call.__qualname__ = name
+    call.goes_on = True  # type: ignore[attr-defined]  # by a task's id; see `GateView.goes_on`
     return call
 
 
@@ -103,14 +106,6 @@ def _progress(ctx: ToolContext, limits: Limits) -> OnProgress:
         ctx.progress(report)
 
     return on_progress
-
-
-def _is_lost(error: BaseException) -> bool:
-    if isinstance(error, BaseExceptionGroup):  # as the task groups of a transport raise it
-        return all(map(_is_lost, error.exceptions))
-    code, words = peek(peek(error, "error"), "code"), peek(peek(error, "error"), "message")
-    closed = code == CONNECTION_CLOSED and isinstance(words, str) and words.startswith(_LOST_WORDS)
-    return closed or isinstance(error, _LOST)
 
 
 def _lost(server: str, effect: Effect) -> ToolError:

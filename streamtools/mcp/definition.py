@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pydantic_core import from_json, to_json
 
@@ -28,6 +28,7 @@ HASH_DIGITS = 12
 _PREFIXES = replace(TOOL_NAMES, length=MAX_PREFIX_CHARS)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _BORDER_LIKE = re.compile(r"_(?=[_-]|$)")
+TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 BORDER = "__"  # between prefix and name: ``github__create_issue``
 
 
@@ -46,10 +47,12 @@ class ServerTool:
     annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The tool's hints, as far as they are booleans: ``readOnlyHint``, ``destructiveHint``, ``idempotentHint``,
     ``openWorldHint``."""
+    task_support: TaskSupport = field(default="forbidden", compare=False, repr=False)
+    """Whether a server of MCP 2025-11-25 runs it as a task. Pins do not depend on it."""
 
     @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 of all fields, in hexadecimal digits, which `Pins` compare."""
+        """The SHA-256 of all fields but `task_support`, in hexadecimal digits, which `Pins` compare."""
         # Not `Tool.fingerprint`: pins do not depend on the prefix, and hold for the hints, too, since `trust_hints`
         # reads an effect from them.
         text = json.dumps(fields_of(self), sort_keys=True, separators=(",", ":"))
@@ -77,8 +80,8 @@ class Weight:
 
 
 def fields_of(definition: ServerTool) -> dict[str, Any]:
-    """Returns all fields of a definition, by name, in plain JSON. Nothing is copied, so do not change the values."""
-    return {each.name: getattr(definition, each.name) for each in fields(definition)}
+    """Returns the fields that pins compare, by name, in plain JSON. Nothing is copied, so do not change the values."""
+    return {each.name: getattr(definition, each.name) for each in fields(definition) if each.name != "task_support"}
 
 
 def read_definition(raw: Any, limits: Limits, weight: Weight) -> ServerTool:
@@ -87,8 +90,7 @@ def read_definition(raw: Any, limits: Limits, weight: Weight) -> ServerTool:
     name = peek(raw, "name")
     if problem := name_problem(name, limits.max_name_bytes):
         raise Unacceptable(problem)
-    if peek(peek(raw, "execution"), "taskSupport", "task_support") == "required":
-        raise Unacceptable("it runs as a task only (taskSupport), which is not supported")
+    support = peek(peek(raw, "execution"), "taskSupport", "task_support")
     # The Python SDK wrote `inputSchema` until 1.x and writes `input_schema` since 2.0; JSON always has the former.
     schema = _schema(peek(raw, "inputSchema", "input_schema"), "inputSchema", limits, weight)
     if schema is None:
@@ -103,6 +105,7 @@ def read_definition(raw: Any, limits: Limits, weight: Weight) -> ServerTool:
         input_schema=schema,
         output_schema=_schema(peek(raw, "outputSchema", "output_schema"), "outputSchema", limits, weight),
         annotations=_hints(peek(raw, "annotations")),
+        task_support=support if support in ("optional", "required") else "forbidden",
     )
 
 

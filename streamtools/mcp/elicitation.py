@@ -1,14 +1,16 @@
 """Passes what an MCP server asks the user in the middle of a call to those who answer the call: `Elicitation`.
 
 A session's callback is not given the call that the server asks for, so a session with an `Elicitation` makes one call
-at a time. A question outside any call, or one whose call ends before the answer, is cancelled. The server's words are
-untrusted: they are bounded, and shown as its own.
+at a time; a question of a task names its task, so that tasks go on beside each other. A question outside any call, or
+one whose call ends before the answer, is cancelled. The server's words are untrusted: they are bounded, and shown as
+its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -23,6 +25,7 @@ from .definition import peek, plain, weighed
 MOST_ROUNDS = 10  # how often a server may ask for input in one call; the SDK's own client allows as many
 MOST_CHARS = 4096  # characters of a server's message or address
 MOST_VALUES = 2_000  # values in the schema of a form
+RELATED_TASK = "io.modelcontextprotocol/related-task"
 
 
 class Elicitation:
@@ -40,42 +43,49 @@ class Elicitation:
 
     def __init__(self) -> None:
         self._one_call = anyio.Lock()
-        self._one_question = anyio.Lock()
-        self._call: tuple[ToolContext, str, Limits] | None = None
-        self._asking: CancelScope | None = None
+        self._calls: dict[str | None, _Asking] = {}  # by their tasks; the one that is no task yet under None
 
     @asynccontextmanager
-    async def during(self, ctx: ToolContext, server: str, limits: Limits) -> AsyncIterator[None]:
-        """Takes the server's questions for those of this call, one call at a time. `fetch_tools` uses this."""
-        async with self._one_call:
-            self._call = (ctx, server, limits)
+    async def during(
+        self, ctx: ToolContext, server: str, limits: Limits, task_id: str | None = None
+    ) -> AsyncIterator[None]:
+        """Takes the server's questions for those of this call, or of its task. `fetch_tools` uses this."""
+        async with self._one_call if task_id is None else nullcontext():
+            made = self._calls[task_id] = _Asking(ctx, server, limits)
             try:
                 yield
             finally:
-                self._call = None
-                if self._asking is not None:
-                    self._asking.cancel()
+                if self._calls.get(task_id) is made:
+                    del self._calls[task_id]
+                made.is_over = True
+                if made.scope is not None:
+                    made.scope.cancel()
 
     async def __call__(self, context: Any, params: Any, /) -> Any:
         from mcp import types  # the session that calls this has imported it
 
-        answer = await self.answer(params)
+        related = peek(peek(params, "meta", "_meta"), RELATED_TASK)
+        task_id = peek(related, "taskId", "task_id")
+        answer = await self.answer(params, task_id if isinstance(task_id, str) else None)
         return types.ElicitResult(**answer)
 
-    async def answer(self, params: Any) -> dict[str, Any]:
+    async def answer(self, params: Any, task_id: str | None = None) -> dict[str, Any]:
         """Returns the user's answer to a server's question, as JSON."""
+        made = self._calls.get(task_id)
+        if made is None:
+            return {"action": "cancel"}
         with CancelScope() as scope:
-            async with self._one_question:
-                if self._call is None:
+            async with made.one_question:
+                if made.is_over:
                     return {"action": "cancel"}
-                self._asking = scope
+                made.scope = scope
                 try:
-                    return await _asked(params, *self._call)
+                    return await _asked(params, made.ctx, made.server, made.limits)
                 finally:
-                    self._asking = None
+                    made.scope = None
         return {"action": "cancel"}  # the call is over
 
-    async def inputs(self, answer: Any) -> dict[str, Any]:
+    async def inputs(self, answer: Any, task_id: str | None = None) -> dict[str, Any]:
         """Returns the answers to a server's request for input, by its keys.
 
         Raises:
@@ -88,8 +98,18 @@ class Elicitation:
         for key, request in wanted.items():
             if peek(request, "method") != "elicitation/create":
                 raise ToolError("the MCP server asks for input of a kind that nobody here gives")
-            given[str(key)] = await self.answer(peek(request, "params"))
+            given[str(key)] = await self.answer(peek(request, "params"), task_id)
         return given
+
+
+@dataclass(slots=True, eq=False)
+class _Asking:
+    ctx: ToolContext
+    server: str
+    limits: Limits
+    one_question: anyio.Lock = field(default_factory=anyio.Lock)
+    scope: CancelScope | None = None
+    is_over: bool = False
 
 
 async def _asked(params: Any, ctx: ToolContext, server: str, limits: Limits) -> dict[str, Any]:

@@ -219,6 +219,9 @@ class _Maker:
                 self._refuse(definition, f"its name becomes {name}, which another of the server's tools has")
                 continue
             names.add(name)
+            if definition.task_support == "required" and not self.peer.runs_as_task(definition):
+                self._refuse(definition, "it runs as a task only (taskSupport), which the session does not offer")
+                continue
             # The user's own functions are called in the event loop, as the program expects.
             gate = self.needs_approval(definition) if callable(self.needs_approval) else self.needs_approval
             plans.append((name, definition, self._effect(definition), gate))
@@ -269,6 +272,7 @@ class _Maker:
                 structured=output is not None,
                 limits=self.limits,
                 elicitation=self.elicitation,
+                as_task=self.peer.runs_as_task(definition),
             ),
             Kept(dict(definition.input_schema)),
             name=name,

@@ -7,14 +7,14 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Awaitable, Callable
-from functools import cache, partial
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
 
 import anyio
 from pydantic import RootModel, TypeAdapter, ValidationError
 
-from .definition import peek
+from .definition import ServerTool, peek
 
 WANTED = "mcp>=1.10"
 
@@ -29,6 +29,20 @@ HEADERS_SINCE = "2026-07-28"  # the first version of the protocol in which that 
 MAX_RELIST_PAGES = 100  # pages that are searched for one tool after a `HEADER_MISMATCH`
 
 CANCEL_PATIENCE_S = 2.0  # seconds allowed for notifying the server of a cancelled call
+
+
+CONNECTION_CLOSED = -32000
+"""The SDK's own code for an answer that can never come. Servers use it, too, so the message has to fit as well."""
+_LOST_WORDS = ("Connection closed", "SSE stream ")  # the beginnings of the SDK's messages
+_LOST = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, ConnectionError)
+
+
+def is_lost(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):  # as the task groups of a transport raise it
+        return all(map(is_lost, error.exceptions))
+    code, words = peek(peek(error, "error"), "code"), peek(peek(error, "error"), "message")
+    closed = code == CONNECTION_CLOSED and isinstance(words, str) and words.startswith(_LOST_WORDS)
+    return closed or isinstance(error, _LOST)
 
 
 class Unasked(TypeError):
@@ -49,7 +63,7 @@ class Peer:
                 raise TypeError(f"{type(session).__name__} is not an MCP session: it has no method {method}()")
         self._session = session
         self._types = _sdk_types(session)
-        self._answer = None if self._types is None else _answer_type(self._types)
+        self._is_sdk2 = hasattr(self._types, "InputRequiredResult")
         self._list_parameters = _arguments_of(session.list_tools)
         self._call_parameters = _arguments_of(session.call_tool)
 
@@ -67,7 +81,9 @@ class Peer:
             if self._types is None:
                 raise
         # The SDK refuses a whole page for one tool that breaks the protocol; as plain JSON, only that one is refused.
-        return await _unchecked_page(self._session, self._types, cursor)
+        params = {} if cursor is None else {"cursor": cursor}
+        page: dict[str, Any] = await self._send(_Plain(_Unlisted("tools/list"), params))
+        return page
 
     async def _listed(self, cursor: str | None) -> Any:
         return await self._ask(partial(self._list, cursor))
@@ -93,17 +109,46 @@ class Peer:
     def has_pages(self) -> bool:
         return not self._list_parameters.isdisjoint({"params", "cursor"})
 
+    def runs_as_task(self, tool: ServerTool) -> bool:
+        """Returns whether the tool is called as a task of MCP 2025-11-25; since 2026-07-28 the server decides."""
+        get = getattr(self._session, "get_server_capabilities", None)  # mcp 1
+        has = peek(self._session, "server_capabilities") if get is None else get()
+        offered = peek(peek(peek(peek(has, "tasks"), "requests"), "tools"), "call")
+        return tool.task_support != "forbidden" and self._types is not None and offered is not None
+
+    @property
+    def has_tasks(self) -> bool:
+        """True if tasks can be asked about, whoever made them."""
+        return self._types is not None
+
+    async def task(self, does: str, task_id: str, **more: Any) -> Any:
+        """Sends ``tasks/get``, ``tasks/result``, ``tasks/update`` or ``tasks/cancel``. Raises as `page`."""
+        asked = self._send(_OfTask(f"tasks/{does}", {"taskId": task_id, **more}))
+        return await (asked if self._is_sdk2 else _cancelling(self._session, self._types, asked))
+
+    async def _send(self, request: _Plain, on_progress: OnProgress | None = None) -> Any:
+        """Sends a request that the SDK does not check, nor its answer."""
+        answer = await self._session.send_request(
+            request, _ANY_OBJECT if self._is_sdk2 else _AnyResult, progress_callback=on_progress
+        )
+        return answer.root if isinstance(answer, _AnyResult) else answer
+
     async def call(
         self,
         name: str,
         arguments: dict[str, Any],
         *,
+        as_task: bool = False,
         meta: dict[str, str],
         on_progress: OnProgress,
         given: tuple[dict[str, Any], str | None] | None = None,
     ) -> Any:
         """Sends ``tools/call``; a call that is cancelled here is cancelled on the server, too. `given` is the input
         that the server has asked for, with its state. Raises as `page`."""
+        if as_task:
+            params = {"name": name, "arguments": arguments, "task": {}, "_meta": dict(meta)}
+            asked = self._send(_Plain(_Unlisted("tools/call"), params), on_progress)
+            return await (asked if self._is_sdk2 else _cancelling(self._session, self._types, asked))
         responses, state = (None, None) if given is None else given
         more = {} if given is None else {"input_responses": responses, "request_state": state}
         # Not by the SDK's own `call_tool`: that would check results with a regular expression engine, which a hostile
@@ -163,10 +208,11 @@ class Peer:
         params = types.CallToolRequestParams(name=name, arguments=arguments, _meta=meta or None, **more)
         request = types.CallToolRequest(method="tools/call", params=params)  # before mcp 1.14 `method` has no default
         asked: Awaitable[Any]
-        if self._answer is None:  # pragma: no cover - mcp 1: the tests of sessions run with it, too
+        if not self._is_sdk2:  # pragma: no cover - mcp 1: the tests of sessions run with it, too
             asked = send(types.ClientRequest(request), types.CallToolResult, progress_callback=on_progress)
             return _cancelling(self._session, types, asked)
-        asked = send(request, self._answer, progress_callback=on_progress)
+        # As it came: by the SDK's models a task would be a result without content.
+        asked = send(request, _ANY_OBJECT, progress_callback=on_progress)
         return asked
 
 
@@ -177,14 +223,6 @@ def _sdk_types(session: Any) -> Any:
     from mcp import types
 
     return types
-
-
-@cache
-def _answer_type(types: Any) -> Any:
-    """Returns the type of an answer to a call since MCP 2026-07-28, a result or a request for input; None for mcp 1."""
-    if not hasattr(types, "InputRequiredResult"):  # pragma: no cover - mcp 1
-        return None
-    return TypeAdapter(types.CallToolResult | types.InputRequiredResult)
 
 
 async def _cancelling(session: Any, types: Any, asked: Awaitable[Any]) -> Any:  # pragma: no cover - mcp 1
@@ -215,7 +253,7 @@ def _arguments_of(method: Callable[..., Any]) -> frozenset[str]:
     return frozenset(signature.parameters)
 
 
-# -- pages that the SDK refuses --
+# -- requests and answers that the SDK does not know --
 
 # The type of an answer is given to `send_request`. SDK 1 checks an answer by that type alone. SDK 2 first checks it by
 # its own tables, in which it looks up the request's method; it does not check answers to methods that are in no table,
@@ -237,20 +275,20 @@ class _AnyResult(RootModel[dict[str, Any]]):
     pass
 
 
-_LIST = _Unlisted("tools/list")
 _ANY_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
-async def _unchecked_page(session: Any, types: Any, cursor: str | None) -> dict[str, Any]:
-    params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
-    if not hasattr(types, "InputRequiredResult"):  # pragma: no cover - mcp 1: the tests of sessions run with it, too
-        asked = types.ClientRequest(types.ListToolsRequest(method="tools/list", params=params))
-        answer: _AnyResult = await session.send_request(asked, _AnyResult)
-        return answer.root
+class _Plain:
+    """A request, as far as `send_request` of either SDK looks at it."""
 
-    class ListAnything(types.ListToolsRequest):  # type: ignore[misc]
-        def model_dump(self, **options: Any) -> dict[str, Any]:
-            return {**super().model_dump(**options), "method": _LIST}
+    name_param: str | None = None  # is sent as ``Mcp-Name``, too
 
-    page: dict[str, Any] = await session.send_request(ListAnything(params=params), _ANY_OBJECT)
-    return page
+    def __init__(self, method: str, params: dict[str, Any]) -> None:
+        self._method, self._params = method, params
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        return {"method": self._method, "params": dict(self._params)}
+
+
+class _OfTask(_Plain):
+    name_param = "taskId"

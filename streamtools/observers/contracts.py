@@ -40,7 +40,7 @@ class Observer(Protocol):
 
 class RunObserver(Observer, Protocol):
     """An observer that also learns when a whole run begins and ends: that of an `agent_loop`, or of an entered
-    `Trajectory`. All four methods are optional, and must be quick like `on_event`; an exception drops the observer."""
+    `Trajectory`. All methods are optional, and must be quick like `on_event`; an exception drops the observer."""
 
     def begin_run(self, run: RunFacts, /) -> None:
         """Called when a run begins, before its first step."""
@@ -57,6 +57,11 @@ class RunObserver(Observer, Protocol):
 
     def proposed_by(self) -> str | None:
         """Returns the span of the response that made the step's calls, as a ``traceparent``."""
+        ...
+
+    def beside(self) -> Observer:
+        """Returns an observer for a job that runs beside the run's steps (``background=True``). Without it, only the
+        application's observers see the job."""
         ...
 
 

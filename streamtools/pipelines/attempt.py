@@ -8,21 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..dispatch import CallPool, Calls, DispatchOptions
 from ..dispatch.event_loop import refuse_deferred
 from ..dispatch.log import log_uncounted
 from ..errors import DeadlineExceeded, TruncatedStream
-from ..events import Event, StreamEnd, StreamWarning
+from ..events import Event, StreamEnd, StreamWarning, ToolCallDelta
 from ..ground.text import type_name
 from ..limits import Limits
 from ..observers import StreamFacts
 from ..parts import StepOutcome
 from ..sources import Source
-from ..tools import Toolset
+from ..tools import Tool, Toolset
 from .pump import ItemDecoder, Pump, Transform
 from .step import Step
+
+if TYPE_CHECKING:
+    from ..dispatch.states import Call
 
 _MOST_INTERRUPTS = 16  # while it settles, which gets further each time; nobody presses Ctrl-C more often
 
@@ -52,13 +55,14 @@ class Attempt:
     pump: Pump
     calls: Calls
     end: StreamEnd | None = None  # as it was emitted; `pump.end` is the decoder's
+    growths: Any = None  # of calls that read what still comes
     expired: DeadlineExceeded | None = None  # a time of the step or run is over
 
     def listen(self) -> None:
         """Has the step tell it of what it emits. Call it before the pump runs."""
         self.step.listen({StreamEnd: self._stream_ended})
         self.step.listen(self.calls.listeners())
-        self.calls.foresee = self._foresee
+        self.calls.foresee, self.calls.grow = self._foresee, self._grow
 
     def _foresee(self) -> None:
         wire = self.decoder.record
@@ -66,6 +70,16 @@ class Attempt:
             from ..dispatch.trials import Trials  # on most wires calls have ends of their own
 
             self.pump.trials = self.calls.tried(partial(Trials, self.decoder.chain, self.pump.pause))
+
+    def _grow(self, call: Call, tool: Tool[..., Any]) -> None:
+        if self.growths is None and not self.pump.is_transformed and self.decoder.chain.is_plain:
+            assert tool.growing is not None, "its call grows"
+            self.growths = self.calls.tried(tool.growing.growths)
+            if self.growths is not None:
+                self.step.listen({ToolCallDelta: self.growths.take})
+                self.step.reroute()
+        if self.growths is not None:
+            self.growths.add(call, tool)
 
     def _stream_ended(self, event: StreamEnd) -> None:
         self.end = event

@@ -338,7 +338,8 @@ class Step:
         if self.observers or self._outbox.branches:
             self._routes, self._other_routes, self._plain = {}, None, frozenset()
         else:
-            self._routes, self._other_routes, self._plain = dict(self._listeners), (), _PLAIN
+            plain = _PLAIN if ToolCallDelta not in self._listeners else _PLAIN - {ToolCallDelta}
+            self._routes, self._other_routes, self._plain = dict(self._listeners), (), plain
 
     def leave(self, reader: ConsumerQueue) -> None:
         self._outbox.branches = tuple(known for known in self._outbox.branches if known is not reader)

@@ -44,6 +44,8 @@ class GateView:
     """Where that names the same operation."""
     effect: Literal["pure", "idempotent", "once"] = "once"
     """The tool's effect."""
+    goes_on: bool = False
+    """True if its tool goes on by what it has noted (`Entered`), so that it may enter again where its process died."""
     is_approved: bool
     """True if it needs an approval, which it has."""
     run_id: str
@@ -85,6 +87,9 @@ class CallEnd:
 class Entered(Protocol):
     """A call that has entered a gate. One of these is awaited when it ends; what one raises becomes a warning of the
     stream, and changes nothing of how the call ended."""
+
+    # Optional: ``async def note(self, text: str, /) -> None`` keeps a text until the call ends; ``noted`` is the text
+    # that was kept when the call entered before, in a process that died.
 
     async def kept(self, end: CallEnd, /) -> None:
         """Keeps how the call ended: from now on `Gate.look` and `Gate.enter` return that."""

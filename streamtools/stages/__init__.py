@@ -93,14 +93,19 @@ class Chain:
     def watch(self, watch: OnClose, known: Mapping[str, Checked]) -> None:
         """Has `watch` told of arguments whose object has closed, and takes those in `known` as checked. Does so only
         where nothing but their own check stands behind `accumulate`: another stage may want to change them."""
-        at, end = self._next(ToolCallFragment, 0), len(self._stages)
-        of_calls = self._stages[at : at + 3]
-        if tuple(map(type, of_calls)) == (Accumulate, Finalize, Validate) and all(
-            self._next(kind, at + 3) == end for kind in (ToolCallEnd, ToolCallValidated)
-        ):
-            accumulate, finalize, validate = of_calls
+        if self.is_plain:
+            at = self._next(ToolCallFragment, 0)
+            accumulate, finalize, validate = self._stages[at : at + 3]
             finalize.known = validate.known = known  # type: ignore[attr-defined]
             accumulate.begin_watch(watch)  # type: ignore[attr-defined]
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing but their own check stands behind `accumulate`, so that arguments are those that came."""
+        at, end = self._next(ToolCallFragment, 0), len(self._stages)
+        return tuple(map(type, self._stages[at : at + 3])) == (Accumulate, Finalize, Validate) and all(
+            self._next(kind, at + 3) == end for kind in (ToolCallDelta, ToolCallEnd, ToolCallValidated)
+        )
 
     def feed(self, event: Event) -> list[Event]:
         """Takes one event; returns the events that come out at the end."""

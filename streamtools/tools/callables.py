@@ -354,6 +354,12 @@ def mentions(annotation: Any, kind: type) -> bool:
     return any(mentions(part, kind) for part in get_args(annotation))
 
 
+def maker_of_growing(annotation: Any) -> Any:
+    """Returns the function that makes a parameter grow, if its type says so: `streamtools.Growing`, anywhere in it."""
+    maker = getattr(get_origin(annotation) or annotation, "__growing__", None)
+    return maker or next(filter(None, map(maker_of_growing, get_args(annotation))), None)
+
+
 def injected_of(parameter: Parameter, tool: str) -> Injected | None:
     """Returns how a parameter is filled; None if the model sets it. Refuses one that nothing here can fill."""
     annotation = parameter.annotation

@@ -23,7 +23,7 @@ from ..schema import Kept
 from ..schema.names import qualified
 from ..wires import Wire
 from . import checks
-from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
+from .binder import ArgumentsValidator, Binder, Coerce, ReadsGrowing, SchemaSource
 from .callables import (
     NO_VALUES,
     Docstring,
@@ -32,6 +32,7 @@ from .callables import (
     called_function,
     checked_name,
     inner_function,
+    maker_of_growing,
     parameters_of,
     parse_docstring,
     refuse,
@@ -105,6 +106,8 @@ class Tool(RunOptions, Generic[P, R]):
     """Further hints about it for a provider."""
     annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Hints for people and hosts, in MCP's words (``readOnlyHint``, ``destructiveHint``). Untrusted if foreign."""
+    growing: ReadsGrowing | None = field(default=None, repr=False)
+    """The parameter that the function may read while the model writes it; None if it has none."""
     _binder: Binder = field(repr=False)
     _judge: Enforced | None = field(default=None, repr=False)
 
@@ -210,8 +213,8 @@ class Tool(RunOptions, Generic[P, R]):
                 and refuses the string, and records it; ``strict`` does not.
             limits: how large the schema may be.
             running: ``effect``, ``needs_approval``, ``approvals``, ``policy``, ``trusted``, ``timeout``,
-                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``trial``, ``deferred``, ``idempotency_key``,
-                ``scope``, ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
+                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``trial``, ``deferred``, ``background``,
+                ``idempotency_key``, ``scope``, ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
             SchemaError: the schema is not a schema, refers to another document, or exceeds a limit.
@@ -270,8 +273,8 @@ class Tool(RunOptions, Generic[P, R]):
             title: a name for people.
             annotations: hints in MCP's words.
             running: ``effect``, ``needs_approval``, ``approvals``, ``policy``, ``trusted``, ``timeout``,
-                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``trial``, ``deferred``, ``idempotency_key``,
-                ``scope``, ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
+                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``trial``, ``deferred``, ``background``,
+                ``idempotency_key``, ``scope``, ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
             ToolDefinitionError: no schema can be made of the model, or the function does not take one thing. That its
@@ -307,7 +310,7 @@ class Tool(RunOptions, Generic[P, R]):
         from .foreign import Rerouted
 
         binder = Rerouted(self._binder, fn, self.name)
-        return replace(self, fn=fn, is_async=is_async, schema_source="hand_written", _binder=binder)
+        return replace(self, fn=fn, is_async=is_async, schema_source="hand_written", growing=None, _binder=binder)
 
     def check(self) -> list[str]:
         """Returns a line for each place where function, docstring and a foreign schema have drifted apart.
@@ -465,7 +468,9 @@ def of_function(target: object, options: ToolOptions) -> dict[str, Any]:
         coerce=options.coerce,
         freeform=custom,
     )
-    return _made(
+    grown = next(filter(None, (maker_of_growing(one.annotation) for one in binder.placement.open)), None)
+    growing: ReadsGrowing | None = None if grown is None else grown(binder, function, name, options)
+    made = _made(
         function,
         options,
         _checked(binder, name, options),
@@ -474,7 +479,9 @@ def of_function(target: object, options: ToolOptions) -> dict[str, Any]:
         kind="custom" if custom else "function",
         grammar=options.grammar,
         results=results_of(function, name, options.output_schema),
+        growing=growing,
     )
+    return made if growing is None else {**made, "fn": growing.runs}
 
 
 def of_model(
@@ -615,6 +622,8 @@ def _made(
         _check_named(option, getattr(options, option), binder, preset["name"])
     for policy in policies_of(options.policy):
         _check_named("policy", getattr(policy, "names", ()), binder, preset["name"])
+    if (options.commit or options.abort) and preset.get("growing") is None:
+        raise refuse(preset["name"], "commit= and abort= are for a tool with a parameter of type Growing")
     running = {option.name: getattr(options, option.name) for option in fields(RunOptions)}
     _check_examples(options, binder, preset["name"])
     group = {"namespace": _namespace(options), "hints": options.hints}

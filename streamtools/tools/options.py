@@ -68,6 +68,8 @@ class RunOptions:
     """A ``pure`` call may be tried before it has ended; see `pipeline`."""
     deferred: bool | Literal["wait"] = False
     """Somebody else answers the calls while the run rests, or, with ``wait``, while it waits."""
+    background: bool = False
+    """A call is answered at once, and its result comes later; see `agent_loop`."""
     idempotency_key: IdempotencyKey | None = field(default=None, repr=False)
     """The thing that must not happen twice, whichever call asks for it."""
     scope: Scope = field(default="run", repr=False)
@@ -95,6 +97,8 @@ class ToolOptions(RunOptions):
     """A judge of the arguments: beside a function's types, in the place of the validator of a foreign schema."""
     check: Check | None = None  # a function that may refuse the validated arguments
     output_schema: OutputSchema | None = None  # a declaration of the tool's results, which are then checked
+    commit: Callable[..., Any] | None = None  # of a tool with a `Growing` parameter: lets take effect what its body did
+    abort: Callable[..., Any] | None = None  # undoes it
 
 
 class RunKeywords(TypedDict, total=False):
@@ -109,6 +113,7 @@ class RunKeywords(TypedDict, total=False):
     exclusive: bool
     trial: bool
     deferred: bool | Literal["wait"]
+    background: bool
     idempotency_key: IdempotencyKey | None
     scope: Scope
     middleware: Middleware | None
@@ -130,6 +135,8 @@ class ToolKeywords(RunKeywords, total=False):
     validator: ArgumentsValidator | None
     check: Check | None
     output_schema: OutputSchema | None
+    commit: Callable[..., Any] | None
+    abort: Callable[..., Any] | None
 
 
 _INSTEAD_OF: Mapping[str, str] = {
@@ -179,7 +186,7 @@ def check_options(tool: str, options: ToolOptions) -> None:
     check_checks(tool, options.validator, options.check)
 
 
-_ONLY_HERE = ("max_concurrency", "conflict_key", "exclusive", "idempotency_key", "retries", "lazy")
+_ONLY_HERE = ("max_concurrency", "conflict_key", "exclusive", "background", "idempotency_key", "retries", "lazy")
 
 
 def _is_count(number: object, least: int) -> bool:
@@ -204,7 +211,7 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "effect": (lambda value: value in get_args(Effect), "'pure', 'idempotent' or 'once'"),
     "timeout": (lambda value: value is None or _is_seconds(value), "a number of seconds greater than 0, or None"),
     "max_concurrency": (lambda value: value is None or _is_count(value, 1), "an integer of 1 or more, or None"),
-    **dict.fromkeys(("exclusive", "trial"), (lambda value: isinstance(value, bool), "True or False")),
+    **dict.fromkeys(("exclusive", "trial", "background"), (lambda value: isinstance(value, bool), "True or False")),
     "deferred": (lambda value: isinstance(value, bool) or value == "wait", "True, False or 'wait'"),
     "needs_approval": (
         lambda value: isinstance(value, bool) or _is_plain_function(value),
@@ -234,6 +241,7 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "retries": (lambda value: _is_count(value, 0), "an integer of 0 or more"),
     "retry_delay_s": (_is_seconds, "a number of seconds greater than 0"),
+    **dict.fromkeys(("commit", "abort"), (lambda value: value is None or callable(value), "a function, or None")),
     "coerce": (lambda value: value in get_args(Coerce), "'lax' or 'strict'"),
     "kind": (lambda value: value in ("function", "custom"), "'function' or 'custom'"),
     "hints": (lambda value: isinstance(value, (RequestHints, NoneType)), "a RequestHints(...)"),

@@ -144,6 +144,12 @@ def _arguments(core: CoreSchema) -> ArgumentsV3Schema:
     return cast(ArgumentsV3Schema, core["schema"] if core["type"] == "definitions" else core)
 
 
+def argument_of(parameter: Parameter) -> tuple[str, Any]:
+    """Returns the name that the model uses for a parameter, and the core schema of its type."""
+    (argument,) = _arguments(_core_schema([parameter]))["arguments_schema"]
+    return str(argument.get("alias", argument["name"])), argument["schema"]
+
+
 def _stand_in(parameters: Sequence[Parameter]) -> Callable[..., Any]:
     # `*args: T` is a `list[T]` and `**kwargs: T` a `dict[str, T]`, each under its own name. So validation returns
     # values by name, and no injected parameter shifts the positions of others.

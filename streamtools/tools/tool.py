@@ -76,6 +76,8 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
             and gives only name, text and signature. `AnswerRequested` shows a call, and `Pipeline.answer` hands in its
             result. True: when nothing else goes on, the run's iteration ends, and it may be left as ``suspended`` and
             resumed with the answers. ``wait``: the run waits for each answer, within the call's timeout.
+        background: a call is answered at once, the run goes on, and the result comes later, in a message of the user's
+            role. `agent_loop` does so; everybody else who runs the call waits for its result.
         idempotency_key: what must not happen twice, whichever call asks for it, say after a timeout and under another
             id: the names of arguments (``("to", "amount")``), or a function of the validated arguments by name that
             returns a plain value. The call's key is made of it. The pipeline's store answers a repetition from its
@@ -105,6 +107,11 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
         output_schema: declares the results: a JSON Schema, a type that pydantic knows, or True for the return
             annotation. It is sent to providers with a field for it, and a result that does not fit fails its call with
             an `InvalidResult`: it reaches neither the model nor the program.
+        commit: of a tool with a `Growing` parameter: a sync or async function that lets take effect what the body has
+            prepared, once the call has ended well and may run. It is given those of the tool's parameters that it
+            names, the growing one as a whole.
+        abort: undoes what the body has prepared, where the call turns out to be cut, void or invalid, or where the
+            body or `commit` raises. It is given those of the other parameters that it names.
         lazy: a function without parameters that returns the one to run, called at the first call of the tool, in its
             thread and within its timeout; `fn` then gives only name, text and signature.
 

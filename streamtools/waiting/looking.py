@@ -162,7 +162,8 @@ class _LooksFirst:
         tool, move = call.tool, self.transitions.move
         has_middleware = self.transitions.options.middleware or (tool is not None and tool.middleware is not None)
         goes_on = isinstance(ending.value, AnsweredLater)
-        if not goes_on and not (has_middleware and ending.recorded):
+        enters_again = getattr(ending.error, "goes_on", False)
+        if not goes_on and not enters_again and not (has_middleware and ending.recorded):
             move(call, "refused", ending)
         elif call.bound is None:  # it has no arguments to be shown to those whose answer or middleware it needs
             move(call, "refused", failure(ToolOutcomeUnknown(_UNREADABLE)))

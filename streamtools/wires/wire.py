@@ -16,7 +16,7 @@ from .marks import MARKS
 from .reading import NO_COUNTS, UsageMap
 
 if TYPE_CHECKING:
-    from .formats import CallFormat, ResultFormat, StructuredOutput, ToolFormat
+    from .formats import CallFormat, ResultFormat, StructuredOutput, ToolChanges, ToolFormat
     from .history_rules import HistoryRules
     from .transcript import Answer, Entry, Prompt
 
@@ -110,6 +110,8 @@ class Wire:
     """The form of a call's result in a history."""
     tools: tuple[ToolFormat, ...]
     """The forms of tools in a request, the usual one first."""
+    tool_changes: ToolChanges | None = None
+    """The way for a request to say, after its messages, that its tools changed; None if the list itself has to change."""
     structured: StructuredOutput | None = None
     """The way to request an answer that fits a schema; None if there is none."""
     resumed_arguments: tuple[str, ...] | None = None
@@ -192,6 +194,7 @@ def built_in(
         rules=facts.RULES,
         tools=facts.TOOLS,
         structured=getattr(facts, "STRUCTURED", None),
+        tool_changes=getattr(facts, "TOOL_CHANGES", None),
         calls=facts.CALLS,
         results=facts.RESULT,
         **loaded,

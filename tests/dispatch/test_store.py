@@ -71,6 +71,13 @@ BECOMES: dict[str, list[tuple[Any, ...]]] = {
     "abandoned": [("abandon",), (EndUnknown, "claim", "print"), ("complete", b"1"), ("abandon",)],
     "completed": [("complete", b"1"), ("release",), (NOBODYS, "complete", b"2")],
     "another's": [(OTHERS, "claim", "another"), (StillRunning, "claim", "print"), ("complete", b"1")],
+    "noted": [
+        ("note", "n"),
+        (StillRunning, "claim", "print"),
+        ("abandon",),
+        (Claimed, "claim", "print"),
+        ("complete", b"1"),
+    ],
     "released": [("release",), ("release",), (NOBODYS, "complete", b"2"), (Claimed, "claim", "another call's")],
 }
 
@@ -96,6 +103,24 @@ async def test_a_key_becomes_what_is_done_with_it_although_nobody_waits(make: Ma
                 await act(key, *given)
     if key != "released":
         assert await store.claim(key, "print") == Recorded(b"1")
+
+
+async def test_a_noted_claim_that_nobody_holds_is_given_out_again_with_its_note(make: Make) -> None:
+    store = make()
+    with pytest.raises(LocalProtocolError, match="not claimed"):
+        await store.note("key", "where")
+    assert await store.claim("key", "print") == Claimed()
+    await store.note("key", "where")
+    await store.abandon("key")
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await store.claim("key", "print")
+    with pytest.raises(ToolNotStarted, match="another tool or arguments"):
+        await store.claim("key", "another")
+    for _ in range(2):
+        assert await store.claim("key", "print") == Claimed("where")
+        assert isinstance(await store.claim("key", "print"), StillRunning)
+        await store.abandon("key")
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])

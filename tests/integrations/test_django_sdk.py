@@ -14,7 +14,7 @@ django = pytest.importorskip("django")
 httpx = pytest.importorskip("httpx")
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
-PAGE = REPOSITORY / "docs" / "web" / "django.md"
+PAGE = REPOSITORY / "docs" / "web" / "endpoint.md"
 BODY = b"".join(chat_body(["Sun", "ny."], finish="stop"))
 
 
@@ -31,7 +31,8 @@ async def test_the_programs_of_the_page_serve_a_chat_beside_a_view(
     from django.urls import path
 
     monkeypatch.chdir(tmp_path)
-    blocks = [part.partition("```")[0] for part in PAGE.read_text(encoding="utf-8").split("```python\n")[1:]]
+    section = PAGE.read_text(encoding="utf-8").partition("\n## Django\n")[2]
+    blocks = [part.partition("```")[0] for part in section.split("```python\n")[1:]]
     page = ModuleType("the_page")
     monkeypatch.setitem(sys.modules, page.__name__, page)
     settings.configure(ROOT_URLCONF=page.__name__, SECRET_KEY="x", ALLOWED_HOSTS=["*"])

@@ -70,7 +70,7 @@ class Messages:
             raise Refused("only tool_result blocks are allowed")
         if results == ["t2"]:
             return self.answer(DONE, {"type": "text", "text": "42."})
-        if results or len(self.asked) == 1:
+        if results or len(self.asked) == 1 + (self.fails == 1):
             return self.answer(*([self.call("t2")] if results else [CODE, self.call("t1")]), stop="tool_use")
         return self.answer({"type": "text", "text": "Bye."})
 
@@ -158,6 +158,9 @@ CALLED = {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": "x"}}
 FOR_RESULTS = {**END, "delta": {"stop_reason": "tool_use", "container": NAME}}
 
 
+THOUGHT = {"type": "thinking", "thinking": "so", "signature": "s"}
+
+
 @every(
     ("payloads", "sent"),
     [
@@ -165,7 +168,14 @@ FOR_RESULTS = {**END, "delta": {"stop_reason": "tool_use", "container": NAME}}
         (begun(CODE, {**CALLED, "caller": BY_CODE}), [CALLED]),  # its container is not known
         (begun({**CALLED, "caller": BY_CODE}), [{**CALLED, "caller": BY_CODE}]),  # an answer before it had that
         (begun(DONE, LATEST), [DONE]),  # the result is that of a call in the answer before
-        ([*begun(DONE, LATEST, CALLED), FOR_RESULTS, STOP], [DONE, CALLED]),
+        ([*begun(DONE, LATEST, CALLED), FOR_RESULTS, STOP], [DONE, LATEST, CALLED]),  # it runs behind our results
+        (begun(LATEST, CALLED), [LATEST, CALLED]),
+        (begun(CALLED, LATEST), [CALLED]),  # nobody knows whether its arguments are whole
+        # The second thought is bound to the code before it.
+        (
+            begun(THOUGHT, CODE, {**CALLED, "caller": BY_CODE}, THOUGHT, {**CALLED, "id": "t2"}),
+            [THOUGHT, CALLED, {**CALLED, "id": "t2"}],
+        ),
     ],
 )
 def test_code_of_an_answer_that_was_cut_is_not_waited_for(payloads: Any, sent: Any) -> None:
@@ -253,6 +263,12 @@ async def test_it_is_dropped_for_the_fallback_and_for_another_wire() -> None:
         await run.finish()
     assert first.carried == [{}, {}]  # the container is the fallback's
     assert warned([run.turn]) == ["container is not sent: it is of a fallback's answer"]
+    assert run.carry == {}  # nor is it the next run's
+
+    same = Messages(fails=1)  # the same function is the same provider
+    run = run_of(same, fallback=[same])
+    await run.finish()
+    assert (same.carried, run.carry) == ([{}, {}, NAMED, NAMED], NAMED)
     seen: list[Any] = []
 
     def chat(messages: Any, tools: Any, carry: Any) -> Any:
@@ -330,9 +346,10 @@ async def test_a_suspended_state_with_another_size_or_form_is_refused(carry: Car
     assert api.carried[0] == {}
 
 
+@every("options", [{}, {"retry": Retry(attempts=2, backoff=0), "fallback": [Messages(container="c_2")]}])
 @pytest.mark.anyio
-async def test_a_journal_and_a_recording_have_it(tmp_path: Path) -> None:
-    api, line = Messages(), {"run_id": "r", "journal": str(tmp_path / "runs.db")}
+async def test_a_journal_and_a_recording_have_it(tmp_path: Path, options: Any) -> None:
+    api, line = Messages(fails=len(options) // 2), {"run_id": "r", "journal": MemoryStore(), **options}
     with anyio.fail_after(30):
         async with run_of(api, **line) as run:
             async for event in run:
@@ -341,15 +358,15 @@ async def test_a_journal_and_a_recording_have_it(tmp_path: Path) -> None:
         async with run_of(api, **line) as run:
             await run.finish()
         assert run.outcome == "answered"
-        assert all(carry == NAMED for carry in api.carried[1:])
+        assert api.carried == [{}] * (len(options) // 2) + [{}, NAMED, NAMED]
 
-        recorder = record(tmp_path / "run.jsonl")
+        recorder = record(path := tmp_path / f"{len(options)}.jsonl")
 
         await run_of(Messages(), trajectory=Trajectory(observers=[recorder])).finish()
         recorder.close()
-    recording = Recording.read(tmp_path / "run.jsonl")
+    recording = Recording.read(path)
     assert [(turn.carry, turn.carry.expires_at) for turn in recording.turns] == [(NAMED, LATER)] * 3
-    played = replay(tmp_path / "run.jsonl", tools=[look])
+    played = replay(path, tools=[look])
     await played
     assert ([turn.carry for turn in played.turns], played.differences) == ([NAMED] * 3, ())
 

@@ -51,13 +51,8 @@ async def ask(messages: Any, tools: Any) -> Any:
 
 async def main() -> None:
     question = [{"role": "user", "content": "weather in Tokyo and Oslo and Lima?"}]
-    async with agent_loop(ask, question, tools=[get_weather], wire="openai.chat_completions") as run:
-        async for event in run:
-            match event:
-                case TextDelta(text=text):
-                    print(text, end="", flush=True)
-                case Observation(tool_name=name, outcome=outcome, value=value):
-                    print(f"[{name}: {outcome}, {value}]")
+    run = agent_loop(ask, question, tools=[get_weather], wire="openai.chat_completions")
+    print((await run).text, run.messages)
 
 
 asyncio.run(main())
@@ -94,8 +89,11 @@ async def runs() -> None:
     assert_type(run, AgentLoop)
     async with run:
         async for event in run:
-            if isinstance(event, Observation):
-                print(event.tool_name.upper(), event.outcome)
+            match event:
+                case TextDelta(text=text):
+                    print(text, end="", flush=True)
+                case Observation(tool_name=name, outcome=outcome):
+                    print(name.upper(), outcome)
     assert_type(run.turn, Turn)
     print(run.turn.text.upper(), len(run.messages))
     turn = await agent_loop(asked, [], wire="anthropic.messages")

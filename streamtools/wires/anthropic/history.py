@@ -16,7 +16,7 @@ from ...content import Block, Media, Opaque, Text
 from ...parts import Part
 from ...schema.names import PLAIN_NAMES
 from ..history_rules import Violation
-from ..reading import json_text, list_of, object_of, rest_of
+from ..reading import json_text, list_of, object_of, objects_in, rest_of
 from ..transcript import (
     Answer,
     AnswerBuilder,
@@ -150,9 +150,9 @@ def _calls_apart(messages: Sequence[Mapping[str, Any]]) -> dict[str, Violation]:
     """Finds calls of the provider's own without a result, results without a call, and calls of a model that was
     declined. Returns what is wrong, by path.
 
-    A call may be answered in a later message: the turn was paused, or its code called tools of ours. At the end of the
-    history it may still be waiting for that. Results that name no call are the oldest ones', in order: recordings hide
-    ids. Costs time linear in the history.
+    A call may be answered in a later message: the turn was paused, or its code called tools of ours, or tools of ours
+    were called beside it. At the end of the history it may still be waiting for that, behind results of ours, too.
+    Results that name no call are the oldest ones', in order: recordings hide ids. Costs time linear in the history.
     """
     open_, ours = _OpenCalls(), dict[str, str]()
     flawed: dict[str, Violation] = {}
@@ -176,8 +176,13 @@ def _calls_apart(messages: Sequence[Mapping[str, Any]]) -> dict[str, Violation]:
                 while left and (at := next(reversed(left))).startswith(message):
                     del left[at]
                     flawed[at] = RULES.violation("unanswered_call", at, what, text)
+    last = len(messages) - 1
+    while last > 0 and {str(one.get("type")) for one in objects_in(object_of(messages[last]), "content")} == {
+        "tool_result"
+    }:
+        last -= 1
     for path, id_ in open_.left.items():
-        if not path.startswith(f"messages[{len(messages) - 1}].") and id_ not in callers:
+        if not path.startswith(f"messages[{last}].") and id_ not in callers:
             what = "the call of a server's tool has no result"
             flawed[path] = RULES.violation("unanswered_call", path, what, SERVER_CALL)
     return flawed
@@ -249,11 +254,12 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 def _without_orphans(blocks: list[dict[str, Any]], *, is_cut: bool) -> list[dict[str, Any]]:
     """Returns the blocks that the API takes back: no server call without its result, no thinking at the very end.
 
-    A server call whose code calls our tools has none yet: it waits for ours
-    (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling, read 2026-11-21).
+    Two kinds wait for our results: code that calls our tools, and what stands beside direct calls of these, which runs
+    then (https://platform.claude.com/docs/en/agents-and-tools/tool-use/: programmatic-tool-calling, server-tools).
     If the response was cut nobody knows its container, which comes at its end: the calls then stand without the code.
     Otherwise both happen when a response was cut: "without a corresponding web_search_tool_result block"
     (open-gsd/gsd-pi#1330), "The final block in an assistant message cannot be `thinking`" (tailcallhq/forgecode#2107).
+    Thinking is bound to all blocks before it, and goes with them.
     """
     open_calls: list[str] = []
     for block in blocks:
@@ -262,16 +268,24 @@ def _without_orphans(blocks: list[dict[str, Any]], *, is_cut: bool) -> list[dict
         elif isinstance(answered := block.get("tool_use_id"), str) and open_calls:
             # A result that names none of these is the oldest one's: recordings hide ids.
             open_calls.remove(answered if answered in open_calls else open_calls[0])
+    callers = [_caller(block) for block in blocks if block["type"] == "tool_use"]
+    waiting = open_calls if any(one not in open_calls for one in callers) else callers
     if is_cut:
-        blocks = [
-            rest_of(b, "caller") if object_of(b.get("caller")).get("tool_id") in open_calls else b for b in blocks
-        ]
-    waiting = [object_of(block.get("caller")).get("tool_id") for block in blocks if block["type"] == "tool_use"]
+        waiting = [one for one in waiting if one not in callers and one != blocks[-1].get("id")]
     orphans = {call_id for call_id in open_calls if call_id not in waiting}
-    kept = [b for b in blocks if b["type"] not in SERVER_CALLS or b["id"] not in orphans]
+    kept, is_whole = list[dict[str, Any]](), True
+    for block in blocks:
+        is_orphan, is_free = block["type"] in SERVER_CALLS and block["id"] in orphans, _caller(block) in orphans
+        is_whole = is_whole and not (is_orphan or is_free)
+        if not is_orphan and (is_whole or block["type"] not in THOUGHTS):
+            kept.append(rest_of(block, "caller") if is_free else block)
     while kept and kept[-1]["type"] in THOUGHTS:
         kept.pop()
     return kept
+
+
+def _caller(block: Mapping[str, Any]) -> Any:
+    return object_of(block.get("caller")).get("tool_id")
 
 
 def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:

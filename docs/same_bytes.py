@@ -1,0 +1,121 @@
+"""Writes the table of what several loops do with the same bytes into README and docs: ``python docs/same_bytes.py``.
+
+The table is made of ``benchmarks/peers.json``, which ``make compare`` measures. It stands between
+``<!-- same bytes: begin -->`` and ``<!-- same bytes: end -->``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+MEASURED = ROOT / "benchmarks" / "peers.json"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "index.md")
+_BLOCK = re.compile(r"(<!-- same bytes: begin -->\n).*?(<!-- same bytes: end -->)", re.DOTALL)
+
+COLUMNS = {
+    "sdk": "a loop on the SDK",
+    "langgraph": "LangGraph",
+    "pydantic_ai": "pydantic-ai",
+    "openai_agents": "openai-agents",
+    "streamtools": "streamtools",
+}
+ROWS = {
+    "cut": 'The arguments end early: `{"to":"Ada`',
+    "lost": "The stream ends before the response does",
+    "same_index": "The server numbers both calls 0",
+    "raises": "One of three tools raises",
+    "started": "A call that may run twice starts",
+    "killed": "The process dies while it pays, and restarts",
+}
+NOTES = {
+    ("cut", "sdk"): "By `json.loads` in the guide's loop. The SDK's helper, `chat.completions.stream()`, raises "
+    "{sdk_helper}.",
+    ("cut", "langgraph"): "LangChain completes partial JSON while it streams, so the call looks whole. The message's "
+    "metadata has `finish_reason: length`, which a node or middleware of yours can check.",
+    ("lost", ""): "The body ends without an error, as it can behind a proxy, so `max_retries` and "
+    "`ModelRetryMiddleware` have nothing to retry; our `retry=` asks again. If the transport reports the cut, {reset}.",
+    ("same_index", ""): "Seen with Ollama, LiteLLM and Gemini's compatible endpoint (ollama/ollama#15457, "
+    "vercel/ai#14277, huggingface/smolagents#1569). When the numbers differ, all columns run both.",
+    ("raises", ""): "LangGraph with `ToolErrorMiddleware`, pydantic-ai with `raise ToolFailed` in the tool: without "
+    "them, the exception ends their runs. It is the default of openai-agents and of streamtools. In your own loop, "
+    "write a `try`.",
+    ("started", ""): 'On the Responses API, with `effect="idempotent"`. The others have no such declaration for calls. '
+    "In pydantic-ai-harness, `CodeMode(eager=True)` starts lines of *generated code* early.",
+    ("killed", "langgraph"): 'LangChain\'s `create_agent` with a checkpointer in SQLite and `durability="sync"`. A '
+    "node that did not finish runs again.",
+    ("killed", "pydantic_ai"): "Under DBOS, with the tool as a step: {pydantic_ai_dbos}, because "
+    "[steps run at least once](https://docs.dbos.dev/explanations/concurrent-executions). With pydantic-ai-harness' "
+    "`StepPersistence`: {pydantic_ai_steps}; its ledger lists the open payment, and the program has to look.",
+    ("killed", "openai_agents"): "With `SQLiteSession`. Under DBOS (`DBOSRunner`, the tool as a step): "
+    "{openai_agents_dbos}.",
+    ("killed", "streamtools"): "With `journal=`. If your payment API takes an idempotency key, send one as well: only "
+    "the bank knows whether it was paid.",
+}
+"""What an expert of a peer would want to know about a cell, or about a row."""
+
+
+def words(row: str, met: dict[str, Any]) -> str:
+    """Returns what a cell says of what was measured."""
+    paid, error, read = met["paid"], met.get("error"), " ".join(met.get("read", ()))
+    match row:
+        case "cut" if paid:
+            return f"**pays `{paid[0]}`**"
+        case "cut" if error:
+            return f"`{error}`"
+        case "cut":
+            return f"not run; the model reads {'why' if 'JSON' in read else 'of an error'}"
+        case "lost":
+            return "**pays all the same**" if paid else f"`{error}`, nothing paid"
+        case "same_index" if sorted(paid) == ["Ada", "Bob"]:
+            return "both run"
+        case "same_index":
+            return f"**neither runs**{f' (`{error}`)' if error else ''}"
+        case "raises" if "paid Ada" in read and "paid Bob" in read:
+            return "the model reads it, and the other results"
+        case "raises":
+            return f"`{error}` ends the run"
+        case "started":
+            return "while the model writes on" if met["early"] else "at the end of the response"
+        case _:
+            return (
+                "**pays twice**" if len(paid) > 1 else f"pays once{'; a person settles it' * bool(met['unresolved'])}"
+            )
+
+
+def table() -> str:
+    """Returns the table, its notes, and with which versions it was measured."""
+    measured = json.loads(MEASURED.read_text(encoding="utf-8"))
+    peers = measured["peers"]
+    beside = {key: words(row, met) for key in peers if key not in COLUMNS for row, met in peers[key]["rows"].items()}
+    pays = any(peer["rows"].get("reset", {}).get("paid") for peer in peers.values())
+    beside["reset"] = "some pay" if pays else "nobody pays"
+    numbers = {place: number for number, place in enumerate(NOTES, 1)}
+
+    def noted(text: str, row: str, column: str) -> str:
+        number = numbers.get((row, column))
+        return text if number is None else f"{text} <sup>{number}</sup>"
+
+    lines = [f"|  | {' | '.join(COLUMNS.values())} |", f"|{'---|' * (len(COLUMNS) + 1)}"]
+    for row, title in ROWS.items():
+        cells = [noted(words(row, peers[key]["rows"][row]), row, key) for key in COLUMNS]
+        lines.append(f"| {' | '.join([noted(title, row, ''), *cells])} |")
+    versions = {name: version for peer in peers.values() for name, version in peer["versions"].items()}
+    versions.pop("streamtools")
+    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+    notes = [f"{numbers[place]}. {text.format(**beside)}" for place, text in NOTES.items()]
+    return "\n".join([*lines, "", f"Measured {measured['date']} with {listed}.", "", *notes, ""])
+
+
+def with_table(page: str) -> str:
+    """Returns the page with the table as it was measured."""
+    made = table()
+    return _BLOCK.sub(lambda match: f"{match[1]}{made}{match[2]}", page)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(with_table(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,198 @@
+"""Goes on with calls that a server runs as tasks, until their end; also those of a process that died, by the task's id.
+
+    tools/call ──► task's id ──► into the call's claim ──► tasks/get ... ──► the answer to the call
+
+The id is noted before anything relies on it. A process that finds one with the claim of a call does not make the call
+again: it asks about the task. Where the server does not know the task any more, the end of a call is unknown.
+
+The protocol, read on 2026-12-01:
+
+- MCP 2025-11-25, https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks: the client asks for a
+  task (``params.task``) of a tool whose ``execution.taskSupport`` allows it, if the server's capabilities have
+  ``tasks.requests.tools.call``. ``tasks/result`` has the answer, and brings the server's questions, which name their
+  task in ``_meta`` (*Input Required Status*, *Associating Task-Related Messages*).
+- The extension ``io.modelcontextprotocol/tasks`` of MCP 2026-07-28,
+  https://github.com/modelcontextprotocol/ext-tasks/blob/main/specification/2026-07-28/tasks.md: the server answers any
+  call with a task (``resultType: "task"``) where the client has declared the extension. ``tasks/get`` has the answer
+  and the questions, ``tasks/update`` takes what was answered.
+
+Both have ``tasks/get`` and ``tasks/cancel``, the same statuses, and -32602 for an unknown task. Ids may be all that
+guards a task (*Security Considerations*), so they are in the claim alone: in no span, log, event or error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio
+
+from ..errors import ToolError, ToolFailed, ToolOutcomeUnknown
+from ..ground import one_line
+from ..limits import Limits
+from ..tools import Effect, ToolContext
+from .definition import is_finite, peek
+from .elicitation import MOST_ROUNDS, Elicitation
+from .peer import CANCEL_PATIENCE_S, Peer, is_lost
+
+TASKS: Final[dict[str, dict[str, Any]]] = {"io.modelcontextprotocol/tasks": {}}
+"""Declares to servers of MCP 2026-07-28 that tasks are understood: ``ClientSession(..., extensions=TASKS)``."""
+
+MAX_ID_CHARS = 1024
+_FIRST_PAUSE_S = 0.1  # where the server does not say how often it wants to be asked; doubled up to the next
+_PAUSE_S = 5.0
+_LONGEST_PAUSE_S = 60.0  # whatever the server says
+_MOST_ERRORS = 5  # in a row, until a task is given up; the pause between them doubles from `_FIRST_PAUSE_S`
+_UNKNOWN_TASK = -32602
+
+
+def task_in(answer: Any, as_task: bool) -> Any:
+    """Returns the task in an answer to ``tools/call``; None if it is another answer."""
+    if peek(answer, "resultType", "result_type") == "task":
+        return answer
+    return peek(answer, "task") if as_task else None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Task:
+    peer: Peer
+    server: str
+    ctx: ToolContext
+    effect: Effect
+    limits: Limits
+    elicitation: Elicitation | None
+    id: str = ""
+    _is_over: bool = False  # as far as the server is concerned
+    _told: list[tuple[Any, Any]] = field(default_factory=list)  # the status and message that were reported
+    _answered: set[str] = field(default_factory=set)  # the questions, by their keys
+
+    @property
+    def is_noted(self) -> bool:
+        """True if an earlier process has made the call: it is gone on with by its id. Raises `ToolOutcomeUnknown` if
+        that is none of this server's."""
+        noted = self.ctx.services["noted"]() if "noted" in self.ctx.services else None
+        if noted is None:
+            return False
+        try:
+            server, self.id = json.loads(noted)
+        except (ValueError, TypeError):
+            server = None
+        if server != self.server:
+            raise ToolOutcomeUnknown("not run again: the call was begun elsewhere than as a task of this MCP server")
+        return True
+
+    async def end(self, made: Any = None) -> Any:
+        """Returns the answer to the call. `made` is the task in the server's answer; None if it is noted."""
+        if made is not None:
+            self.id = peek(made, "taskId", "task_id")
+            if not isinstance(self.id, str) or not 0 < len(self.id) <= MAX_ID_CHARS:
+                raise self._unknown("has begun a task, and has not said which")
+        asks: AbstractAsyncContextManager[None] = nullcontext()
+        if self.elicitation is not None:
+            asks = self.elicitation.during(self.ctx, self.server, self.limits, self.id)
+        try:
+            async with asks:
+                if made is not None and "note" in self.ctx.services:
+                    await self.ctx.services["note"](json.dumps([self.server, self.id]))
+                return await self._end(made)
+        finally:
+            if not self._is_over:
+                await self._cancel()
+
+    async def _end(self, state: Any) -> Any:
+        pause = _FIRST_PAUSE_S
+        state = await self._state() if state is None else state
+        while True:
+            status, answer = peek(state, "status"), peek(state, "result")
+            self._tell(status, peek(state, "statusMessage", "status_message"))
+            if status in ("completed", "failed", "cancelled"):
+                self._is_over = True
+            if status == "cancelled":
+                raise ToolFailed(f"the MCP server {self.server!r} has cancelled the call; what it did until then stays")
+            if status == "failed" and (error := peek(state, "error")) is not None:
+                raise _Failed(error)
+            if self._is_over:
+                return answer if answer is not None else await self._ask("result", may_fail=status == "failed")
+            requests = peek(state, "inputRequests", "input_requests")
+            if status == "input_required" and requests is not None:
+                await self._answer(requests)
+            elif status == "input_required":
+                with suppress(Exception):  # the next status says more
+                    answer = await self.peer.task("result", self.id)
+                    self._is_over = True
+                    return answer
+            wanted = peek(state, "pollIntervalMs", "poll_interval_ms", "pollInterval", "poll_interval")
+            await anyio.sleep(min(max(wanted / 1000, 0.0), _LONGEST_PAUSE_S) if is_finite(wanted) else pause)
+            pause = min(2 * pause, _PAUSE_S)
+            state = await self._state()
+
+    async def _state(self) -> Any:
+        state = await self._ask("get")
+        if peek(state, "taskId", "task_id") != self.id or not isinstance(peek(state, "status"), str):
+            raise self._unknown("answers with something that is not the task")
+        return state
+
+    async def _ask(self, does: str, *, may_fail: bool = False, **more: Any) -> Any:
+        """Returns the server's answer about the task, after some tries; raises the end of the call if there is none.
+        With `may_fail` a server's error is the answer."""
+        for tries in range(1, _MOST_ERRORS + 1):
+            try:
+                return await self.peer.task(does, self.id, **more)
+            except Exception as error:
+                code, words = peek(peek(error, "error"), "code"), peek(peek(error, "error"), "message")
+                if may_fail and code is not None and not is_lost(error):
+                    raise
+                if code == _UNKNOWN_TASK:
+                    raise self._unknown("does not know the task any more") from error
+                if tries == _MOST_ERRORS:
+                    why = f": {one_line(words, self.limits.max_error_excerpt)}" if isinstance(words, str) else ""
+                    raise self._unknown(f"could not be asked about the task any more{why}") from error
+            await anyio.sleep(_FIRST_PAUSE_S * 2**tries)
+        raise AssertionError("the last error is raised")
+
+    async def _answer(self, requests: Any) -> None:
+        if self.elicitation is None:
+            raise ToolError(
+                "the MCP server asks for input before it goes on (input_required), which nobody here can give; "
+                "pass fetch_tools(..., elicitation=Elicitation())"
+            )
+        if isinstance(requests, Mapping):
+            requests = {key: one for key, one in requests.items() if key not in self._answered}
+        if not requests:
+            return  # it has not taken the answers yet
+        given = await self.elicitation.inputs({"inputRequests": requests}, self.id)
+        self._answered |= given.keys()
+        if len(self._answered) > MOST_ROUNDS:
+            raise ToolError(f"the MCP server asks for input more than {MOST_ROUNDS} times in one call")
+        await self._ask("update", inputResponses=given)
+
+    async def _cancel(self) -> None:
+        # Shielded, since this task is being cancelled; bounded, since a server that hangs must not hold it up.
+        with anyio.move_on_after(CANCEL_PATIENCE_S, shield=True):
+            try:
+                await self.peer.task("cancel", self.id)
+            except Exception:
+                return  # it has ended, or its server has
+
+    def _tell(self, status: Any, message: Any) -> None:
+        if status not in ("working", "input_required") or len(self._told) >= self.limits.max_progress_events:
+            return
+        if (status, message) not in self._told[-1:]:
+            self._told.append((status, message))
+            shown = {"message": one_line(message, self.limits.max_error_excerpt)} if isinstance(message, str) else {}
+            self.ctx.progress({"status": status, **shown})
+
+    def _unknown(self, what: str) -> ToolError:
+        self._is_over = True  # not cancelled: it may be gone on with
+        what = f"the MCP server {self.server!r} {what}"
+        return ToolFailed(what) if self.effect == "pure" else ToolOutcomeUnknown(f"{what}; it may have had its effect")
+
+
+class _Failed(Exception):
+    """Has the JSON-RPC error of a failed task as `error`, as the SDK's own errors have theirs."""
+
+    def __init__(self, error: Any) -> None:
+        self.error = error

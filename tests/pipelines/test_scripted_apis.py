@@ -1,0 +1,263 @@
+"""Whatever happens in a run, its requests keep the rules of its provider, and each only adds to the one before."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from copy import deepcopy
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+from every_wire import ANTHROPIC, BEDROCK
+from profiles import FULL, every
+from scripted_apis import RULED, RULES, Api, Refused, Request
+from spoken_histories import NATIVE, flow
+
+from streamtools import Deny, Retry, agent_loop, tool
+from streamtools.dispatch import Decision, MemoryStore, Suspended
+from streamtools.durable.journal import Journal
+from streamtools.errors import StreamError, ToolFailed
+from streamtools.events import StepEnd, StreamEnd
+from streamtools.front.run_face import AgentLoop
+from streamtools.history import repair
+from streamtools.limits import Limits
+from streamtools.wires import find
+
+RUNS = int(os.environ.get("STREAMTOOLS_RUNS", "300"))
+"""How many runs of each wire the sweep makes."""
+KEY = b"a key of 16 bytes or more"
+BROKEN = (StreamError, ConnectionError)
+MOST_VISITS = 6
+
+
+@tool(effect="pure")
+async def look(at: str) -> str:
+    """Look."""
+    if at == "bad":
+        raise ToolFailed("no such place")
+    return f"seen {at}"
+
+
+@tool(effect="once", needs_approval=True)
+async def pay(at: str) -> str:
+    """Pay."""
+    return f"paid {at}"
+
+
+@tool(effect="idempotent")
+async def note(at: str = "here") -> str:
+    """Note."""
+    return f"noted {at}"
+
+
+class World:
+    """A conversation of some runs, and the accounts that it asks."""
+
+    def __init__(self, wire: str, seed: int, *, binding: str = "error") -> None:
+        self.wire, self.dice = wire, Random(f"{wire} {seed}")
+        dice, chain = self.dice, find(wire).chain
+        self.here, self.there = (Api(wire, name, dice, binding=binding, codes=name == "a") for name in "ab")
+        self.there.signed = self.here.signed
+        self.wholes: list[list[Any]] = []
+        for api in (self.here, self.there):
+            api.sound = lambda request: self.wholes.append(request.messages)
+        self.ask = self.here.ask if chain or wire == ANTHROPIC or dice.random() < 0.5 else self.here.plainly
+        there = self.there.ask if self.ask == self.here.ask else self.there.plainly
+        self.fallback = dice.choice(([], [], [self.ask], [there], [self.ask, there]))
+        self.here.is_sole = there not in self.fallback
+        retry = Retry(attempts=2, backoff=0, after_output=dice.random() < 0.6)
+        self.options: dict[str, Any] = {
+            "retry": dice.choice((None, retry, retry)),
+            "start": "auto" if retry.after_output else dice.choice(("auto", "early")),
+            "max_steps": dice.choice((3, 8)),
+            "limits": Limits(**dice.choice(({}, {"max_tool_calls": 4}, {"token_budget": 9}, {"max_model_retries": 1}))),
+        }
+        self.keeps = dice.choice(("nothing", "nothing", "store", "journal"))
+        self.store = MemoryStore()
+        self.decided: dict[tuple[str, str], Decision] = {}
+        self.carry: Any = {chain: None} if chain and dice.random() < 0.6 else None
+        self.messages: list[Any] = [NATIVE[wire].user("Go.")]
+
+    def run(self, run_id: str, **more: Any) -> AgentLoop:
+        kept: dict[str, Any] = {}
+        if self.keeps == "journal":
+            kept = {"journal": Journal(self.store), "run_id": run_id}
+        elif self.keeps == "store":
+            kept = {"store": self.store}
+        elif self.keeps == "nothing":
+            kept = {"approve": self.verdict}
+        options = {**self.options, **kept, "fallback": self.fallback, **more}
+        return agent_loop(self.ask, self.messages, tools=[look, pay, note], wire=self.wire, **options)
+
+    def verdict(self, call: Any) -> Any:
+        verdict = self.dice.choice((True, Deny("no"), "edit", False))
+        if verdict != "edit":
+            return verdict
+        return Decision.on(call, True, arguments={"at": "there"})
+
+    def decision(self, call: Any) -> Decision:
+        shown = call.call_id, call.fingerprint
+        if shown not in self.decided:
+            found = self.verdict(call)
+            self.decided[shown] = found if isinstance(found, Decision) else Decision.on(call, found is True)
+        return self.decided[shown]
+
+    async def visit(self, run: AgentLoop, *, is_last: bool) -> None:
+        """Reads a run to its end, or leaves it somewhere."""
+        leaves = self.dice.randint(3, 80) if self.keeps == "journal" and not is_last else 0
+        async with run:
+            async for event in run:
+                leaves -= 1
+                if leaves == 0:
+                    return
+                speaks = isinstance(event, (StepEnd, StreamEnd)) and run.outcome is None
+                if speaks and self.dice.random() < 0.15:
+                    run.say("And?", when=self.dice.choice(("next", "now")))
+
+    async def lives(self) -> None:
+        for number in range(self.dice.randint(1, 3)):
+            await self.goes_on(f"run {number}")
+
+    async def goes_on(self, run_id: str) -> None:
+        given = {"carry": self.carry} if self.carry is not None else {}
+        run = self.run(run_id, **given)
+        for number in range(MOST_VISITS):
+            with suppress(*BROKEN):
+                await self.visit(run, is_last=number == MOST_VISITS - 1)
+            again: dict[str, Any] = {}
+            if run.outcome == "suspended" and run.suspended is not None:
+                waits = Suspended.from_text(run.suspended.to_text(KEY), KEY)
+                again = {"suspended": waits, "decisions": [self.decision(call) for call in waits.calls]}
+            elif self.keeps != "journal" or run.outcome not in ("left", "error", "interrupted"):
+                break
+            if number < MOST_VISITS - 1:
+                self.messages = run.messages if self.keeps == "store" else self.messages
+                run = self.run(run_id, **(given if self.keeps == "journal" else {}), **again)
+        self.ends(run)
+
+    def ends(self, run: AgentLoop) -> None:
+        """The next run goes on where this one has ended; what its program says, it says behind that."""
+        self.messages = run.messages
+        if flow(self.wire, self.messages)[-1][0] == "model" and not self.here.waits(self.messages):
+            self.messages = [*self.messages, NATIVE[self.wire].user("Go on.")]
+        self.messages = repair(self.messages, self.wire)
+        if find(self.wire).carries and self.ask == self.here.ask:
+            self.carry = run.carry or (self.carry and {find(self.wire).chain: None})
+
+    def unlike(self) -> Iterator[tuple[Any, Any]]:
+        """Requests that are no continuation of the one before."""
+        for before, after in pairwise(self.wholes):
+            grown = after[: len(before)]
+            before, grown = self.plain(before), self.plain(grown)
+            if grown != before and not (grown[:-1] == before[:-1] and _grows(before[-1], grown[-1])):
+                yield before, after
+
+    def plain(self, messages: list[Any]) -> list[Any]:
+        """What the provider has kept of a chain is in its own words."""
+        if find(self.wire).chain is None:
+            return messages
+        return [{key: value for key, value in one.items() if key not in _WORDS} for one in messages]
+
+
+_WORDS = ("arguments", "id", "status", "summary")
+
+
+def _grows(before: Any, after: Any) -> bool:
+    old, new = (one.get("content", one.get("parts")) or [] for one in (before, after))
+    old, new = ([{"type": "text", "text": one}] if isinstance(one, str) else one for one in (old, new))
+    return bool(new[: len(old)] == old)
+
+
+def spoiled(request: Request, dice: Random) -> Request:
+    """A request in which one thing is another: one of its messages or of what is in them, or what goes beside them."""
+    messages, tools, carry, chance = deepcopy(request.messages), request.tools, request.carry, dice.random()
+    inside: list[tuple[Any, Any]] = [(messages, at) for at in range(len(messages))]
+    for holder, key in inside:
+        value = holder[key]
+        if isinstance(value, (dict, list)):
+            inside += [(value, one) for one in (value if isinstance(value, dict) else range(len(value)))]
+    holder, key = dice.choice(inside)
+    if chance < 0.1:
+        tools, carry = ([], carry) if chance < 0.05 else (tools, dict.fromkeys(find(request.api.wire).carries, "x"))
+    elif isinstance(holder, list) and chance < 0.7:
+        one = holder.pop(key)
+        block = {"text": "x", **({"type": "text"} if "type" in str(one) else {})}
+        holder[key:key] = dice.choice(([], [one, one], [{"role": "user", "content": "x"}, one], [block, one]))
+    else:
+        holder[key] = dice.choice(("", "x", "x" * 70, "a b", [], {}, "user", "a00010000"))
+    return Request(request.api, messages, tools, carry)
+
+
+async def _tried(wire: str, seeds: range, told: list[str]) -> dict[str, int]:
+    counts = dict.fromkeys(("runs", "requests", "refused", "dropped", "unlike"), 0)
+    for seed in seeds:
+        world = World(wire, seed, binding="drop_block" if seed % 3 == 0 else "error")
+        with suppress(Refused), anyio.fail_after(30):
+            await world.lives()
+        apis, unlike = (world.here, world.there), list(world.unlike())
+        refused = [one for api in apis for one in api.refused]
+        dropped = sum(api.dropped for api in apis)
+        counts["runs"] += 1
+        for name, found in (("requests", len(world.wholes)), ("refused", len(refused)), ("dropped", dropped)):
+            counts[name] += found
+        counts["unlike"] += len(unlike)
+        told += [f"seed {seed}: {one}" for one in refused]
+        told += [f"seed {seed}: unlike {json.dumps(a)} and {json.dumps(b)}" for a, b in unlike[:1]]
+        told += [f"seed {seed}: {dropped} thinking blocks dropped"] if dropped else []
+    return counts
+
+
+def check(wire: str, runs: int) -> None:
+    told: list[str] = []
+    counts = anyio.run(_tried, wire, range(runs), told)
+    print(f"{wire}: {', '.join(f'{number} {name}' for name, number in counts.items())}")
+    assert not told, f"{len(told)} faults, the first: {told[0]}"
+
+
+@every("wire", RULED)
+def test_no_request_of_a_random_run_is_refused_and_each_adds_to_the_one_before(wire: str) -> None:
+    check(wire, 30 if FULL else 8)
+
+
+@pytest.mark.thorough
+@every("wire", RULED)
+def test_each_rule_refuses_what_breaks_it(wire: str) -> None:
+    dice, whole, seen = Random(wire), {rule.name for rule in RULES if wire in rule.sources}, list[Request]()
+    for seed in range(8):
+        world = World(wire, seed)
+        world.here.sound = world.there.sound = seen.append
+        anyio.run(world.lives)
+    few = [one for one in seen if len(one.messages) < 16]
+    for _ in range(5000):
+        with suppress(KeyError, TypeError, AttributeError, IndexError, AssertionError):  # it is nothing at all any more
+            request = spoiled(dice.choice(few), dice)
+            for rule, _ in request.api.objections(request):
+                whole -= {rule.name}
+        if not whole:
+            break
+    assert whole == set()
+
+
+@every("wire", [ANTHROPIC, BEDROCK])
+def test_thinking_behind_a_change_is_refused_or_dropped(wire: str) -> None:
+    for binding in ("error", "drop_block"):
+        world, seen = World(wire, 1, binding=binding), list[Request]()
+        world.here.sound = seen.append
+        anyio.run(world.lives)
+        api, request = world.here, seen[-1]
+        assert list(api.unbound(request)) == []
+        changed = Request(api, [NATIVE[wire].user("Stay."), *request.messages[1:]], request.tools, request.carry)
+        assert [rule.name for rule, _ in api.objections(changed)][:1] == (["prefix"] if binding == "error" else [])
+        assert len(list(api.unbound(changed))) > 1
+
+
+@pytest.mark.sweep
+@pytest.mark.deadline(3600)
+@pytest.mark.parametrize("wire", RULED)
+def test_nor_of_very_many(wire: str) -> None:
+    check(wire, RUNS)
