@@ -111,7 +111,7 @@ class Wire:
     tools: tuple[ToolFormat, ...]
     """The forms of tools in a request, the usual one first."""
     tool_changes: ToolChanges | None = None
-    """The way for a request to say, after its messages, that its tools changed; None if the list itself has to change."""
+    """The way to say, after a request's messages, that its tools changed; None if the list itself has to change."""
     structured: StructuredOutput | None = None
     """The way to request an answer that fits a schema; None if there is none."""
     resumed_arguments: tuple[str, ...] | None = None
