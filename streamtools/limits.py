@@ -120,6 +120,8 @@ class Limits:
     token_budget: int | None = None
     """Input and output tokens of a run, as its responses report them at their end. Once they are spent, no further call
     runs (``over_budget``), and `agent_loop` makes no further request (``budget``). None: no limit."""
+    max_background_jobs: int = 8
+    """Calls of ``background=True`` tools that run at once in one run; the next ones are ``failed``."""
     max_threads: int = 8
     """Threads that run sync tools at once in one pipeline; further calls wait."""
     max_abandoned_threads: int = 8

@@ -15,21 +15,29 @@ import pytest
 
 from benchmarks import targets
 from streamtools import Limits
+from streamtools.parts import OUTCOMES, RUN_OUTCOMES
 from streamtools.warning_codes import WARNINGS
 from streamtools.wires import WIRES
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
+MADE = re.compile(r"<!-- (?:tolerances|exports|dialects|words): \S+ -->.*?<!-- end -->", re.DOTALL)
+"""A table that the code has made."""
 
 
-def test_every_warning_code_is_on_the_page_about_debugging() -> None:
-    page = (REPOSITORY / "docs" / "see" / "debugging.md").read_text(encoding="utf-8")
+def test_every_warning_code_has_its_row_and_each_fault_and_outcome_advice() -> None:
+    page = (DOCS / "see" / "debugging.md").read_text(encoding="utf-8")
     assert [code for code in WARNINGS if f"`{code}`" not in page] == []
+    advice = MADE.sub("", page)
+    assert [code for code, one in WARNINGS.items() if one.severity == "fault" and f"`{code}`" not in advice] == []
+    assert [outcome for outcome in OUTCOMES if outcome != "ok" and f"\n| `{outcome}` |" not in advice] == []
+    runs = MADE.sub("", (DOCS / "reference" / "limits.md").read_text(encoding="utf-8"))
+    assert [outcome for outcome in RUN_OUTCOMES if f"`{outcome}`" not in runs] == []
 
 
-def test_the_limits_that_the_page_about_security_names_exist_and_those_that_can_be_off_are_all_there() -> None:
-    page = (REPOSITORY / "SECURITY.md").read_text(encoding="utf-8")
-    (sentence,) = re.findall(r"can be turned off by an explicit None: (.*?)\.", page, re.DOTALL)
+def test_the_limits_that_the_page_about_threats_names_exist_and_those_that_can_be_off_are_all_there() -> None:
+    page = (REPOSITORY / "docs" / "threats.md").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"can be turned off by an explicit None:\s+(.*?)\.", page, re.DOTALL)
     optional = {field.name for field in fields(Limits) if str(field.type).endswith("| None")}
     assert set(re.findall(r"`(\w+)`", sentence)) == optional
     named = set(re.findall(r"`(max_\w+|idle_timeout|tool_timeout)`", page))
@@ -132,7 +140,6 @@ def test_a_redirect_leads_old_headings_to_their_new_places() -> None:
 
 FOR_DEVELOPERS = {"architecture.md", "internals.md", "figures.md", "dependencies.md", "threats.md"}
 """Pages that nobody has to read who uses the library."""
-MADE = re.compile(r"<!-- (?:tolerances|exports|dialects|words): \S+ -->.*?<!-- end -->", re.DOTALL)
 FIRST_WEEK = ("turn", "run", "store", "journal", "recording", "suspended")
 
 
@@ -148,6 +155,14 @@ def test_the_pages_for_users_are_few_and_short() -> None:
     assert sum(words.values()) <= 45_000
 
 
+def test_the_table_of_contents_has_every_page() -> None:
+    nav = (DOCS / "site.toml").read_text(encoding="utf-8")
+    listed = re.findall(r'= "([\w/-]+\.md)"', nav)
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    assert len(listed) == len(set(listed))
+    assert pages | {"examples/index.md", "security.md", "conventions.md", "changelog.md"} == set(listed)
+
+
 def test_a_how_to_shows_code_on_its_first_screen() -> None:
     guides = [page for page in for_users() if page.parent.name in ("start", "guide", "web", "see", "providers")]
     late = [page.name for page in guides if page.read_text(encoding="utf-8").partition("\n```")[0].count("\n") > 16]
@@ -159,7 +174,8 @@ def test_the_glossary_is_one_screen_and_begins_with_the_words_of_the_first_week(
     words = [row for row in rows if row != "word"]
     assert tuple(words[:6]) == FIRST_WEEK
     assert len(words) <= 25
-    assert [page.name for page in for_users() if re.search(r"\btickets?\b", prose_of(page), re.IGNORECASE)] == []
+    in_words = {page.name: re.sub("`[^`]*`", "", prose_of(page)) for page in for_users()}
+    assert [name for name, text in in_words.items() if re.search(r"\btickets?\b", text, re.IGNORECASE)] == []
 
 
 @cache

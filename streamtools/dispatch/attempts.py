@@ -148,12 +148,15 @@ class CallAttempts:
             call_id=call.call.call_id,
             run_id=host.run_id,
             step=host.number,
+            caller=call.call.caller,
             has_context=options.context is not None,
             context=options.context,
             waits_for=report_wait(call),
         )
         if tool.wants_context:
             made.services["ask"] = _asking(self.ask, call)
+            for serve in options.seams.services:
+                made.services |= serve(made)
         return made
 
     def _shown_arguments(self, call: Call) -> dict[str, Any]:
@@ -216,7 +219,10 @@ class _Attempt:
             text = f"the executor of {self.tool.name} returned without having begun the call"
             return Ending("unknown", ToolOutcomeUnknown(text))
         # Still within the scope: writing the value is part of the call's time.
-        return await self.attempts.ended(call, value)
+        ending = await self.attempts.ended(call, value)
+        if ending.outcome == "ok" and (made := self.invocation or self.trial) is not None:
+            ending.notes = made.notes or None
+        return ending
 
     def unfinished(self) -> Ending:
         """Returns the ending of an attempt whose scope was cancelled."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 
+from ..content import Caller
 from ..parts import WaitReason
 from ..tools import Effect, ToolContext
 from ..tools.context import ELSEWHERE
@@ -50,6 +51,8 @@ class Invocation:
     call_id: str = "call"
     run_id: str = "run"
     step: int = 0
+    caller: Caller = "direct"
+    """Who has made the call: the model itself, or its code."""
     has_context: bool = False
     """True if the pipeline was given a context, whether or not it came along."""
     context: Any = field(default=None, repr=False, compare=False)
@@ -60,6 +63,8 @@ class Invocation:
     and does nothing once the call has begun. It does not travel."""
     services: dict[str, Callable[..., Any]] = field(default_factory=dict, repr=False, compare=False)
     """What the run does for the call, once that runs; see `ToolContext.services`. They do not travel."""
+    notes: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What services note of the call, as JSON; see `Observation.notes`."""
     left_running: bool = field(default=False, init=False, repr=False, compare=False)
     """True if the executor gave up the tool's code, which goes on; set by the executor at the call's end."""
 

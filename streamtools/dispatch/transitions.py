@@ -577,6 +577,10 @@ class Calls:
         """Waits until somebody runs, decides about or cancels a call."""
         await self._transitions.wait_told()
 
+    def tell(self) -> None:
+        """Ends that wait."""
+        self._transitions.tell()
+
     def listeners(self) -> Listeners:
         """Returns the method that takes an event which has been emitted, by the event's type."""
         listeners: Listeners = {
@@ -970,7 +974,7 @@ class Calls:
 
 
 def _is_bound(call: Call) -> bool:
-    if call.tool is None or not (call.tool.effect == "once" or call.needs):
+    if call.tool is None or not (call.tool.effect == "once" or call.needs or call.tool.background):
         return False
     # Middleware may have done the call's work itself.
     has_run = bool(call.attempts) or call.is_outside or call.is_wrapped

@@ -6,10 +6,12 @@ journal's own; around any other gate, the lease is looked at right before the ca
 
 from __future__ import annotations
 
+from copy import copy
+
 from ..errors import RunTakenOver, ToolNotStarted
 from ..seams import CallEnd, Entered, Gate, GateView
 from .gate import StoreGate
-from .lease import JournalLease
+from .lease import EACH_STEP, JournalLease
 from .place import JournalPlace, words
 from .store import Claim, IdempotencyStore
 from .writer import ResponseWriter
@@ -25,6 +27,15 @@ class JournalGate:
         self._place = place
         self._written = written
         self._by_hand = starts_by_hand
+        self._is_beside = False
+
+    def beside(self) -> JournalGate:
+        """Returns the gate for calls that go on beside the steps: their responses are on record."""
+        made = copy(self)
+        made._is_beside = True
+        if isinstance(self._within, StoreGate):
+            made._within = self._within.claiming(made._claim)
+        return made
 
     def key(self, call: GateView, /) -> str:
         name = getattr(self._within, "key", None)
@@ -32,15 +43,18 @@ class JournalGate:
         return key
 
     async def look(self, call: GateView, /) -> CallEnd | None:
-        await self._ready()
+        await self.ready()
         return await self._within.look(call)
 
     async def enter(self, call: GateView, /) -> Entered | CallEnd:
-        await self._ready()
+        await self.ready()
         return await self._within.enter(call)
 
-    async def _ready(self) -> None:
+    async def ready(self) -> None:
         """Waits until the response is stored. Raises `ToolNotStarted` if that will not be."""
+        if self._is_beside:
+            await self._look_at_lease()
+            return
         written = self._written
         assert written.has_ended is not None, "calls are made in a step"
         if not written.has_ended.is_set():
@@ -53,6 +67,9 @@ class JournalGate:
             await written.is_stored()
         except Exception as error:
             raise ToolNotStarted(f"not run: the response could not be stored ({words(error)})") from error
+        await self._look_at_lease()
+
+    async def _look_at_lease(self) -> None:
         if not self._claims:
             held = self._held()
             try:
@@ -63,7 +80,7 @@ class JournalGate:
     async def _claim(self, store: IdempotencyStore, key: str, fingerprint: str) -> Claim:
         held = self._held()
         try:
-            return await held.claim(store, self._written.step, key, fingerprint)
+            return await held.claim(store, EACH_STEP if self._is_beside else self._written.step, key, fingerprint)
         except RunTakenOver as error:
             raise self._lost(error) from error
 

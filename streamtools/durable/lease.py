@@ -28,7 +28,7 @@ from .suspended import Suspended
 
 Waiter: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 """Waits until something is stored, and raises what kept it from that."""
-_EACH_STEP = -1  # in place of a step, for operations
+EACH_STEP = -1  # in place of a step: for operations, and for calls that go on beside the steps
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class JournalLease:
             return await store.claim(key, fingerprint)
         kept = call_key(key)
         # The step claims nothing again; an operation may be asked for in a later one.
-        self._calls.setdefault(_EACH_STEP if is_operation(key) else step, set()).add(kept)
+        self._calls.setdefault(EACH_STEP if is_operation(key) else step, set()).add(kept)
         claim = await store.claim_within(self.fence, key, fingerprint)
         if claim is None:
             raise RunTakenOver(self.run_id)

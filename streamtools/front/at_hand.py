@@ -129,7 +129,7 @@ def resumed_step(
     )
     calls = [_given(call) for call in suspended.calls]
     limits = _with_room(checked.limits, suspended.calls)
-    return _step(
+    return step_at_hand(
         checked,
         run,
         CallsDecoder(calls, checked.tools, checked.stages, limits, wire=suspended.wire),
@@ -209,7 +209,7 @@ def run_calls(
         limits = replace(limits, max_repeated_calls=None)
     checked = replace(checked, step=replace(checked.step, limits=limits))
     run = run_of(trajectory, observers, checked.dispatch.seams, options.get("privacy"))
-    return _step(
+    return step_at_hand(
         checked,
         run,
         CallsDecoder(given, checked.tools, checked.stages, checked.limits),
@@ -239,7 +239,7 @@ def _checked(
     return checked_options(tools, trajectory=trajectory, identity=identity, without=without, store=store, **options)
 
 
-def _step(
+def step_at_hand(
     checked: CheckedOptions,
     run: Trajectory,
     decoder: CallsDecoder,

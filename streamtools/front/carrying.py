@@ -21,18 +21,28 @@ NOBODY = -1  # in the place of the number of a function
 
 class Carrying:
     def __init__(self, given: Mapping[str, Any], history: RunHistory, functions: Sequence[Callable[..., Any]]) -> None:
-        wire = history.wire
-        fields = {name: given[name] for name in wire.carries if given.get(name)}
         self._history = history
+        self._numbers = tuple(map(functions.index, functions))  # one that is there twice is one provider
+        self.takers = tuple(map(takes_carry, functions))  # whether they take it
+        self._has_told = False
+        self.beside: Mapping[str, Any] = {}  # what the messages themselves need, of the first function
+        self.asked = 0  # the number of the function that was asked last
+        self._begin(given)
+
+    def _begin(self, given: Mapping[str, Any]) -> None:
+        wire, begun_with = self._history.wire, self._history.begun_with
+        fields = {name: given[name] for name in wire.carries if given.get(name)}
         self._carry = Carry(fields, getattr(given, "expires_at", None)) if fields else NO_CARRY  # what came last
         self._carries = {0: self._carry}  # by the number of the function that it came from
         self._chain = wire.chain if wire.chain in given else None
-        self._chained = self._last_reply(history.begun_with) if wire.chain in fields else 0  # how many it stands for
+        self._chained = self._last_reply(begun_with) if wire.chain in fields else 0  # how many it stands for
         self._is_all = wire.chain not in fields or self._chained > 0
-        self._numbers = tuple(map(functions.index, functions))  # one that is there twice is one provider
-        self._has_told = False
-        self.asked = 0  # the number of the function that was asked last
-        self._takers = tuple(map(takes_carry, functions))  # whether they take it
+
+    def go_on(self, carry: Carry) -> None:
+        """Begins with what an earlier run has left, unless the program gave its own, or does not want it."""
+        is_wanted = self.takers[0] and not self._carry and self._history.wire.chain in (None, self._chain)
+        if carry and is_wanted:
+            self._begin(carry)
 
     @property
     def elsewhere(self) -> Mapping[str, str]:
@@ -69,10 +79,10 @@ class Carrying:
     def request(self, number: int, messages: list[Any]) -> tuple[list[Any], dict[str, Any]]:
         """Returns the messages and the keywords that a function is called with."""
         self.asked = number
-        if not self._takers[number]:
+        if not self.takers[number]:
             return messages, {}
         carry = self._fresh(number)
-        return messages[self._chained :] if carry else messages, {"carry": dict(carry)}
+        return messages[self._chained :] if carry else messages, {"carry": {**carry, **({} if number else self.beside)}}
 
     def unsent(self) -> str | None:
         """Returns once in words why the provider refuses the next request; None if that has what it needs."""
@@ -80,13 +90,13 @@ class Carrying:
         if needs is None or self._has_told:
             return None
         names = dict.fromkeys((*needs, *self._carry))  # pending work is in the place that its answer named
-        if self._takers[0] and (fresh := self._fresh(0)) is self._carry and names.keys() <= fresh.keys():
+        if self.takers[0] and (fresh := self._fresh(0)) is self._carry and names.keys() <= fresh.keys():
             return None
         if self._carry and _is_expired(self._carry):
             why = f"expired at {self._carry.expires_at}, before the results of its calls were there"
         elif not self._carry:
             why = "was not in the answer that calls"
-        elif not self._takers[0]:
+        elif not self.takers[0]:
             why = "is not sent: call_model has no parameter of that name, as in ask(messages, tools, carry)"
         else:
             why = "is not sent: it is of a fallback's answer"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from anyio.lowlevel import EventLoopToken, current_token
 
 from ..dispatch.event_loop import is_in_loop
+from ..dispatch.states import Mention
 from ..errors import LocalProtocolError
 from ..events import Event, Observation, ToolCallValidated
 from ..ground.own import MESSAGES, own
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
 class AgentLoop(CallsFace):
     """A run as it goes on. Enter it with ``async with``, iterate over its events, then look at its outcome."""
 
-    def __init__(self, loop: Loop, carrying: Carrying) -> None:
+    def __init__(self, loop: Loop, carrying: Carrying, added_tools: Iterable[str] = ()) -> None:
         self._loop = loop
         self._carrying = carrying
+        self._added_tools = added_tools  # as they become more
         self._runs_in: EventLoopToken | None = None
 
     def __repr__(self) -> str:
@@ -114,6 +116,12 @@ class AgentLoop(CallsFace):
         return self._carrying.behind(self._loop.all_turns, self.messages)
 
     @property
+    def added_tools(self) -> tuple[str, ...]:
+        """The names of the tools that its calls have added (`ToolContext.add_tools`), in order; also before it was
+        suspended, or went on with its journal."""
+        return tuple(self._added_tools)
+
+    @property
     def suspended(self) -> Suspended | None:
         """The calls that wait for an approval or an answer, also after the block; see `Pipeline.suspended`. To go on
         with these calls, keep `messages` beside them, and give both to another `agent_loop`."""
@@ -130,6 +138,12 @@ class AgentLoop(CallsFace):
 
     def _in_step(self, act: Callable[[Runner], bool]) -> bool:
         return act(self._goes_on()._runner)
+
+    def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
+        """Stops one call, as `Pipeline.cancel` does, or the background job that it has begun."""
+        call_id = call if isinstance(call, str) else call.call_id
+        beside = (cancel for one in self.sources if (cancel := getattr(one, "cancel", None)) is not None)
+        return any(cancel(call_id) for cancel in beside) or super().cancel(call, reason)
 
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
         """Runs a ready call, with ``start="manual"``; see `Pipeline.run_call`. Then iterate on. Returns the end on
@@ -263,6 +277,10 @@ class _View:
         return self._loop.history.said
 
     @property
+    def unread(self) -> Sequence[Mapping[str, Any]]:
+        return self._loop.history.waiting
+
+    @property
     def is_stopped(self) -> bool:
         return self._loop.is_stopped
 
@@ -285,6 +303,14 @@ class _View:
     def say(self, message: Any, when: When = "next", entry_id: str | None = None) -> None:
         if self._loop.outcome is None:
             self._loop.take(entry_of(message, when, self._loop.history.wire, entry_id))
+
+    def add(self, message: Any, entry_id: str) -> None:
+        entry = entry_of(message, "next", self._loop.history.wire, entry_id)
+        self._loop.put(entry)
+        self._loop.take(entry)
+
+    def tell(self) -> None:
+        self._loop.tell()
 
     def stop(self) -> None:
         if self._loop.outcome is None:

@@ -165,6 +165,12 @@ def pipeline(
         quoted_calls=quoted_calls,
         capabilities=capabilities,
     )
+    later = [one.name for one in checked.tools.values() if one is not None and one.background]
+    if later and not checked.leaves_calls:
+        raise TypeError(
+            f"the tool {later[0]!r} has background=True, and one stream has no later request for its result; write "
+            "agent_loop(...), or pass the tool with background=False"
+        )
     if checked.attempts is not None or fallback:
         from ..durable.retry import check_attempts  # most streams are asked for once
 

@@ -40,7 +40,7 @@ class Observer(Protocol):
 
 class RunObserver(Observer, Protocol):
     """An observer that also learns when the whole run begins and ends: that of an `agent_loop`, or an entered
-    `Trajectory`. All four methods are optional. Like `on_event` they must be quick; an exception drops the
+    `Trajectory`. All methods are optional. Like `on_event` they must be quick; an exception drops the
     observer."""
 
     def begin_run(self, run: RunFacts, /) -> None:
@@ -58,6 +58,11 @@ class RunObserver(Observer, Protocol):
 
     def proposed_by(self) -> str | None:
         """Likewise returns the span of the response that has made the step's calls."""
+        ...
+
+    def beside(self) -> Observer:
+        """Returns an observer for a job that goes on beside the run's steps (``background=True``). Without it, the job
+        is seen by the application's observers alone."""
         ...
 
 

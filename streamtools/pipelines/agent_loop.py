@@ -9,14 +9,16 @@ for every call.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+import anyio
 from anyio import CancelScope, create_task_group
 from anyio.abc import TaskGroup
 
 from ..dispatch.endings import recount
-from ..dispatch.event_loop import is_cancellation, is_in_generator, spawn
+from ..dispatch.event_loop import is_cancellation, is_in_generator, ring, spawn
 from ..dispatch.states import Mention
 from ..errors import LocalProtocolError
 from ..events import Event, Observation, ToolCallValidated
@@ -94,6 +96,7 @@ class Loop:
         self._step: _OpenStep | None = None
         self._left_suspended = suspended  # the calls that the latest step has left
         self._tasks = _Tasks()
+        self._ending: _Ending | None = None
         self._is_ours = False  # the trajectory was entered here
 
     @property
@@ -103,6 +106,7 @@ class Loop:
     def stop(self) -> None:
         self.is_stopped = True
         self._cut(STOPPED, spares_approvals=False)
+        self.tell()
 
     def watch(self, task: Callable[[], Awaitable[None]]) -> None:
         self._tasks.start(task)
@@ -128,6 +132,17 @@ class Loop:
             self.history.is_cut = True
         elif entry["when"] == "now" and self._step is not None:
             self.put({**entry, "when": "next"})  # nor is it cut in the next visit
+        self.tell()
+
+    def tell(self) -> None:
+        """Has it look again whether it ends, or rests."""
+        if self._ending is not None:
+            ring(self._ending.told)
+        elif self._step is not None:
+            self._step.block._runner.attempt.calls.tell()
+
+    def _holds(self, outcome: RunOutcome | None) -> bool:
+        return any(holds(outcome) for holds in _each(self.sources, "holds"))
 
     def put(self, entry: Mapping[str, Any]) -> None:
         """Tells its sources what was said to it, or asked of it."""
@@ -203,6 +218,9 @@ class Loop:
 
     async def _next(self) -> Event:
         while self.outcome is None:
+            if self._ending is not None:
+                await self._end(self._ending)
+                continue
             if (step := self._step) is None:
                 await self._begin()
                 continue
@@ -258,6 +276,7 @@ class Loop:
         block = self.maker.make(plan, asked)
         runner = block._runner
         runner.attempt.calls.withheld = self._withholds
+        runner.rests = lambda: not self._holds(None)
         runner.begin_with(added)
         opened = block._open_in(self._tasks.group)
         return _OpenStep(block, opened, plan.ends, _each(self.sources, "read"))
@@ -280,13 +299,27 @@ class Loop:
             ended: list[RunOutcome | None] = [await source.ended(turn) for source in self.sources]
             *ours, by_model = ended
             self.outcome = next((_outcome(one) for one in ours if one), None)
-            if self.outcome is None and not self._has_next:
-                self.outcome = self._decided(turn) or by_model
+            if self.outcome is None and not self._has_next and (found := self._decided(turn) or by_model):
+                self._ending = _Ending(turn, found, by_model)
         except Exception:
             self.outcome = "error"
             raise
+
+    async def _end(self, ending: _Ending) -> None:
+        """Ends it, once nothing holds it; or goes on, if it would end with an answer and something was said."""
+        while self._holds(ending.outcome):
+            ending.told = anyio.Event()
+            await ending.told.wait()
+            if self._is_to_end:
+                ending.outcome = "cancelled"
+            elif ending.outcome == "answered" and self.history.waiting:
+                if ending.by_model is None:
+                    self._ending = None
+                    return
+                ending.outcome = ending.by_model
+        self._ending, self.outcome = None, ending.outcome
         if self.outcome == "answered":
-            self.history.keep_answer(turn)
+            self.history.keep_answer(ending.turn)
 
     def _decided(self, turn: Turn) -> RunOutcome | None:
         ours = any(call.kind != "server" for call in turn.calls)
@@ -317,6 +350,16 @@ class Loop:
         self._left_suspended = block.suspended
         self.turns = (*self.turns, block.turn)
         self.history.end_step(block.turn)
+
+
+@dataclass(slots=True, eq=False)
+class _Ending:
+    """An end that something may hold up."""
+
+    turn: Turn
+    outcome: RunOutcome
+    by_model: RunOutcome | None  # for which the model is not asked again
+    told: anyio.Event = field(default_factory=anyio.Event)
 
 
 def _outcome(found: RunOutcome) -> RunOutcome:

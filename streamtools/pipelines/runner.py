@@ -75,6 +75,7 @@ class Runner:
         self._own_timers: set[Timer] = set()  # that are set
         self._tasks: Tasks | None = None
         self._scope: CancelScope | None = None  # around all reading
+        self.rests: Callable[[], bool] = lambda: True  # else something goes on beside the step, which tells its end
         self._is_over = False  # nothing is read any more, and nothing runs
         self._over_awaited: anyio.Event | None = None  # made when first awaited: there may be 1,000 streams
         self._context: Context  # the caller's, for tools, as it was entered; a source may change its own
@@ -291,7 +292,8 @@ class Runner:
             return
         await calls.wait_idle()
         while calls.waits_to_be_told and attempt.failure is None:
-            self.outbox.rest()
+            if self.rests():
+                self.outbox.rest()
             await calls.wait_told()
             await calls.wait_idle()
 

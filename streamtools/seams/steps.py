@@ -103,6 +103,11 @@ class RunView(Protocol):
         ...
 
     @property
+    def unread(self) -> Sequence[Mapping[str, Any]]:
+        """The entries that have not entered it yet, in order."""
+        ...
+
+    @property
     def is_stopped(self) -> bool:
         """True once the run is to stop: it goes on only as long as a source can `StepSource.peek`."""
         ...
@@ -126,6 +131,14 @@ class RunView(Protocol):
         """Says something to the run, as `AgentLoop.say` does, that is on record elsewhere."""
         ...
 
+    def add(self, message: Any, entry_id: str) -> None:
+        """Says something to the run under an id of yours, and puts it on record."""
+        ...
+
+    def tell(self) -> None:
+        """Has the run ask again whether it `StepSource.holds`."""
+        ...
+
     def stop(self) -> None:
         """Stops the run, as `AgentLoop.stop` does, because that is on record elsewhere."""
         ...
@@ -139,8 +152,11 @@ class StepSource(Protocol):
     """Gives a run its steps. The model is asked only where no source has one.
 
     There may be more methods: ``put(entry)`` is told what is said to the run (``kind`` "say") and the wish that it
-    stops ("stop"), and refuses it by raising. ``await read(take)`` returns the run's next event in the place of
+    stops ("stop"), and refuses it by raising. ``cancel(call_id)`` ends what goes on beside the steps for a call, and
+    returns whether there is something. ``await read(take)`` returns the run's next event in the place of
     ``await take()``. ``ticket(suspended)`` returns the calls that wait as others are given them.
+    ``holds(outcome)`` says whether the run is to wait, instead of ending so or, with None, resting, until it is told or
+    something is said.
     """
 
     async def begin(self, run: RunView) -> None:

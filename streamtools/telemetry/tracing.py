@@ -123,6 +123,12 @@ class Tracing:
         self._step: OpenStep | None = None
         self._before: OpenStep | None = None  # the step before
         self._parts: Callable[[], tuple[Part, ...]] | None = None
+        self._made_with = tracer_provider, spans, max_attribute_chars, prices
+
+    def beside(self) -> Tracing:
+        """Returns one like it, for a job that goes on beside the run."""
+        provider, spans, most, prices = self._made_with
+        return Tracing(provider, spans=spans, max_attribute_chars=most, prices=prices)
 
     @property
     def event_types(self) -> Collection[type[Event]]:

@@ -118,6 +118,7 @@ def _results_in(step: StepView) -> list[str]:
         elif isinstance(entry, Prompt) and entry.role == "user":  # a text mode's results, if it is one
             texts = [block.text for block in entry.blocks if isinstance(block, Text)]
             found += [result for text in texts for result in read_results(text)]
+            found += [text for text in texts if getattr(text, "is_marked", False)]  # as `provenance.Untrusted`
     return found
 
 

@@ -213,8 +213,8 @@ class Tool(RunOptions, Generic[P, R]):
                 and refuses the string, and records it; ``strict`` does not.
             limits: how large the schema may be.
             running: ``effect``, ``needs_approval``, ``approvals``, ``policy``, ``trusted``, ``timeout``,
-                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``trial``, ``deferred``, ``idempotency_key``,
-                ``scope``, ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
+                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``trial``, ``deferred``, ``background``,
+                ``idempotency_key``, ``scope``, ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
             SchemaError: the schema is not a schema, refers to another document, or exceeds a limit.
@@ -273,8 +273,8 @@ class Tool(RunOptions, Generic[P, R]):
             title: a name for people.
             annotations: hints in MCP's words.
             running: ``effect``, ``needs_approval``, ``approvals``, ``policy``, ``trusted``, ``timeout``,
-                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``trial``, ``deferred``, ``idempotency_key``,
-                ``scope``, ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
+                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``trial``, ``deferred``, ``background``,
+                ``idempotency_key``, ``scope``, ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
             ToolDefinitionError: no schema can be made of the model, or the function does not take one thing. That its

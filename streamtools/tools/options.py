@@ -68,6 +68,8 @@ class RunOptions:
     """A ``pure`` call may be tried before it has ended; see `pipeline`."""
     deferred: bool | Literal["wait"] = False
     """Somebody else answers the calls while the run rests, or, with ``wait``, while it waits."""
+    background: bool = False
+    """A call is answered at once, and its result comes later; see `agent_loop`."""
     idempotency_key: IdempotencyKey | None = field(default=None, repr=False)
     """The thing that must not happen twice, whichever call asks for it."""
     scope: Scope = field(default="run", repr=False)
@@ -111,6 +113,7 @@ class RunKeywords(TypedDict, total=False):
     exclusive: bool
     trial: bool
     deferred: bool | Literal["wait"]
+    background: bool
     idempotency_key: IdempotencyKey | None
     scope: Scope
     middleware: Middleware | None
@@ -183,7 +186,7 @@ def check_options(tool: str, options: ToolOptions) -> None:
     check_checks(tool, options.validator, options.check)
 
 
-_ONLY_HERE = ("max_concurrency", "conflict_key", "exclusive", "idempotency_key", "retries", "lazy")
+_ONLY_HERE = ("max_concurrency", "conflict_key", "exclusive", "background", "idempotency_key", "retries", "lazy")
 
 
 def _is_count(number: object, least: int) -> bool:
@@ -208,7 +211,7 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "effect": (lambda value: value in get_args(Effect), "'pure', 'idempotent' or 'once'"),
     "timeout": (lambda value: value is None or _is_seconds(value), "a number of seconds greater than 0, or None"),
     "max_concurrency": (lambda value: value is None or _is_count(value, 1), "an integer of 1 or more, or None"),
-    **dict.fromkeys(("exclusive", "trial"), (lambda value: isinstance(value, bool), "True or False")),
+    **dict.fromkeys(("exclusive", "trial", "background"), (lambda value: isinstance(value, bool), "True or False")),
     "deferred": (lambda value: isinstance(value, bool) or value == "wait", "True, False or 'wait'"),
     "needs_approval": (
         lambda value: isinstance(value, bool) or _is_plain_function(value),

@@ -76,6 +76,8 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
             and gives only name, text and signature. `AnswerRequested` shows a call, and `Pipeline.answer` hands in its
             result. True: when nothing else goes on, the run's iteration ends, and it may be left as ``suspended`` and
             resumed with the answers. ``wait``: the run waits for each answer, within the call's timeout.
+        background: a call is answered at once, the run goes on, and the result comes later, in a message of the user's
+            role. `agent_loop` does so; everybody else who runs the call waits for its result.
         idempotency_key: what must not happen twice, whichever call asks for it, say after a timeout and under another
             id: the names of arguments (``("to", "amount")``), or a function of the validated arguments by name that
             returns a plain value. The call's key is made of it. The pipeline's store answers a repetition from its

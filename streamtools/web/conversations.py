@@ -30,7 +30,7 @@ from ..durable.record_store import RecordStore, all_of
 from ..durable.records import Check, Conflict, DeletePrefix, Key, Op, Put, Record, Rev
 from ..durable.run_records import hashed
 from ..errors import ChatConflict, JournalError, LocalProtocolError
-from ..parts import RunOutcome
+from ..parts import Carry, RunOutcome
 from .client_input import ClientTool, UserMessage
 from .folded import folded, written_answer
 from .log import Entry, log_key, numbered, read_entries
@@ -276,11 +276,13 @@ class Conversations:
             if end.key == lease.fence.key:
                 lease.check(end)
 
-    def finish(self, turn: ChatTurn, lease: JournalLease, added: list[Any], entries: Sequence[Entry]) -> Waiter:
+    def finish(
+        self, turn: ChatTurn, lease: JournalLease, added: list[Any], carry: Carry, entries: Sequence[Entry]
+    ) -> Waiter:
         """Hands over what a visit has come to, with all that the run has added and shown."""
         wire = turn.wire
         assert wire is not None, "known to the run"
-        messages = written_past(turn.before, turn.message, added, wire, turn.outcome)
+        messages = written_past(turn.before, turn.message, added, wire, turn.outcome, carry)
         answer = written_answer(folded(entries))
         turn = replace(turn, size=len(messages) + len(answer))
         ops = [

@@ -41,12 +41,13 @@ def folded(entries: Iterable[Entry]) -> list[Entry]:
         elif isinstance(entry, (of.ToolProgress, of.Observation)):
             latest[entry.step, entry.call_id] = entry.seq
     told = {key for key, text in whole.items() if text.startswith("".join(pieces[key]))}
-    return [
+    stands = [
         entry
         for entry in kept
         if not (isinstance(entry, of.ToolCallDelta) and (entry.step, entry.call_id) in told)
         and not (isinstance(entry, of.ToolProgress) and latest[entry.step, entry.call_id] > entry.seq)
     ]
+    return [*joined(stands)]  # a report may have stood between two pieces of a call
 
 
 def joined(entries: Sequence[Entry], shown: int = -1) -> Sequence[Entry]:

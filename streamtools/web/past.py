@@ -17,6 +17,7 @@ from pydantic_core import from_json, to_json
 
 from ..durable.codec import MARK, read_value, written_value
 from ..history import convert, repair
+from ..parts import Carry
 from ..wires import Entry, Reply, Wire, find
 from .client_input import UserMessage, to_wire
 
@@ -31,6 +32,7 @@ class Past:
     messages: list[Any] = field(repr=False)
     message: UserMessage | None = None  # if it is not among the messages
     call_ids: tuple[str, ...] | None = None  # None if the messages alone may not be what the provider takes
+    carry: Carry = field(default_factory=Carry, repr=False)
 
     def over(self, wire: str) -> list[Any]:
         return self.messages if self.message is None else [*to_wire(self.message, wire, new=False), *self.messages]
@@ -56,11 +58,13 @@ def history_of(past: Sequence[Past], message: UserMessage, target: Wire, *, is_n
 
 
 def written_past(
-    before: int | None, message: UserMessage, added: Sequence[Any], wire: str, outcome: str | None
+    before: int | None, message: UserMessage, added: Sequence[Any], wire: str, outcome: str | None, carry: Carry
 ) -> bytes:
     messages, target = [*to_wire(message, wire, new=False), *added], find(wire)
     ids = _whole_ids(messages, target) if outcome == "answered" and target.rules.mend is None else None
-    return to_json({"before": before, "wire": wire, "call_ids": ids, "messages": written_value(messages)})  # bytes, too
+    beside = {"carry": dict(carry), "expires_at": carry.expires_at} if carry else {}
+    kept = {"before": before, "wire": wire, "call_ids": ids, "messages": written_value(messages)}  # bytes, too
+    return to_json(kept | beside)
 
 
 def _whole_ids(messages: list[Any], wire: Wire) -> list[str] | None:
@@ -84,6 +88,8 @@ class _Kept:
     messages: Any
     call_ids: tuple[str, ...] | None = None
     message: UserMessage | None = None
+    carry: dict[str, str] | None = None
+    expires_at: str | None = None
 
 
 _KEPT = TypeAdapter(_Kept)
@@ -100,4 +106,5 @@ def read_past(value: bytes) -> tuple[int | None, Past]:
     messages = read_value(kept.messages) if _MARK in value else kept.messages
     if type(messages) is not list:
         raise ValueError("messages were expected")
-    return kept.before, Past(kept.wire, messages, kept.message, kept.call_ids if kept.message is None else None)
+    ids, carry = kept.call_ids if kept.message is None else None, Carry(kept.carry or {}, kept.expires_at)
+    return kept.before, Past(kept.wire, messages, kept.message, ids, carry)

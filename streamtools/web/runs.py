@@ -689,6 +689,8 @@ class ChatRuns:
         made = self._run(chat)
         loop = made if isinstance(made, AgentLoop) else await made  # which is awaitable itself
         self._check(loop, chat)
+        if past and past[-1].wire == loop.wire.name:
+            loop._carrying.go_on(past[-1].carry)
         return loop
 
     async def _visit(self, turn: ChatTurn, live: LiveRun) -> Exception | None:
@@ -743,7 +745,7 @@ class ChatRuns:
     ) -> Waiter:
         unsettled = tuple(seen.idempotency_key for seen in loop.unsettled if seen.idempotency_key is not None)
         turn = replace(turn, wire=loop.wire.name, outcome=outcome, unsettled=unsettled)
-        return self._conversations.finish(turn, lease, loop.added, entries)
+        return self._conversations.finish(turn, lease, loop.added, loop.carry, entries)
 
 
 async def _tools_of(declared: tuple[ClientTool, ...]) -> tuple[Tool[..., Any], ...]:

@@ -63,6 +63,7 @@ class UIMessages:
         self._ids: dict[tuple[int, str], str] = {}
         self._taken: set[str] = set()
         self._calls: dict[str, ToolCall] = {}  # of the step by our id
+        self._written: dict[str, bool] = {}  # calls that have not ended: whether their tool reads them already
         self._given: dict[str, Any] = {}  # the inputs that the client has
         self._serving: set[str] = set()  # calls that the provider runs
         self._asked: dict[str, str] = {}  # those that it was asked to approve, and under which ids
@@ -149,6 +150,7 @@ class UIMessages:
         match event:
             case of.ToolCallStart():
                 self._calls[id] = ToolCall(call_id=id, name=event.name, kind=event.kind)
+                self._written[id] = False
                 chunk = {"type": "tool-input-start"} | self._named(id)
                 yield chunk | {"inputEncoding": "text"} if event.kind == "custom" else chunk
             case of.ToolCallDelta():
@@ -157,6 +159,8 @@ class UIMessages:
             case of.ToolCallEnd(call=call) | of.ToolCallValidated(call=call):
                 # A client may run a call as soon as it has the input: only when nothing else can come between.
                 self._calls[id] = call
+                if self._written.pop(id, False) and call.status == "ready":
+                    yield from self._give(id)
                 if call.kind == "server" and call.status == "ready":
                     self._serving.add(id)
                     yield from self._give(id)
@@ -199,6 +203,9 @@ class UIMessages:
 
     def _runs(self, event: of.ToolStarted | of.ToolProgress) -> Iterator[Chunk]:
         id = self._id(event)
+        if id in self._written:  # no output may stand before its input
+            self._written[id] = True
+            return
         if id not in self._given:
             yield from self._give(id, event.tool_name)
         if isinstance(event, of.ToolProgress):

@@ -325,6 +325,18 @@ class StructuredOutput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolChanges:
+    """Says how a request tells behind its messages that its tools have changed. Its own list of tools stays."""
+
+    takes: Callable[[str], bool]  # whether the model of that name is known to take it
+    render: Callable[[Sequence[JSON], Sequence[str]], Sequence[JSON]]
+    """Makes messages of definitions that come, and of names that go."""
+    read: Callable[[JSON], tuple[Sequence[JSON], Sequence[str]] | None]  # the inverse, of one; None for others
+    changes: bool = False  # a tool may come again with another definition, and may go; else one that goes stays
+    beside: Mapping[str, Any] = field(default_factory=dict)  # the fields that such a request has beside its messages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLimits:
     """The most that the tools of one request may have together. None: no limit. Pass your own to `export_all` where
     your endpoint takes more or less."""

@@ -129,7 +129,7 @@ def claude_since(major: int, minor: int) -> Callable[[str], bool]:
 
     Since 4.6 it takes no unfinished answer, and since 5.1 it binds thinking to all that stands before it:
     https://platform.claude.com/docs/en/about-claude/models/whats-new-claude-4-6#prefill-removal
-    https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
+    https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks
     """
 
     def is_later(model: str) -> bool:

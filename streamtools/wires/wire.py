@@ -16,7 +16,7 @@ from .marks import MARKS
 from .reading import NO_COUNTS, UsageMap
 
 if TYPE_CHECKING:
-    from .formats import CallFormat, ResultFormat, StructuredOutput, ToolFormat
+    from .formats import CallFormat, ResultFormat, StructuredOutput, ToolChanges, ToolFormat
     from .history_rules import HistoryRules
     from .transcript import Answer, Entry, Prompt
 
@@ -110,6 +110,8 @@ class Wire:
     """How its history writes the result of a call."""
     tools: tuple[ToolFormat, ...]
     """How its requests tell tools, the usual form first."""
+    tool_changes: ToolChanges | None = None
+    """How a request says behind its messages that its tools have changed; None if its list of tools has to change."""
     structured: StructuredOutput | None = None
     """How they ask for an answer that keeps to a schema; None if they cannot."""
     resumed_arguments: tuple[str, ...] | None = None
@@ -192,6 +194,7 @@ def built_in(
         rules=facts.RULES,
         tools=facts.TOOLS,
         structured=getattr(facts, "STRUCTURED", None),
+        tool_changes=getattr(facts, "TOOL_CHANGES", None),
         calls=facts.CALLS,
         results=facts.RESULT,
         **loaded,

@@ -57,7 +57,7 @@ from streamtools.errors import AlreadyDecided
 from streamtools.history import lint
 from streamtools.telemetry import Tracing
 
-__all__ = ["Visit", "main", "problems", "run"]
+__all__ = ["WIRES", "Visit", "digest", "first", "main", "points", "problems", "run"]
 
 WIRES = ("openai.chat_completions", "anthropic.messages", "openai.responses", "gemini.generate_content")
 MOST_QUIET = 8
@@ -170,8 +170,8 @@ class Visit:
             """Looks something up."""
             return f"looked at {ref}"
 
-        journal = Journal(_points(self))
-        messages = _first(self.wire)
+        journal = Journal(points(self))
+        messages = first(self.wire)
         provider = TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(_Lines(self.folder / "spans")))
         known = Trajectory(run_id="order-7", observers=[Tracing(provider)], default_observers=False)
@@ -238,7 +238,7 @@ def digest(messages: Sequence[Any]) -> str:
     return hashlib.sha256(json.dumps(messages, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _points(visit: Visit) -> RecordStore:
+def points(visit: Visit) -> RecordStore:
     """A store with points before and after each commit, and a file's disk that is full now and then."""
     store, dice = store_at(visit.address, **visit.patience), random.Random(f"disk {visit.seed}")
     records: Any = store.records
@@ -275,7 +275,7 @@ class _Lines(SpanExporter):
         return SpanExportResult.SUCCESS
 
 
-def _first(wire: str) -> list[Any]:
+def first(wire: str) -> list[Any]:
     if wire.startswith("gemini"):
         return [{"role": "user", "parts": [{"text": "Pay them all."}]}]
     return [{"role": "user", "content": "Pay them all."}]
@@ -395,12 +395,12 @@ def _wave(visits: list[Visit], dice: random.Random, *, sleeps: bool = False) -> 
 
 
 def run(
-    folder: Path, place: Place, wire: str, seed: int, *, faulty: bool
+    folder: Path, place: Place, wire: str, seed: int, *, faulty: bool, made: type[Visit] = Visit
 ) -> tuple[list[dict[str, Any]], Counter[str], list[str]]:
     """Runs one schedule; returns what its quiet visits read, what happened, and the errors that nobody expects."""
     dice = random.Random(f"{'faulty' if faulty else 'journaled'} {seed}")
     counts, unexpected, address = Counter[str](schedules=1), list[str](), place.address(folder)
-    quiet_visit = Visit(folder, address, wire)
+    quiet_visit = made(folder, address, wire)
     for _ in range(dice.choice((1, 2, 2, 3))):
         visits = [_drawn(quiet_visit, dice, faulty=faulty) for _ in range(dice.choice((1, 2)) if faulty else 1)]
         (folder / "log").touch()
@@ -425,7 +425,7 @@ def run(
 def _drawn(visit: Visit, dice: random.Random, *, faulty: bool) -> Visit:
     dies_at = dice.randint(1, 110) if not faulty or dice.random() < 0.4 else None
     faults = (HURRIED, dice.choice((0.0, 0.0, 0.05, 0.2))) if faulty else ()
-    return Visit(visit.folder, visit.address, visit.wire, dies_at, dice.randrange(1 << 32), *faults)
+    return type(visit)(visit.folder, visit.address, visit.wire, dies_at, dice.randrange(1 << 32), *faults)
 
 
 def problems(reads: list[dict[str, Any]], folder: Path, *, may_skip: bool = False) -> list[str]:

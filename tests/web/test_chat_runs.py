@@ -14,6 +14,7 @@ from streams import chat, stream
 from test_chat_app import WIRE, Program, decided, kinds, said, texts
 
 from streamtools import agent_loop, tool
+from streamtools.dispatch import MemoryStore
 from streamtools.privacy import Privacy
 from streamtools.web import Chats
 
@@ -58,6 +59,49 @@ async def test_a_run_is_made_for_whoever_began_it_whoever_has_it_gone_on_with(tm
     assert first.owners | other.owners == {("k", "ann"), ("n", None)}
     assert first.paid + other.paid == [5]
     assert [turn.user for turn in await first.chats.history("n") or ()] == [None]
+
+
+# -- what it carries on --
+
+LATER, OVER = "2999-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
+
+
+@every(
+    ("wire", "begun", "expires_at", "carried"),
+    [
+        ("anthropic.messages", None, LATER, [(1, {}), (3, {"container": "c1"}), (5, {"container": "c2"})]),
+        ("anthropic.messages", None, OVER, [(1, {}), (3, {}), (5, {})]),
+        ("anthropic.messages", {"container": "c9"}, LATER, [(1, {"container": "c9"}), (3, {"container": "c9"})]),
+        ("openai.responses", {"previous_response_id": None}, None,
+         [(1, {}), (1, {"previous_response_id": "r1"}), (1, {"previous_response_id": "r2"})]),
+        ("openai.responses", None, None, [(1, {}), (3, {}), (5, {})]),
+    ],
+)  # fmt: skip
+async def test_a_run_carries_what_the_run_before_was_given(
+    wire: str, begun: Any, expires_at: str, carried: Any
+) -> None:
+    asked: list[Any] = []
+
+    def ask(messages: list[Any], tools: Any, carry: Any) -> Any:
+        asked.append((len(messages), carry))
+        number = len(asked)
+        if wire == "anthropic.messages":
+            facts = {"type": "message", "role": "assistant", "stop_reason": "end_turn", "usage": {}}
+            container = {"id": f"c{number}", "expires_at": expires_at}
+            return {**facts, "content": [{"type": "text", "text": "Hi."}], "container": container}
+        part = {"type": "output_text", "text": "Hi.", "annotations": []}
+        item = {"id": f"m{number}", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+        return {"id": f"r{number}", "object": "response", "model": "m", "status": "completed", "output": [item]}
+
+    def run(given: Any) -> Any:
+        return agent_loop(ask, given.messages(wire), wire=wire, carry=begun, **given.options)
+
+    chats = Chats(records=MemoryStore(), run=run)
+    page = Page(chats.app(may=lambda request: "ann"))
+    for number in range(len(carried)):
+        await page.ask("POST", "/", said("Hello.", id=f"m{number}"))
+    await chats.aclose()
+    assert asked == carried
 
 
 # -- how it stops --

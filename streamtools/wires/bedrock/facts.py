@@ -142,7 +142,8 @@ RULES = HistoryRules(
     system="apart",
     first_user=True,
     answers_no_answer=claude_since(4, 6),
-    binds=claude_since(5, 1),
+    # "Mythos 5.1 records the same signature but doesn't run it": the user guide, claude-messages-thinking-block-binding
+    binds=lambda model: claude_since(5, 1)(model) and "mythos-5-1" not in model,
     results_in_one_message=True,
     alternate=True,
     texts={
