@@ -137,7 +137,7 @@ class World:
                 break
             if number < MOST_VISITS - 1:
                 self.messages = run.messages if self.keeps == "store" else self.messages
-                run = self.run(run_id, **(given if self.keeps == "journal" else {}), **again)
+                run = self.run(run_id, **(given if self.keeps == "journal" and number % 2 else {}), **again)
         self.ends(run)
 
     def ends(self, run: AgentLoop) -> None:
@@ -164,7 +164,7 @@ class World:
         return [{key: value for key, value in one.items() if key not in _WORDS} for one in messages]
 
 
-_WORDS = ("arguments", "id", "status", "summary")
+_WORDS = ("arguments", "id", "signature", "status", "summary")
 
 
 def _grows(before: Any, after: Any) -> bool:
