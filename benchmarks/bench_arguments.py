@@ -1,4 +1,5 @@
-"""One call of 10 kB, 100 kB and 1 MB of arguments in deltas of five characters, with `preview` read at every delta.
+"""One call of 10 kB, 100 kB and 1 MB of arguments in deltas of five characters, with `preview` read at every delta, or
+with a tool that reads them.
 
 What the previews add is the difference between the same stream with and without reading them. The tool is known and its
 arguments are validated, so that the growth, an exponent, is that of the whole path.
@@ -12,11 +13,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from streamtools import Limits, pipeline, tool
+from streamtools import Growing, Limits, Tool, pipeline, tool
 from streamtools.events import ToolCallDelta
 
 from .measure import Figure, best_of
-from .workloads import WIRES, arguments, body, source
+from .workloads import NEXT_ROUND, WIRES, arguments, body, source
 
 __all__ = ["run"]
 
@@ -32,10 +33,29 @@ async def save_report(path: str, rows: list[dict[str, Any]], content: str) -> in
     return len(rows)
 
 
+@tool(name="save_report", effect="pure")
+async def read_report(path: str, rows: list[dict[str, Any]], content: Growing[str]) -> int:
+    """Read a report while it is written."""
+    return sum([len(piece) async for piece in content])
+
+
 def run() -> list[Figure]:
     """Measure both wires."""
     with asyncio.Runner() as runner:
-        return [figure for wire in WIRES for figure in _wire(runner, wire)]
+        return [figure for wire in WIRES for figure in [*_wire(runner, wire), _reading(runner, wire)]]
+
+
+def _reading(runner: asyncio.Runner, wire: str) -> Figure:
+    """The source waits before each delta, so that the tool is woken for each."""
+    chunks = body(wire, calls=[("save_report", arguments(SIZES[-1]))])
+    ways = {"previews": (True, save_report), "tool": (False, read_report)}
+    works = {
+        name: partial(_stream, runner, chunks, previews=way[0], made=way[1], waits=True) for name, way in ways.items()
+    }
+    best = best_of(works, repeats=REPEATS[-1])
+    detail = ", ".join(f"{name} {seconds / (SIZES[-1] / 5) * 1e6:.2f} µs per delta" for name, seconds in best.items())
+    value = best["tool"] / best["previews"]
+    return Figure(name=f"{wire}: a tool that reads 1 MB", value=value, unit="x previews", detail=detail)
 
 
 def _wire(runner: asyncio.Runner, wire: str) -> list[Figure]:
@@ -74,12 +94,15 @@ def _growth(wire: str, totals: Sequence[float]) -> Figure:
     return Figure(name=name, value=max(exponents), unit="", detail=detail)
 
 
-def _stream(runner: asyncio.Runner, chunks: Sequence[bytes], *, previews: bool) -> None:
-    runner.run(_consume(chunks, previews=previews))
+def _stream(runner: asyncio.Runner, chunks: Sequence[bytes], **options: Any) -> None:
+    runner.run(_consume(chunks, **options))
 
 
-async def _consume(chunks: Sequence[bytes], *, previews: bool) -> None:
-    async with pipeline(source(chunks), tools=[save_report], limits=LIMITS, observers=[]) as events:
+async def _consume(
+    chunks: Sequence[bytes], *, previews: bool, made: Tool[..., Any] = save_report, waits: bool = False
+) -> None:
+    items = source(chunks, NEXT_ROUND if waits else None)
+    async with pipeline(items, tools=[made], limits=LIMITS, observers=[]) as events:
         async for event in events:
             if type(event) is ToolCallDelta and previews:
                 _ = event.preview

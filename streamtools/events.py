@@ -548,6 +548,8 @@ class Observation(CausedEvent):
     now."""
     still_running: bool = field(default=False, kw_only=True)
     """True if an abandoned sync tool continues in its thread, which Python cannot stop."""
+    notes: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
+    """What the call has left for its run, by the method of `ToolContext`: ``{"add_tools": ["pay"]}``."""
 
     if not TYPE_CHECKING:  # checkers derive it from the fields; the generated one would pass the guard for each field
 

@@ -104,6 +104,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "quoted_call": WarningFacts("guess", "a call in the text also stands in a tool result, and was not simply run"),
     "raw_line_break": WarningFacts("note", "a string in the arguments had a line break or tab that was not escaped"),
     # -- what runs here --
+    "tools_changed": WarningFacts("note", "the list of tools changed within a run, which costs the provider's cache"),
     "call_not_compared": WarningFacts(
         "fault", "a call that was started early could not be compared with the framework's"
     ),

@@ -341,8 +341,9 @@ class Api:
             is_signature = name in ("c2ln", "QUI=") and name in composed
             composed = composed.replace(f'"{name}"', f'"{self._sign(request, []) if is_signature else name + key}"')
         payloads: list[Any] = json.loads(composed)
-        for whole in (one for one in payloads[-1].values() if isinstance(one, dict) and find(self.wire).chain):
-            whole |= {find(self.wire).chain: None, **request.carry}
+        for whole in payloads[-1].values() if (chain := find(self.wire).chain) else ():
+            if isinstance(whole, dict):
+                whole.update({chain: None, **request.carry})
         if self.wire == RESPONSES:
             self.kept[f"resp_1{key}"] = [*request.messages, *deepcopy(payloads[-1]["response"]["output"])]
         elif self.wire == INTERACTIONS:

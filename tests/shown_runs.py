@@ -11,7 +11,7 @@ import anyio
 import pydantic
 from streams import anthropic, chat, chat_chunk, sse, stream
 
-from streamtools import AgentLoop, CallAnswer, Decision, Event, Retry, ToolContext, agent_loop, tool
+from streamtools import AgentLoop, CallAnswer, Decision, Event, Growing, Retry, ToolContext, agent_loop, tool
 from streamtools.content import AnsweredLater, Text, ToolResult
 from streamtools.durable.memory import MemoryStore
 from streamtools.errors import ToolError
@@ -92,6 +92,14 @@ def choose(question: str, due: date = date(2026, 1, 1)) -> str:
     raise AssertionError("nothing here runs it")
 
 
+@tool(effect="pure")
+async def note(text: Growing[str], ctx: ToolContext) -> str:
+    """Reads while the model writes."""
+    async for piece in text:
+        ctx.progress(piece)
+    return "noted"
+
+
 @tool
 async def ask(ctx: ToolContext) -> str:
     """Ask in the middle."""
@@ -104,7 +112,7 @@ async def render() -> str | AnsweredLater:
     return AnsweredLater()
 
 
-_TOOLS = [look, fail, count, pay, choose, ask, render]
+_TOOLS = [look, fail, count, note, pay, choose, ask, render]
 _DONE = chat(["Do", "ne."], finish="stop")
 
 
@@ -215,6 +223,11 @@ _RUNS: dict[str, Callable[[], Any]] = {
         _body({"content": "Whole."}, usage=False),
         retry=Retry(attempts=2, backoff=0, after_output=True),
     ),
+    "read while it is written": lambda: _run(
+        _body(*_in_pieces("note", ['{"te', 'xt": "O', "ne ", "two ", 'thr', 'ee"', "}"]), finish="tool_calls"),
+        _body(*_in_pieces("note", ['{"text": "', "On", "e ", "tw"]), finish="length"),
+        _DONE,
+    ),
     "typed": lambda: _run(_body({"content": '{"size": 2}'}), output=_Pin),
     "Messages": lambda: _run(anthropic(["Hel", "lo"], stop="end_turn"), wire="anthropic.messages"),
 }  # fmt: skip
@@ -229,6 +242,11 @@ def _call_deltas(*calls: tuple[str, str, str]) -> list[dict[str, Any]]:
         }
         for at, (call_id, name, text) in enumerate(calls)
     ]
+
+
+def _in_pieces(name: str, pieces: list[str]) -> list[dict[str, Any]]:
+    later = [{"tool_calls": [{"index": 0, "function": {"arguments": text}}]} for text in pieces]
+    return [*_call_deltas(("a", name, "")), *later]
 
 
 _MADE: dict[str, list[Visit]] = {

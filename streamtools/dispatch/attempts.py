@@ -155,6 +155,8 @@ class CallAttempts:
         )
         if tool.wants_context:
             made.services["ask"] = _asking(self.ask, call)
+            for serve in options.seams.services:
+                made.services |= serve(made)
         return made
 
     def _shown_arguments(self, call: Call) -> dict[str, Any]:
@@ -217,7 +219,10 @@ class _Attempt:
             text = f"the executor of {self.tool.name} returned without having begun the call"
             return Ending("unknown", ToolOutcomeUnknown(text))
         # Still within the scope: writing the value is part of the call's time.
-        return await self.attempts.ended(call, value)
+        ending = await self.attempts.ended(call, value)
+        if ending.outcome == "ok" and (made := self.invocation or self.trial) is not None:
+            ending.notes = made.notes or None
+        return ending
 
     def unfinished(self) -> Ending:
         """Returns the ending of an attempt whose scope was cancelled."""

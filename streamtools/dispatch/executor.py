@@ -63,6 +63,8 @@ class Invocation:
     and does nothing once the call has begun. It does not travel."""
     services: dict[str, Callable[..., Any]] = field(default_factory=dict, repr=False, compare=False)
     """What the run does for the call, once that runs; see `ToolContext.services`. They do not travel."""
+    notes: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What services note of the call, as JSON; see `Observation.notes`."""
     left_running: bool = field(default=False, init=False, repr=False, compare=False)
     """True if the executor gave up the tool's code, which goes on; set by the executor at the call's end."""
 

@@ -223,6 +223,7 @@ class Ending:
     again: bool = False  # True if another attempt may help
     recorded: bool = False  # True if the call ended so in an earlier dispatch, which a store has on record
     cut: bool = False  # True if `content` is not the whole value
+    notes: Mapping[str, Any] | None = None
     undone: bool = False  # True if the call had begun as its arguments came, and its error's cause is why it is void
 
 
@@ -242,6 +243,7 @@ class Tried(Protocol):
 
     began: float | None  # on time.monotonic
     ended: float | None
+    notes: dict[str, Any] | None
 
     @property
     def fits(self) -> bool: ...  # the call's own attempt may take it up: its arguments have turned out to be these
@@ -400,6 +402,7 @@ class Call:
             idempotency_key=self.key,
             recorded=ending.recorded,
             still_running=self.left_running,
+            notes=ending.notes,
             causes=causes,
         )
 

@@ -130,6 +130,7 @@ class Trial:
     ended: float | None = None
     is_dropped: bool = False
     _report: Callable[[Any], None] | None = None  # of the attempt that has taken it up
+    notes: dict[str, Any] | None = None
     _asks: Callable[[Any], Awaitable[Any]] | None = None
     _held: list[Callable[[Callable[[Any], None]], object]] = field(default_factory=list)  # what it will be told
     _lost: int = 0  # reports that nobody has room for
@@ -169,6 +170,7 @@ class Trial:
                 if tool.wants_context:
                     invocation = turn.attempts.invocation(call, tool, {})
                     self._asks, invocation.services["ask"] = invocation.services["ask"], self._ask
+                    self.notes = invocation.notes
                 body = run_in_process(tool, bound, invocation, _begun, self._reports, turn.attempts.pool, 0)
                 self._value = await stepped(body, self.scope, turn.limits.cancel_grace, self._blocked)
                 self._has_value = True

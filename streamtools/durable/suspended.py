@@ -199,6 +199,8 @@ class Suspended:
     """The run's calls so far, but for these: its `call_budget` goes on from there."""
     tokens_spent: _Count = 0
     """The run's tokens so far, for its `token_budget`."""
+    added_tools: tuple[str, ...] = ()
+    """As `AgentLoop.added_tools`."""
     carry: _Carry = None
     """As `AgentLoop.carry`, or the `Turn.carry` of a step that is no run's."""
     journal: str | None = None

@@ -23,8 +23,9 @@ class Carrying:
     def __init__(self, given: Mapping[str, Any], history: RunHistory, functions: Sequence[Callable[..., Any]]) -> None:
         self._history = history
         self._numbers = tuple(map(functions.index, functions))  # one that is there twice is one provider
-        self._takers = tuple(map(takes_carry, functions))  # whether they take it
+        self.takers = tuple(map(takes_carry, functions))  # whether they take it
         self._has_told = False
+        self.beside: Mapping[str, Any] = {}  # what the messages themselves need, of the first function
         self.asked = 0  # the number of the function that was asked last
         self._begin(given)
 
@@ -39,7 +40,7 @@ class Carrying:
 
     def go_on(self, carry: Carry) -> None:
         """Begins with what an earlier run has left, unless the program gave its own, or does not want it."""
-        is_wanted = self._takers[0] and not self._carry and self._history.wire.chain in (None, self._chain)
+        is_wanted = self.takers[0] and not self._carry and self._history.wire.chain in (None, self._chain)
         if carry and is_wanted:
             self._begin(carry)
 
@@ -78,10 +79,10 @@ class Carrying:
     def request(self, number: int, messages: list[Any]) -> tuple[list[Any], dict[str, Any]]:
         """Returns the messages and the keywords that a function is called with."""
         self.asked = number
-        if not self._takers[number]:
+        if not self.takers[number]:
             return messages, {}
         carry = self._fresh(number)
-        return messages[self._chained :] if carry else messages, {"carry": dict(carry)}
+        return messages[self._chained :] if carry else messages, {"carry": {**carry, **({} if number else self.beside)}}
 
     def unsent(self) -> str | None:
         """Returns once in words why the provider refuses the next request; None if that has what it needs."""
@@ -89,13 +90,13 @@ class Carrying:
         if needs is None or self._has_told:
             return None
         names = dict.fromkeys((*needs, *self._carry))  # pending work is in the place that its answer named
-        if self._takers[0] and (fresh := self._fresh(0)) is self._carry and names.keys() <= fresh.keys():
+        if self.takers[0] and (fresh := self._fresh(0)) is self._carry and names.keys() <= fresh.keys():
             return None
         if self._carry and _is_expired(self._carry):
             why = f"expired at {self._carry.expires_at}, before the results of its calls were there"
         elif not self._carry:
             why = "was not in the answer that calls"
-        elif not self._takers[0]:
+        elif not self.takers[0]:
             why = "is not sent: call_model has no parameter of that name, as in ask(messages, tools, carry)"
         else:
             why = "is not sent: it is of a fallback's answer"

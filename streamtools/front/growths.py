@@ -10,6 +10,7 @@ out to say, and the body may take effect. Where they differ it is undone, and th
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +59,7 @@ class Growth:
     _trial: Trial | None = None
     _agrees: bool | None = None  # None: not known yet
     _is_settled: bool = False
+    _new_event: Callable[[], anyio.Event] = anyio.Event
     _change: anyio.Event | None = None
 
     def __post_init__(self) -> None:
@@ -159,7 +161,9 @@ class Growth:
     # -- its body --
 
     async def more(self) -> None:
-        self._change = self._change or anyio.Event()
+        if self._change is None:
+            self._change = change = self._new_event()
+            self._new_event = type(change)  # finding the loop's own type costs as much as the event
         await self._change.wait()
 
     async def whole(self) -> Any:

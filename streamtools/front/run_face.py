@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 class AgentLoop(CallsFace):
     """A run as it goes on. Enter it with ``async with``, iterate over its events, then look at its outcome."""
 
-    def __init__(self, loop: Loop, carrying: Carrying) -> None:
+    def __init__(self, loop: Loop, carrying: Carrying, added_tools: Iterable[str] = ()) -> None:
         self._loop = loop
         self._carrying = carrying
+        self._added_tools = added_tools  # as they become more
         self._runs_in: EventLoopToken | None = None
 
     def __repr__(self) -> str:
@@ -113,6 +114,12 @@ class AgentLoop(CallsFace):
         """The fields that the next request wants beside `messages`, for the ``carry=`` of another `agent_loop`; see
         `Turn.carry`."""
         return self._carrying.behind(self._loop.all_turns, self.messages)
+
+    @property
+    def added_tools(self) -> tuple[str, ...]:
+        """The names of the tools that its calls have added (`ToolContext.add_tools`), in order; also before it was
+        suspended, or went on with its journal."""
+        return tuple(self._added_tools)
 
     @property
     def suspended(self) -> Suspended | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from ..pipelines.agent_loop import CallModel, Loop
 from ..pipelines.messages import Conversation, RunHistory
 from ..pipelines.trajectory import Trajectory
 from ..stages import DEFAULT
-from ..tools import AnyTool, AnyTools
+from ..tools import AnyTool, AnyTools, Exported, Tool
 from ..tools.callables import accepts
 from ..tools.toolset import checked_list
 from ..turn import Turn
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ..policy.offloads import Offloading
     from ..seams import Attempts, Guard, StepSource
     from ..text_calls.modes import StreamingAdapter
+    from .changing import ToolsOfRun
 
 _INSTEAD_OF: Mapping[str, str] = {
     "observers": "pass trajectory=Trajectory(observers=[...]), which all steps share",
@@ -49,7 +51,7 @@ def agent_loop(
     call_model: CallModel,
     messages: Sequence[Any],
     *,
-    tools: AnyTools | Exports = (),
+    tools: AnyTools | Exports | ToolsOfRun = (),
     wire: Wire | str,
     mode: StreamingAdapter | None = None,
     max_steps: int = 16,
@@ -78,7 +80,9 @@ def agent_loop(
         call_model: makes the request of each step; see `CallModel`. Its exceptions come out of ``async for``.
         messages: the history to begin with, in the wire's own shape. It is not changed: see `AgentLoop.messages`.
         tools: the tools that the model may call; they are exported for `wire` once, and names and arguments that the
-            export has changed are turned back. Exports that were made already are taken as they are.
+            export has changed are turned back. Exports that were made already are taken as they are. Or a function
+            of the run, ``def tools(run): ...``, which is asked for the tools of each step, and may be async; see
+            docs/guide/tools.md.
         wire: the wire of the requests and the streams, or its name.
         mode: an adapter of `streamtools.modes`, for a model without tool calling: requests and history are in its
             words, and a turn that only thinks does not end the run. `stages` are the adapter's by default.
@@ -134,20 +138,22 @@ def agent_loop(
     guard = guard_of(seams, options.pop("privacy", None))
     policy, source = attempts_of(seams, retry), seams.steps
     seams = replace(seams, guard=None, attempts=None, steps=None)  # the run has them
-    background = None
-    tools = tools if isinstance(tools, Sequence) else list(checked_list(tools))
-    if any(getattr(getattr(one, "tool", one), "background", False) is True for one in tools):
+    listed: Any = tools
+    background, offloads, elsewhere = None, None, options.get("executor")
+    if _is_function_of_run(tools):
+        listed, options = (), {**options, "executor": None}
+    listed = listed if isinstance(listed, Sequence) else list(checked_list(listed))
+    if any(getattr(getattr(one, "tool", one), "background", False) is True for one in listed):
         from .background import background_of  # few tools go on in the background
 
-        background, tools, changed = background_of(tools, options, wait_for_background)
+        background, listed, changed = background_of(listed, options, wait_for_background)
         options = changed  # type: ignore[assignment]  # the same words
-    offloads = None
     if offload_above is not None:
         from ..policy.offloads import offloads_of  # most runs keep no results
 
-        offloads, tools, changed = offloads_of(offload_above, tools, options)
+        offloads, listed, changed = offloads_of(offload_above, listed, options)
         options = changed  # type: ignore[assignment]  # the same words
-    conversation = _conversation(tools, wire, mode, strict=strict)
+    export, conversation = _conversation(listed, wire, mode, strict=strict)
     conversation.request(list(messages))  # fails now, if at all, and not when calls have run; so do the next three
     if mode is not None:
         options = {"stages": mode.stages(), **options}
@@ -187,7 +193,18 @@ def agent_loop(
         seams = replace(seams, gate=background.gate(seams.gate, *at_gate))
     checked = checked_options(conversation.tools, wire, trajectory=run, retry=policy, seams=seams, **options)
     _check_made(checked, fallback)
-    know(run, messages, checked, wire)
+    changing = None
+    is_list = not callable(tools)
+    if not is_list or any(one is not None and one.wants_context for one in checked.tools.values()):
+        from .changing import ChangingTools  # most runs keep the tools that they begin with
+
+        own = tuple(one.tool for one in (offloads, background) if one is not None)
+        changing = ChangingTools(tools, own, export, suspended)
+        sources.insert(0, changing)
+        seams = replace(seams, services=(changing.serve,))
+        checked = replace(checked, dispatch=replace(checked.dispatch, seams=seams))
+    if is_list:  # else they are not known yet
+        know(run, messages, checked, wire)
     if background is not None:
         background.begin_with(run, find(wire), checked)
     if suspended is not None:
@@ -206,15 +223,26 @@ def agent_loop(
     history = RunHistory(messages, conversation, wire, drafts=drafts)
     carrying = Carrying((suspended and suspended.carry) or carry or {}, history, (call_model, *fallback))
     sources.append(ModelSteps(run, checked.limits, options.get("pool"), max_steps + (suspended is not None), carrying))
+    maker = PipelineMaker((call_model, *fallback), checked, run, carrying, has_mode=mode is not None)
     loop = Loop(
         history,
         sources=sources,
-        maker=PipelineMaker((call_model, *fallback), checked, run, carrying, has_mode=mode is not None),
+        maker=maker,
         stop=stop,
         trajectory=run,
         suspended=suspended,
     )
-    return AgentLoop(loop, carrying)
+    made = AgentLoop(loop, carrying, () if changing is None else changing.added)
+    if changing is not None:
+
+        def check(tools: Sequence[AnyTool]) -> CheckedOptions:
+            words: Any = {**options, "executor": changing.placed(elsewhere, options.get("executor"), tools)}
+            checked = checked_options(tools, wire, trajectory=run, retry=policy, seams=seams, **words)
+            _check_made(checked, fallback)
+            return checked
+
+        changing.join(made, history, conversation, maker, carrying, check)
+    return made
 
 
 def _check_suspended(
@@ -244,28 +272,30 @@ def _conversation(
     mode: StreamingAdapter | None,
     *,
     strict: bool | Literal["where_possible"],
-) -> Conversation:
+) -> tuple[Callable[[Iterable[AnyTool]], Sequence[AnyTool]], Conversation]:
+    """Returns what exports tools, too."""
     from ..exports import Exports, export_all  # a program that only imports pays for no schemas
 
     if mode is None:
-        exports = tools if isinstance(tools, Exports) else export_all(checked_list(tools), wire, strict=strict)
-        return _WireConversation(exports, wire)
+        export = partial(export_all, wire=wire, strict=strict)
+        exports = tools if isinstance(tools, Exports) else export(checked_list(tools))
+        return export, _WireConversation(exports, wire)
     from ..text_calls.conversation import ModeConversation, checked  # most models call natively
 
     mode = checked(mode, wire)
     if strict is not False:
         raise TypeError("strict= is for the export to a wire; with mode=, it is an option of the adapter")
-    return ModeConversation(tools if isinstance(tools, Exports) else list(tools), mode)
+    return list, ModeConversation(tools if isinstance(tools, Exports) else list(tools), mode)
 
 
 class _WireConversation:
     def __init__(self, exports: Exports, wire: Wire | str) -> None:
-        self.tools: Sequence[AnyTool] = exports
-        self._exports = exports
+        self.tools = exports
+        self.payloads: list[Any] | None = None  # of the request's list, if messages behind it have changed them
         self._wire = wire
 
     def request(self, messages: list[Any]) -> tuple[list[Any], Any]:
-        return messages, list(self._exports.payloads)
+        return messages, self.tools.payloads if self.payloads is None else [*self.payloads]
 
     def messages(self, turn: Turn) -> list[Any]:
         return turn.messages(self._wire)
@@ -297,6 +327,17 @@ def _run(
             raise ValueError("the calls were suspended in another run than run_id names; leave it out")
         take_up(run, suspended)
     return run
+
+
+def _is_function_of_run(tools: Any) -> bool:
+    if not callable(tools) or isinstance(tools, (Tool, Exported, Iterable)):
+        return False
+    try:
+        if [*inspect.signature(tools).parameters] == ["run"]:
+            return True
+    except (TypeError, ValueError):  # some of Python's own
+        pass
+    raise TypeError("tools: expected a list of tools; write tools=[...], or def tools(run): ... for those of each step")
 
 
 def _id_of(ticket: Suspended, run_id: str | None, trajectory: Trajectory | None) -> str | None:

@@ -54,6 +54,8 @@ class PipelineMaker:
         self._run = trajectory
         self._has_mode = has_mode
         self._history = _History()
+        self.warnings: list[StreamWarning] = []  # of the next request
+        self.plainly: Callable[[list[Any]], tuple[list[Any], Any]] | None = None  # messages and tools for a fallback
 
     def block_in_threads(self) -> None:
         from .blocking import AttemptsInThreads, in_threads  # most programs have an event loop
@@ -64,9 +66,16 @@ class PipelineMaker:
 
     def make(self, plan: StepPlan, asked: tuple[list[Any], Any] | None) -> Pipeline:
         block = self._made(plan, asked)
-        if plan.record is None and (unsent := self._carrying.unsent()) is not None:
-            block._runner.begin_with([StreamWarning("carry_unsent", unsent)])
+        warnings, self.warnings = self.warnings, []
+        if plan.record is None:
+            if (unsent := self._carrying.unsent()) is not None:
+                warnings.append(StreamWarning("carry_unsent", unsent))
+            block._runner.begin_with(warnings)
         return block
+
+    def use(self, checked: CheckedOptions) -> None:
+        self._checked = replace(checked, attempts=self._checked.attempts)  # which may run in threads
+        self._once = replace(checked, attempts=None)
 
     def _made(self, plan: StepPlan, asked: tuple[list[Any], Any] | None) -> Pipeline:
         if plan.stream is not None and (resumed := self._resumed(plan.stream)) is not None:
@@ -118,8 +127,11 @@ class PipelineMaker:
 
     def _ask(self, number: int, asked: Asked) -> Any:
         """Makes a request with lists of its own: what it does to them reaches no other attempt, and no history."""
-        messages, beside = self._carrying.request(number, asked[0]())
-        return self._asks[number](messages, asked[1](), **beside)
+        messages, tools = asked[0](), asked[1]()
+        if number and self.plainly is not None:
+            messages, tools = self.plainly(messages)
+        messages, beside = self._carrying.request(number, messages)
+        return self._asks[number](messages, tools, **beside)
 
     def _replaying(self, ends: Sequence[Observation]) -> CheckedOptions:
         """Returns the options of a step whose calls do not run: their ends follow the response."""

@@ -8,7 +8,7 @@ begins, and enters the history there, so that it never stands between a call and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ..events import MessageAdded, Observation
@@ -54,6 +54,8 @@ class RunHistory:
         self._keeps_last = False  # the turn of the step before is among the messages
         self._conversation = conversation
         self.wire = find(wire)
+        self.behind: list[Any] = []  # messages that are to end the next request, behind what is said
+        self.standing = 0  # how many such messages end the history, as no answer has followed yet
         self._drafts = drafts
         self._waited: Sequence[Observation] | None = None  # calls of the messages, which the step goes on with
 
@@ -65,6 +67,7 @@ class RunHistory:
         self.is_cut, self._waited = False, None
         self.said += entries
         self._kept = self._told(entries)
+        self.standing, self.behind = self.standing + len(self.behind), []
         return [MessageAdded(one["id"], tuple(one["messages"]), when=one["when"]) for one in entries]
 
     def begin_resumed(self, waited: Sequence[Observation]) -> None:
@@ -73,7 +76,8 @@ class RunHistory:
     def end_step(self, turn: Turn) -> None:
         self._keeps_last = self._keeps(turn) or self._waited is not None
         if self._keeps_last:
-            self._kept = self._with(turn)
+            before, self._kept = len(self._kept), self._with(turn)
+            self.standing = self.standing if len(self._kept) == before else 0
 
     def keep_answer(self, turn: Turn) -> None:
         """Adds the turn of the step that has ended if that left it out: a draft that is all the run has."""
@@ -95,6 +99,9 @@ class RunHistory:
     def only_thinks(self, turn: Turn) -> bool:
         return self._conversation.only_thinks(turn)
 
+    def leave_out(self, is_out: Callable[[Any], bool]) -> None:
+        self._kept, self.standing = [one for one in self._kept if not is_out(one)], 0
+
     def messages(self, current: Turn | None = None) -> list[Any]:
         """Returns them all; with a step that goes on, those of its turn so far."""
         messages = list(self._kept)
@@ -104,7 +111,9 @@ class RunHistory:
 
     def _told(self, said: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Returns the messages with entries behind them, repaired where the wire wants that; turns add no such need."""
-        messages = [*self._kept, *(message for entry in said for message in entry["messages"])]
+        at = len(self._kept) - self.standing
+        new = (message for entry in said for message in entry["messages"])
+        messages = [*self._kept[:at], *new, *self._kept[at:], *self.behind]
         rules = self.wire.rules
         if said and (rules.alternate or rules.answer_before_user):  # they may stand behind results
             from ..history import repair  # most runs are told nothing

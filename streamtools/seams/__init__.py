@@ -6,8 +6,9 @@ A capability is an object with the methods of one or more of these protocols; pa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..ground.on_demand import names
 
@@ -81,6 +82,8 @@ class Seams:
     guard: Guard | None = None
     attempts: Attempts | None = None
     steps: StepSource | None = None
+    services: tuple[Callable[[Any], dict[str, Callable[..., Any]]], ...] = ()
+    """Each returns what the run does for an `Invocation`: `ToolContext.services`."""
 
 
 NO_SEAMS = Seams()

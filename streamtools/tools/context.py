@@ -69,8 +69,7 @@ class ToolContext(Generic[Deps]):
     is_cancelled: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     """Answers `cancelled`; set by the dispatcher."""
     services: Mapping[str, Callable[..., Any]] = field(default_factory=dict, repr=False, compare=False)
-    """What the run does for the call, by the name of a method of this class; set by the dispatcher. Empty where the
-    tool does not run in the process of its run."""
+    """Serves `ask` and `add_tools`, by their names; set by the dispatcher."""
 
     @property
     def idempotency_key(self) -> str:
@@ -101,6 +100,18 @@ class ToolContext(Generic[Deps]):
         if "ask" not in self.services:
             raise ToolError("nobody can be asked here: the tool does not run in the process of its run")
         return await self.services["ask"](question)
+
+    def add_tools(self, *tools: Any) -> None:
+        """Gives the run more tools, or functions to make tools of, from its next step on, if this call ends well. One
+        that is there already stays. What that costs, and how a run finds them again, is in docs/guide/tools.md.
+
+        Raises:
+            ToolError: the run cannot take a tool, say since another one has its name: none is added. Or this is no call
+                of an `agent_loop`, or runs in another process.
+        """
+        if "add_tools" not in self.services:
+            raise ToolError("no tool can be added here: this takes an agent_loop, and a tool in the process of its run")
+        self.services["add_tools"](*tools)
 
     def progress(self, value: Any) -> None:
         """Reports an interim value: observers and the consumer see a `ToolProgress` event, the model does not."""

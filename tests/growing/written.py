@@ -48,7 +48,9 @@ def cut(text: str, size: int) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-async def steadily(items: Iterable[bytes | Callable[[], object]]) -> AsyncIterator[bytes]:
+async def steadily(
+    items: Iterable[bytes | Callable[[], object]], *, hangs: bool = False, then: Exception | None = None
+) -> AsyncIterator[bytes]:
     """The items; before each the bodies read. Functions are called in their turn."""
     for item in items:
         for _ in range(8):
@@ -57,6 +59,10 @@ async def steadily(items: Iterable[bytes | Callable[[], object]]) -> AsyncIterat
             yield item
         else:
             item()
+    if hangs:
+        await anyio.sleep_forever()
+    if then is not None:
+        raise then
 
 
 class Row(BaseModel):

@@ -128,6 +128,33 @@ STRUCTURED = formats.StructuredOutput(
     strict=formats.StrictForm(dialect=ANTHROPIC_STRICT, location="`output_config.format`"),
 )
 
+# Definitions by value, taken by Opus since 4.8, Fable and Mythos since 5, Sonnet and Haiku since 5.5:
+# https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages (read 2026-12-01)
+_CHANGES_TOOLS = re.compile(r"claude-(opus-(4-[89]|[5-9])|(fable|mythos)-[5-9]|(sonnet|haiku)-(5-[5-9]|[6-9]))(?!\d)")
+
+
+def _tool_changes(new: Sequence[formats.JSON], gone: Sequence[str]) -> Sequence[formats.JSON]:
+    blocks = [{"type": "tool_removal", "tool": {"type": "tool_reference", "name": name}} for name in gone]
+    defined = ({"type": "tool_addition", "tool": {"type": "tool_definition", "definition": one}} for one in new)
+    return [{"role": "system", "content": [*blocks, *defined]}]
+
+
+def _read_tool_changes(message: formats.JSON) -> tuple[Sequence[formats.JSON], Sequence[str]] | None:
+    blocks = objects_in(message, "content") if message.get("role") == "system" else []
+    changed = [(one.get("type"), object_of(one.get("tool"))) for one in blocks]
+    new = [object_of(tool.get("definition")) for kind, tool in changed if kind == "tool_addition"]
+    gone = [str(tool.get("name")) for kind, tool in changed if kind == "tool_removal"]
+    return (new, gone) if new or gone else None
+
+
+TOOL_CHANGES = formats.ToolChanges(
+    takes=lambda model: _CHANGES_TOOLS.match(model) is not None,
+    render=_tool_changes,
+    read=_read_tool_changes,
+    changes=True,
+    beside={"betas": ["inline-tools-2026-09-15"]},
+)
+
 # open-gsd/gsd-pi#1330
 SERVER_CALL = (
     "`web_search` tool use with id `srvtoolu_1` was found without a corresponding `web_search_tool_result` block"
@@ -174,7 +201,7 @@ def _check(messages: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
     results = [object_of(block).get("type") == "tool_result" for block in blocks]
     if any(results) and not all(results):
         path = f"messages[{len(messages) - 1}]"
-        yield RULES.violation("mixed_results", path, "the provider's code waits for results, and takes nothing else")
+        yield RULES.violation("mixed_results", path, "the provider's code waits for results, and accepts nothing else")
 
 
 RULES = HistoryRules(

@@ -10,10 +10,11 @@ from typing import Any
 from ...parts import CallKind, Finish
 from ...schema.dialects import OPENAI
 from ...schema.names import PLAIN_NAMES
+from .. import formats
 from ..formats import JSON, CallFormat, EntryFormat, NamespaceFormat, ResultFormat, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules
 from ..openai_chat.facts import CHOICE, LIMITS, STRICT
-from ..reading import ERROR, ERROR_PAYLOAD, KnownFields, UsageMap
+from ..reading import ERROR, ERROR_PAYLOAD, KnownFields, UsageMap, object_of, objects_in
 
 CALLS = (
     CallFormat(
@@ -95,6 +96,17 @@ STRUCTURED = StructuredOutput(
     },
     strict=replace(STRICT, location="`text.format`"),
     loose=OPENAI,
+)
+
+# `AdditionalTools` in `types/responses/response_input_item_param.py` of openai 3.57.0, and the models known to take it:
+# https://tanstack.com/ai/latest/docs/advanced/mid-conversation-changes (read 2026-12-01)
+_TAKES_TOOLS = re.compile(r"gpt-(5\.4-mini|5\.5|5\.6-(luna|sol|terra)|6-(astra|luna|sol))(-\d{4}-\d\d-\d\d)?")
+
+
+TOOL_CHANGES = formats.ToolChanges(
+    takes=lambda model: _TAKES_TOOLS.fullmatch(model) is not None,
+    render=lambda new, gone: [{"type": "additional_tools", "role": "developer", "tools": list(new)}] if new else [],
+    read=lambda item: (objects_in(object_of(item), "tools"), []) if item.get("type") == "additional_tools" else None,
 )
 
 # 0xPlaygrounds/rig#751, of a message in continuedev/continue#11994
