@@ -1,5 +1,4 @@
-"""Runs calls in this process, in an executor whose block ends them. Without one they run in the same way
-(`run_in_process`).
+"""Runs calls in this process, in an executor whose block ends them, or without one (`run_in_process`).
 
 `BlockExecutor` is the base of executors that accept calls only inside their block: it knows whether each call has
 begun, and how it ends when the block is left.
