@@ -32,7 +32,7 @@ ROWS = {
     "killed": "The process dies while it pays, and restarts",
 }
 NOTES = {
-    ("cut", "sdk"): "By `json.loads` in the guide's loop. The SDK's helper, `chat.completions.stream()`, raises "
+    ("cut", "sdk"): "Raised by `json.loads` in the guide's loop. The SDK's helper, `chat.completions.stream()`, raises "
     "{sdk_helper}.",
     ("cut", "langgraph"): "LangChain completes partial JSON while it streams, so the call looks whole. The message's "
     "metadata has `finish_reason: length`, which a node or middleware of yours can check.",
@@ -92,7 +92,7 @@ def table() -> str:
     peers = measured["peers"]
     beside = {key: words(row, met) for key in peers if key not in COLUMNS for row, met in peers[key]["rows"].items()}
     pays = any(peer["rows"].get("reset", {}).get("paid") for peer in peers.values())
-    beside["reset"] = "some pay" if pays else "nobody pays"
+    beside["reset"] = "some loops pay" if pays else "no loop pays"
     numbers = {place: number for number, place in enumerate(NOTES, 1)}
 
     def noted(text: str, row: str, column: str) -> str:

@@ -121,7 +121,7 @@ class Turn:
                 type.
         """
         if self.output is None:
-            raise ValueError("no output: {self.output_problem or 'pass output=, and read it after the stream'}")
+            raise ValueError(f"no output: {self.output_problem or 'pass output=, and read it after the stream'}")
         if not isinstance(self.output, dict if is_typeddict(kind) else get_origin(kind) or kind):
             raise TypeError(f"expected an output of {kind.__name__}, got one of {type(self.output).__name__}")
         return cast("T", self.output)

@@ -81,7 +81,7 @@ def test_approve_lets_the_model_have_what_was_shown_and_nothing_else(
         (("github", "first", "--all"), "name the tools to approve"),
         (("github", "none"), "github has no such tool or change: none. Known: first, read_v2"),
         (("mail", "read"), "mail has no such tool or change: read. Known: none"),
-        (("github", "first", "--fingerprint", "000000"), "first is not what was shown"),
+        (("github", "first", "--fingerprint", "000000"), "first has changed since it was shown"),
         (("github", "first", "--fingerprint", MORE.fingerprint[:5]), "--fingerprint takes 6 digits or more of one"),
         (("github", "--all", "--fingerprint", MORE.fingerprint), "--fingerprint takes 6 digits or more of one"),
     ):

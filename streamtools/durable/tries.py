@@ -269,7 +269,7 @@ def _read(found: Iterable[Any]) -> Iterator[dict[str, Any]]:
             continue
         payload = read_json(data)
         if not isinstance(payload, dict):
-            raise malformed("the data of an event of the rest is no JSON object")
+            raise malformed("the data of an event of the rest is not a JSON object")
         yield payload
 
 

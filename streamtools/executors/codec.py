@@ -1,7 +1,5 @@
-"""Writes the messages between an executor and its workers, as JSON within a bound: a call, its reports, its end.
-
-A tool does not travel: the worker finds it as ``module:qualname``. A value that is too large is written no further than
-the bound.
+"""Writes the messages between an executor and its workers, as JSON within a limit: a call, its reports, its end. A tool
+is not sent: the worker finds it as ``module:qualname``. A value that is too large is not written beyond the limit.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ def encode_call(call: Invocation, reference: str, tool: Tool[..., Any], max_byte
     try:
         data = json.dumps(message, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError):  # its text quotes the value
-        raise ToolNotStarted(f"not run: the arguments of {call.tool} are no plain JSON") from None
+        raise ToolNotStarted(f"not run: the arguments of {call.tool} are not plain JSON") from None
     if len(data) > max_bytes:
         raise ToolNotStarted(f"not run: the call has {len(data)} bytes (max_message_bytes={max_bytes})")
     return data
@@ -45,7 +43,7 @@ def encode_call(call: Invocation, reference: str, tool: Tool[..., Any], max_byte
 def encode_value(tool: str, value: Any, max_bytes: int) -> bytes:
     data = encode_result(value, max_bytes)
     if len(data) > max_bytes:
-        raise ToolFailed(f"the tool {tool} returned more than that (max_message_bytes={max_bytes})")
+        raise ToolFailed(f"the result of the tool {tool} is too large (max_message_bytes={max_bytes})")
     return data
 
 
@@ -80,12 +78,12 @@ def reference_of(given: AnyTool | str) -> tuple[str, Tool[..., Any]]:
         found = resolved(given)
         return given, found
     if isinstance(given, Exported):
-        raise TypeError(f"give the executor the tool {given.name!r} itself; what the model sends is decoded before")
+        raise TypeError(f"pass the tool {given.name!r} itself to the executor, since arguments are decoded before")
     made = given if isinstance(given, Tool) else tool()(given)
     reference = f"{getattr(made.fn, '__module__', '')}:{getattr(made.fn, '__qualname__', '')}"
     if resolved(reference).fingerprint != made.fingerprint:
         raise _refused(
-            reference, "its module has another tool there; give the place of this one as 'module:name'", made.name
+            reference, "its module has another tool of this name; pass this tool's place as 'module:name'", made.name
         )
     return reference, made
 
@@ -93,16 +91,14 @@ def reference_of(given: AnyTool | str) -> tuple[str, Tool[..., Any]]:
 def resolved(reference: str) -> Tool[..., Any]:
     module, _, path = reference.partition(":")
     if module == "__main__":
-        raise _refused(reference, "a worker cannot import __main__; move the tool into a module of its own")
+        raise _refused(reference, "a worker cannot import __main__; move the tool into another module")
     if "<" in path or not all(part.isidentifier() for part in (*module.split("."), *path.split("."))):
-        raise _refused(
-            reference, "a worker finds tools by name; define it at a module's top, or give its place as 'module:name'"
-        )
+        raise _refused(reference, "a worker finds tools by name; define it at the top of a module")
     try:
         found: Any = reduce(getattr, path.split("."), importlib.import_module(module))
     except Exception as error:  # the module is the user's code
         raise _refused(
-            reference, f"cannot be imported ({type_name(error)}); give its place as 'module:name'"
+            reference, f"cannot be imported ({type_name(error)}); pass its place as 'module:name'"
         ) from error
     return found if isinstance(found, Tool) else tool()(found)
 

@@ -1,8 +1,6 @@
-"""Runs calls in this process, in an executor with whose block they end. Without one they run in the same way
-(`run_in_process`).
-
-`BlockExecutor` is the base of executors that take calls inside their block alone: it knows for each call whether it has
-begun, and how it ends when the block is left.
+"""Runs calls in this process, in an executor whose block ends them. Without one they run in the same way
+(`run_in_process`). `BlockExecutor` is the base of executors that accept calls only inside their block: it knows whether
+each call has begun, and how it ends when the block is left.
 """
 
 from __future__ import annotations
@@ -36,8 +34,8 @@ class WorkerRun:
 
     def cut(self) -> ToolError:
         if self.begun:
-            return ToolOutcomeUnknown("the call was begun, and its executor closed before its end")
-        return ToolNotStarted("not run: its executor closed while it waited for its turn")
+            return ToolOutcomeUnknown("the call began, but its executor closed before its end")
+        return ToolNotStarted("not run: its executor closed while the call waited")
 
 
 class BlockExecutor(ABC):
@@ -57,7 +55,7 @@ class BlockExecutor(ABC):
 
     async def __aenter__(self) -> Self:
         if self._state != "new":
-            raise LocalProtocolError("an executor is entered once; make another")
+            raise LocalProtocolError("an executor can be entered once; make a new one")
         self._state = "open"
         return self
 
@@ -96,7 +94,7 @@ class BlockExecutor(ABC):
     def _known(self, name: str) -> Any:
         known = self._tools.get(name)
         if known is None:
-            raise ToolNotStarted(f"not run: the executor was not given a tool {name!r}; it has {sorted(self._tools)}")
+            raise ToolNotStarted(f"not run: the executor has no tool {name!r}; its tools: {sorted(self._tools)}")
         return known
 
     @abstractmethod
@@ -115,14 +113,13 @@ class LocalExecutor(BlockExecutor):
     """Runs async tools in the caller's task, and sync tools in threads. Leaving its block ends its calls in all
     pipelines.
 
-    Python cannot stop a thread: a sync call that is cancelled, or out of time, is given up. Its tool sees
+    Python cannot stop a thread: a sync call that is cancelled or timed out is abandoned. Its tool sees
     ``ctx.cancelled``, and its thread counts as abandoned until the tool ends.
 
     Args:
         tools: the tools that may be called.
-        max_threads: how many sync calls run at once; more wait, and their waiting does not count as their time.
-        max_abandoned_threads: how many given-up threads of this process may still be busy; from that number on, sync
-            calls are refused.
+        max_threads: sync calls that run at once; more wait, without using up their timeout. max_abandoned_threads:
+            abandoned threads of this process that may still be busy; beyond that, sync calls are refused.
 
     Raises:
         ToolDefinitionError: one of `tools` is no tool.
@@ -137,7 +134,7 @@ class LocalExecutor(BlockExecutor):
         self._max_abandoned = checked_bound("max_abandoned_threads", max_abandoned_threads)
 
     threads: CapacityLimiter
-    """The places for sync calls."""
+    """The slots for sync calls."""
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()

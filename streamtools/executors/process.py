@@ -1,4 +1,4 @@
-"""Runs calls in processes of their own, which can be killed.
+"""Runs calls in worker processes, which can be killed.
 
 Theory of operation. Workers are started when first needed, and run one call at a time. A worker gets a call ready
 (finds the tool, validates the arguments) and reports that; the host awaits ``begin()``, and tells the worker to go. A
@@ -74,27 +74,24 @@ BOOT = (
 
 
 class ProcessExecutor(BlockExecutor):
-    """Runs tools, sync or async, in worker processes.
-
-    A worker imports the tool by its module's name, and is handed the arguments as JSON; nothing is pickled. The value
-    comes back as JSON makes it. Workers have the executor's ``sys.path`` and directory, those variables of its
-    environment that programs need to run (``PATH``, ``HOME``, ``LANG``, ``PYTHON*`` and the like), and a session of
-    their own, so that Ctrl-C does not reach them; what tools print goes to standard error.
+    """Runs tools, sync or async, in worker processes. A worker imports the tool by its module's name, and gets the
+    arguments as JSON; nothing is pickled. The value comes back as JSON. Workers have the executor's ``sys.path`` and
+    directory, the environment variables that programs need (``PATH``, ``HOME``, ``LANG``, ``PYTHON*`` and the like),
+    and their own session, so that Ctrl-C does not reach them. Output of tools goes to standard error.
 
     Args:
-        tools: the tools that may be called: tools and functions that their modules know by their names, or
-            ``"module:qualname"``.
-        max_workers: how many workers run at once; more calls wait, and a call's time begins when the call does.
-        max_message_bytes: how large a call, a value or a report may be, as JSON.
-        start_timeout_s: how long a worker may take to start, to import a tool and to report that it is ready.
-        backend: the event loop that runs async tools in a worker.
-        env: further variables for the workers: a mapping, or the names of variables of this process, in which a ``*``
-            stands for anything. ``os.environ`` passes all of them on, and with them every key to every tool.
+        tools: the tools that may be called: tools and functions that are names of their modules, or
+            ``"module:qualname"``. max_workers: workers that run at once; more calls wait, and a call's timeout starts
+            with the call. max_message_bytes: the largest call, value or report, as JSON. start_timeout_s: the longest
+            time for a worker to start, import a tool and report ready. backend: the event loop that runs async tools in
+            a worker.
+        env: further variables for the workers: a mapping, or the names of variables of this process, with ``*`` for
+            anything. ``os.environ`` passes all of them, and so every key, to every tool.
 
-    A forked child makes an executor of its own: calls with its parent's are refused there (`ToolNotStarted`).
+    A forked child needs its own executor: it refuses calls on its parent's (`ToolNotStarted`).
 
     Raises:
-        ToolDefinitionError: a worker would not find one of the tools.
+        ToolDefinitionError: a worker could not find one of the tools.
     """
 
     def __init__(
@@ -122,7 +119,7 @@ class ProcessExecutor(BlockExecutor):
         self._passed_on = () if isinstance(env, (str, Mapping)) else tuple(env)
         texts = (*self._given, *self._given.values(), *self._passed_on)
         if isinstance(env, str) or not all(isinstance(text, str) for text in texts):
-            raise TypeError("env: expected a mapping of texts, or a list of names of variables, got another value")
+            raise TypeError("env: expected a mapping of strings, or a list of variable names, got another value")
         self._idle: list[_Worker] = []
 
     async def __aenter__(self) -> Self:
@@ -143,7 +140,7 @@ class ProcessExecutor(BlockExecutor):
 
     async def _body(self, call: Invocation, known: tuple[str, Tool[..., Any]], emit: Emit, run: WorkerRun) -> Any:
         if os.getpid() != self._pid:
-            raise ToolNotStarted(f"not run: the workers are those of process {self._pid}; make an executor in this one")
+            raise ToolNotStarted(f"not run: the workers are those of process {self._pid}; make an executor here")
         limit = self._max_message_bytes
         request = encode_call(call, *known, limit, max_message_bytes=limit, backend=self._backend)
         borrower = object()  # one task may run several calls, in an order of its own
@@ -175,7 +172,7 @@ class ProcessExecutor(BlockExecutor):
                 how = await worker.kill()
                 if reused:  # it had died while it was idle: there may be a better one
                     continue
-                raise ToolNotStarted(f"not run: the worker for {tool} ended before it could start ({how})") from None
+                raise ToolNotStarted(f"not run: the worker for {tool} ended before the call began ({how})") from None
             except BaseException:
                 await worker.kill()
                 raise

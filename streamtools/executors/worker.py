@@ -129,7 +129,7 @@ class Server:
         try:
             tool = resolved(request["reference"])
             if tool.fingerprint != request["fingerprint"]:
-                text = f"the tool {call.tool} is another one in the worker; restart the executor"
+                text = f"the tool {call.tool} differs in the worker; restart the executor"
                 return self._sent(PipeFrame(REFUSED, frame.number, to_json(text)))
             bound = tool.validate(call.arguments)
         except (StreamToolsError, InvalidArguments) as error:

@@ -4,9 +4,9 @@
     calls     the model makes them                  inspected and cleaned at its end    `finalize`
     results   ordinary messages of the history      converted with the history          `to_native_messages`
 
-The three flows are apart; a `ToolInteropRegistry` has the accessors and adapters of each. It is built for one request,
-of the contributions of config, provider, extensions and tools, and goes through the request's context. A source schema
-stays as its author wrote it.
+The three flows are separate; a `ToolInteropRegistry` has the accessors and adapters of each. It is built for one
+request, from the contributions of config, provider, extensions and tools, and is passed in the request's context. A
+source schema stays as its author wrote it.
 
     >>> registry = ToolInteropRegistry.of()
     >>> patch = {"type": "custom", "name": "apply_patch", "description": "Apply a patch."}

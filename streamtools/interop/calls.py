@@ -1,7 +1,6 @@
-"""Reads and writes calls and their results in the formats of the wires, and keeps corrupt calls from being run.
-
-A result is an ordinary message of the stored history; images and files are attachments, to which messages refer until
-the request is sent.
+"""Reads and writes calls and their results in the formats of the wires, and keeps corrupt calls from running. A result
+is an ordinary message of the stored history; images and files are attachments, which messages refer to until the
+request is sent.
 """
 
 from __future__ import annotations
@@ -44,10 +43,9 @@ _LIMITS = Limits()
 
 
 class SanitizedCall(dict[str, Any]):
-    """Holds a call whose arguments were corrupt and are now empty: fit for a history, never to be dispatched.
-
-    It equals, and is written as, the plain dict that the provider takes. Its attributes stay in the program: `raw` is
-    neither stored nor sent.
+    """A call whose corrupt arguments were replaced by empty ones: fit for a history, never dispatched. It equals, and
+    is written as, the plain dict that the provider accepts. Its attributes stay in the program: `raw` is neither stored
+    nor sent.
     """
 
     __slots__ = ("problem", "raw")
@@ -150,7 +148,7 @@ def _call_text(call: InspectedCall) -> str:
     arguments = call.arguments or {}
     text = arguments.get("input", "")
     if arguments.keys() - {"input"} or not isinstance(text, str):
-        raise ExportError(f"the call of {call.tool_name!r} has an object, which a custom call cannot have")
+        raise ExportError(f"the call of {call.tool_name!r} has an object as arguments, which a custom call cannot have")
     return text
 
 
@@ -174,14 +172,13 @@ def format_tool_result(
     """Returns a tool's value as the message of a stored history.
 
     Args:
-        value: a string is the text as it is; a dict of the type ``provider_native_tool_result`` stays a structure, and
-            so do the contents of a `ToolResult`; anything else becomes JSON.
+        value: a string is used unchanged; a dict of the type ``provider_native_tool_result`` and the contents of a
+            `ToolResult` stay structures; anything else becomes JSON.
         tool_name: the tool's name.
         tool_call_id: the id of the call.
-        is_error: the call failed, and `value` says why.
-        display: a value to show to people; it never leaves the stored history.
-        attachments: the store for bytes, so that the message has references only. Without it, a text stands for an
-            image that has only bytes, and a provider's own structure stays as the tool wrote it.
+        is_error: the call failed, and `value` is the reason. display: a value to show to people; it never leaves the
+            stored history. attachments: the store for bytes, so that the message contains only references. Without it,
+            an image that has only bytes becomes a text, and a provider's own structure stays as the tool wrote it.
 
     Raises:
         PydanticSerializationError: the value cannot be written as JSON.
@@ -300,11 +297,11 @@ def render_results(
     builder, written, known = AnswerBuilder(CallNames()), list[CallResult](), dict[str, InspectedResult]()
     for place, (result, content) in enumerate(zip(results, contents, strict=True)):
         if result.call_id is None and not wire.results.id_optional:
-            raise ExportError(f"a result of {result.tool_name or 'a tool'} has no call id, which {wire.name} needs")
+            raise ExportError(f"a result of {result.tool_name or 'a tool'} has no call id, which {wire.name} requires")
         # Gemini and Ollama pair by name and order; the id only keeps results apart here.
         call_id, name = result.call_id or f"call_{place}", name_of(result.tool_name) if result.tool_name else None
         if known.setdefault(call_id, result) is not result:
-            raise ExportError("two results are for one call; a history has one for each")
+            raise ExportError("two results are for the same call; a history needs exactly one for each")
         builder.call(call_id, name or "", "" if result.kind == "custom" else "{}", kind=result.kind)
         written.append(call_result(result, call_id, name, content, hides))
     answer = builder.reply().answer
@@ -351,32 +348,32 @@ Encoding: TypeAlias = Literal["base64", "data_url", "bytes"]
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """Holds bytes and their type."""
+    """Bytes with their media type."""
 
     data: bytes = field(repr=False)
     mime_type: str | None = None
 
 
 AttachmentLoader: TypeAlias = Callable[[str], "Attachment | None"]
-"""Returns an attachment by its id; None if there is none of that id, or this request may not have it."""
+"""Returns an attachment by its id; None if there is none, or this request may not have it."""
 
 
 class AttachmentStore(Protocol):
-    """Keeps attachments outside of the history."""
+    """Stores attachments outside the history."""
 
     def put(self, attachment: Attachment, /) -> str:
-        """Keeps the attachment, and returns its id; the same bytes may get the same id."""
+        """Stores the attachment and returns its id; the same bytes may get the same id."""
         ...
 
 
 class MemoryAttachments:
-    """Keeps attachments in memory, by the hash of their content. Call it to load one."""
+    """Stores attachments in memory, by the hash of their content. Call it to load one."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Attachment] = {}
 
     def put(self, attachment: Attachment, /) -> str:
-        """Keeps the attachment and returns its id; the same bytes are kept once."""
+        """Stores the attachment and returns its id; the same bytes are stored once."""
         id_ = f"sha256:{hashlib.sha256(attachment.data).hexdigest()}"
         self._kept.setdefault(id_, attachment)
         return id_
@@ -389,13 +386,13 @@ class MemoryAttachments:
 
 
 def reference(id_: str, encoding: Encoding = "base64", mime_type: str | None = None) -> dict[str, Any]:
-    """Returns the stand-in for an attachment in a message: its id, and how it is to be written there."""
+    """Returns the reference that replaces an attachment in a message: its id and the form to write it in."""
     typed = {"mime_type": mime_type} if mime_type else {}
     return {"type": "attachment_ref", "id": id_, "encoding": encoding, **typed}
 
 
 def expand_attachments(payload: Any, loader: AttachmentLoader) -> Any:
-    """Returns a copy of `payload` with the bytes in place of each reference; a part without any stays the same object.
+    """Returns a copy of `payload` with each reference replaced by its bytes; parts without any stay the same objects.
 
     Raises:
         ExportError: the loader has no attachment of that id.
@@ -404,10 +401,9 @@ def expand_attachments(payload: Any, loader: AttachmentLoader) -> Any:
 
 
 def compact_attachments(payload: Any, store: AttachmentStore) -> Any:
-    """Returns a copy of `payload` with references in place of bytes and base64; parts without any stay as they are.
-
-    Found are bytes, ``data:`` URLs, and ``data`` beside its type (``media_type``, ``mimeType``, ``format``). Other
-    base64 looks like text, and stays.
+    """Returns a copy of `payload` with bytes and base64 replaced by references; other parts stay the same objects. It
+    finds bytes, ``data:`` URLs, and ``data`` beside its type (``media_type``, ``mimeType``, ``format``). Other base64
+    looks like text, and stays.
     """
 
     def compacted(node: Any) -> Any:
@@ -429,7 +425,7 @@ def is_reference(node: Any) -> TypeGuard[Mapping[str, Any]]:
 def _expanded(node: Mapping[str, Any], loader: AttachmentLoader) -> str | bytes:
     found = loader(node["id"])
     if found is None:
-        raise ExportError(f"no attachment {node['id']!r}; the loader has to know every attachment of the history")
+        raise ExportError(f"no attachment {node['id']!r}; the loader must return every attachment of the history")
     if node.get("encoding") == "bytes":
         return found.data
     text = encoded(found.data)

@@ -44,15 +44,15 @@ MAX_SHOWN = 120  # characters of one value in a line of `Change`
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Describes one difference between two JSON values; ``str`` of it is a line for people."""
+    """One difference between two JSON values; ``str()`` makes a readable line of it."""
 
     path: str
-    """JSON pointer of the place; ``""`` is the whole."""
+    """JSON pointer of the place; ``""`` is the whole value."""
     kind: Literal["added", "removed", "changed"]
     before: Any = None
-    """None if it was added."""
+    """The old value; None if it was added."""
     after: Any = None
-    """None if it was removed."""
+    """The new value; None if it was removed."""
 
     def __str__(self) -> str:
         place = self.path or "/"
@@ -66,9 +66,9 @@ class Change:
 def diff(before: Any, after: Any) -> list[Change]:
     """Returns the differences between two JSON values, in the order of the first; linear in their sizes.
 
-    The values may be a schema and the one it was yesterday, or the `parts` of one tool on two wires. Objects are
-    compared by key, whatever the order. Lists of plain values (``required``, ``enum``) are compared as sets of their
-    members, other lists by position.
+    The values may be two versions of a schema, or the `parts` of one tool on two wires. Objects are compared by key, in
+    any order. Lists of plain values (``required``, ``enum``) are compared as sets of their members, other lists by
+    position.
     """
     return list(_changes(before, after, ""))
 

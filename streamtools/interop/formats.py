@@ -67,15 +67,14 @@ TARGET_FORMATS: Mapping[str, tuple[str, ...]] = _TargetFormats()
 
 @dataclass(frozen=True, slots=True)
 class ToolInteropTarget:
-    """Names the wire to translate for.
-
-    A wire of your own is fine, as long as you say which formats it accepts, or contribute adapters that write them.
+    """The wire to translate for. For a wire of your own, pass the formats that it accepts, or contribute adapters for
+    them.
     """
 
     wire: str
 
     def formats(self) -> tuple[str, ...]:
-        """Returns the formats that the wire accepts by itself; raises an `ExportError` if the wire is not known."""
+        """Returns the formats that the wire accepts by itself; raises an `ExportError` if the wire is unknown."""
         known = TARGET_FORMATS.get(self.wire)
         if known is None:
             names = ", ".join(TARGET_FORMATS)

@@ -1,12 +1,11 @@
-"""Turns stored messages into a provider's native ones, and back: each history can be rebuilt from the other.
+"""Converts stored messages to a provider's native ones and back: each history can be rebuilt from the other.
 
     {"role": "user", "content": "..."}                                                    content: text, or blocks
     {"role": "assistant", "content": "...", "metadata": {"tool_calls": [...]}}            calls as chat has them
     {"role": "tool", "content": "...", "toolResult": {...}, "metadata": {"tool_call_id": ..., "tool_name": ...}}
 
-An attachment is a reference in either history, until the request is sent (`ready_messages`). Parts that a provider
-wants back word for word (signatures, encrypted reasoning) are not stored: only the native history and the `Turn` have
-them.
+An attachment is a reference in both histories until the request is sent (`ready_messages`). Parts that a provider wants
+back verbatim (signatures, encrypted reasoning) are not stored: only the native history and the `Turn` have them.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ JSON: TypeAlias = Mapping[str, Any]
 
 
 def system_text(messages: Iterable[JSON]) -> str:
-    """Returns all system prompts of a stored history, for wires that have a field of the request for them."""
+    """Returns all system prompts of a stored history, for wires with a request field for them."""
     blocks = (read_blocks(message.get("content")) for message in messages if message.get("role") == "system")
     return "\n\n".join(text for each in blocks if (text := text_of(each)))
 
@@ -70,24 +69,23 @@ def to_native_messages(
     registry: ToolInteropRegistry,
     target_formats: Sequence[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Turns a stored history into a provider's own.
-
-    Each result stands behind the answer with its call; one that answers no call is left out, as `repair` does it.
+    """Converts a stored history to a provider's own. Each result follows the answer with its call; a result that
+    answers no call is left out, as by `repair`.
 
     Args:
-        messages: the stored history; it is not changed. A message of another role is left out. So are system prompts
-            where the wire has a field of the request for them: `system_text`.
+        messages: the stored history; it is not changed. Messages of other roles are left out, and so are system prompts
+            where the wire has a request field for them (`system_text`).
         target: the wire.
         registry: the request's.
-        target_formats: the formats that the request's tools may have; without one of custom tools, raw calls are
-            written as calls of functions.
+        target_formats: the formats that the request's tools may have; without one for custom tools, raw calls are
+            written as function calls.
 
     Returns:
-        Native messages with references for attachments, to be sent by way of `ready_messages`. Images that the wire
-        does not allow in a result follow in a message of the user's, and are read back as that.
+        Native messages with references for attachments; pass them to `ready_messages` before sending. Images that the
+        wire does not allow in a result follow in a user message, and are read back as such.
 
     Raises:
-        ExportError: there is no such wire, or a call or result is of an unknown format.
+        ExportError: the wire is unknown, or a call or result has an unknown format.
     """
     wire = wire_named(str(target))
     formats = target_formats or ToolInteropTarget(wire.name).formats()
@@ -172,17 +170,17 @@ def from_native_messages(
     registry: ToolInteropRegistry,
     attachments: AttachmentStore | None = None,
 ) -> list[dict[str, Any]]:
-    """Turns a provider's own history into a stored one: the inverse of `to_native_messages`.
+    """Converts a provider's own history to a stored one: the inverse of `to_native_messages`.
 
     Args:
         messages: native messages; they are not changed. Items that are not messages of the wire are left out, and so
             are reasoning, and results that answer no call.
         target: the wire.
-        registry: the request's: it knows which functions were freeform tools, whose calls become raw again.
-        attachments: the store for bytes that stand in the messages themselves; see `format_tool_result`.
+        registry: the registry of the request, which knows the freeform tools whose calls become raw again.
+        attachments: the store for bytes in the messages; see `format_tool_result`.
 
     Raises:
-        ExportError: there is no such wire.
+        ExportError: the wire is unknown.
     """
     wire = wire_named(str(target))
     reader = _Reader(wire, registry, StandIns(messages), attachments)
@@ -228,12 +226,12 @@ class _Reader:
 
 
 def assistant_message(content: str, tool_calls: Iterable[JSON] = (), *, refusal: str = "") -> dict[str, Any]:
-    """Returns an answer of the model as it is stored.
+    """Returns an answer of the model in stored form.
 
     Args:
         content: its text.
-        tool_calls: its calls in the shape of chat completions, as `ToolInteropRegistry.convert_tool_calls` makes them.
-        refusal: the words in which it refused, for providers that have a field for those.
+        tool_calls: its calls in the shape of chat completions, as `ToolInteropRegistry.convert_tool_calls` returns
+            them. refusal: the text of a refusal, for providers with a field for it.
     """
     calls = list(tool_calls)
     metadata: dict[str, Any] = {"tool_calls": calls} if calls else {}
@@ -248,7 +246,7 @@ def assistant_message(content: str, tool_calls: Iterable[JSON] = (), *, refusal:
 
 
 def tool_calls_of(message: JSON) -> list[dict[str, Any]]:
-    """Returns the calls of a stored answer; those that were sanitised are `SanitizedCall`s again, without the text."""
+    """Returns the calls of a stored answer; sanitised ones are `SanitizedCall`s again, without the raw text."""
     metadata = object_of(message.get("metadata"))
     problems = object_of(metadata.get("sanitized"))
     return [
@@ -262,13 +260,13 @@ def tool_calls_of(message: JSON) -> list[dict[str, Any]]:
 def from_turn(
     turn: Turn, *, registry: ToolInteropRegistry | None = None, attachments: AttachmentStore | None = None
 ) -> list[dict[str, Any]]:
-    """Returns a turn as it is stored: the answer, and one result for each call that was ours to run.
+    """Returns a turn in stored form: the answer, and one result for each call that was not the provider's to run.
 
     Args:
-        turn: from ``events.turn`` or `parse`. A call without an observation gets the result that it was not run. A turn
-            without text and calls becomes an empty list.
-        registry: the request's: with it names and arguments are those of the tools' authors, also where a provider's
-            form has others.
+        turn: from ``events.turn`` or `parse`. A call without an observation gets a result that says that it was not
+            run. A turn without text and calls becomes an empty list.
+        registry: the request's: with it, names and arguments are those of the source schemas, even where the provider's
+            form differs.
         attachments: the store for bytes of results; see `format_tool_result`.
     """
     calls = [call for call in turn.calls if call.kind != "server"]

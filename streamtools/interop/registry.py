@@ -1,6 +1,4 @@
-"""Holds the `ToolInteropRegistry` of one request: reads foreign schemas, calls and results, and writes them for another
-provider.
-"""
+"""Defines `ToolInteropRegistry`: reads foreign schemas, calls and results, and writes them for another provider."""
 
 from __future__ import annotations
 
@@ -54,12 +52,12 @@ W = TypeVar("W")
 
 
 class DefaultRegistryWarning(UserWarning):
-    """Warns that the registry of last resort is used where a request has its own."""
+    """Warns that the default registry is used although the request has its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolDescriptor:
-    """Names a tool, with its author's schema, which no conversion changes."""
+    """A tool's name with its source schema, which no conversion changes."""
 
     plugin_name: str
     tool_name: str
@@ -67,19 +65,18 @@ class ToolDescriptor:
 
 
 class ToolInteropRegistry:
-    """Reads and writes foreign formats by accessors and adapters, in their order of precedence.
-
-    Build one for each request with `of`.
+    """Reads and writes foreign formats by accessors and adapters in order of precedence. Build one for each request
+    with `of`.
 
     Args:
-        contributions: with the level of each; within a level the first wins. The built-in one is always there, last.
-        descriptors: the request's tools, so that calls of freeform ones are known before any schema was converted.
-        last_resort: the registry does not belong to a request: it remembers nothing, and warns where a request has a
-            registry.
+        contributions: with the level of each; within a level the first wins. The built-in one always comes last.
+            descriptors: the request's tools, so that calls of freeform tools are known before any schema is converted.
+            last_resort: the registry belongs to no request: it remembers nothing, and warns where a request has its
+            own.
 
     Raises:
         TypeError: a descriptor is not a `ToolDescriptor`.
-        ExportError: no accessor knows a descriptor's schema.
+        ExportError: no accessor knows the schema of a descriptor.
     """
 
     def __init__(
@@ -136,9 +133,8 @@ class ToolInteropRegistry:
         return cls(found, descriptors=descriptors)
 
     def without(self, name: str) -> ToolInteropRegistry:
-        """Returns a registry without the contributions of this name; the built-in one stays.
-
-        The descriptors go along, the memory of conversions does not.
+        """Returns a registry without the contributions of this name. The built-in one and the descriptors stay; the
+        memory of conversions does not.
         """
         kept = [pair for pair in self.contributions if pair[1] is not self._built_in and pair[1].name != name]
         return ToolInteropRegistry(kept, descriptors=self.descriptors, last_resort=self._last_resort)
@@ -150,17 +146,16 @@ class ToolInteropRegistry:
     def __reduce_ex__(self, _: object) -> NoReturn:
         # pickle, copy and deepcopy all come to this method. A registry has functions, and the memory of one request.
         raise TypeError(
-            "a ToolInteropRegistry belongs to one request and cannot be copied or stored: keep it in the request's "
+            "a ToolInteropRegistry belongs to one request and cannot be copied or stored; keep it in the request's "
             'context (context["tool_interop"]["registry"]), not in state or config'
         )
 
     # -- schemas --
 
     def describe(self, plugin_name: str, schemas: Iterable[object]) -> list[ToolDescriptor]:
-        """Returns descriptors of a plugin's schemas, which they keep as they are.
-
-        Items that are not dicts are left out. A group of tools (``{"type": "namespace"}``) becomes a descriptor for
-        each, whose schema is a group of that tool alone.
+        """Returns descriptors of a plugin's schemas, which stay unchanged. Items that are not dicts are left out. A
+        group of tools (``{"type": "namespace"}``) becomes one descriptor per tool, whose schema is a group of that tool
+        alone.
 
         Raises:
             ExportError: no accessor knows one of them.
@@ -179,32 +174,32 @@ class ToolInteropRegistry:
 
     def _meaning(self, schema: Mapping[str, Any]) -> InspectedSchema:
         if (count := len(members(dict(schema)))) != 1:
-            raise ExportError(f"expected the schema of one tool, got {count}; registry.describe(...) splits a group")
+            raise ExportError(f"expected the schema of one tool, got {count}; use registry.describe(...) first")
         found: InspectedSchema = self._schemas.read(schema)[0]
         described = self._inputs.get(found.tool_name)
         return found if described is None else replace(found, input_description=described)
 
     def knows_format(self, format: str) -> bool:
-        """Returns whether schemas of this format can be read or written: it is built in, or contributed."""
+        """Returns whether schemas of this format can be read or written: the format is built in or contributed."""
         return self._schemas.knows(format) or self._schemas.knows(entry_of(format)) or format.endswith(BUILT_IN)
 
     def convert_schemas(
         self, schemas: Iterable[object], *, target: ToolInteropTarget | str, target_formats: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
-        """Converts tools for the target's request. The given schemas stay as they are.
+        """Converts tools for the target's request. The source schemas are not changed.
 
         Args:
             schemas: source schemas of any known format. Items that are not dicts are left out; those in an accepted
-                format go through untouched, as the same objects. A group of tools stays one where the wire has groups,
-                else each of its tools stands alone, and the group's name is a part of the tool's.
-            target: the wire that the request goes to. Parts of a schema that its provider refuses are rewritten, as
-                `streamtools.exports` does; `inspect_call` knows the way back.
-            target_formats: the formats that the request may have, preferred ones first; by default all that the wire
+                format are returned as the same objects. A group of tools stays a group where the wire has groups;
+                otherwise its tools become separate, with the group's name as part of theirs.
+            target: the wire of the request. Parts of a schema that its provider refuses are rewritten, as by
+                `streamtools.exports`; `inspect_call` translates calls back.
+            target_formats: the formats that the request may contain, preferred ones first; by default all that the wire
                 accepts by itself.
 
         Raises:
-            ExportError: a schema is of no known format, or cannot be written in any of these; or two tools would be
-                called by one name.
+            ExportError: a schema has no known format, or cannot be written in any of these; or two tools would get the
+                same name.
         """
         self._used()
         to = _target(target)
@@ -216,7 +211,7 @@ class ToolInteropRegistry:
             name = self._memory.name_on(to.wire, own)
             # Whoever knows the name that a tool gets could otherwise take its calls with a tool of that name.
             if found.kind != "built_in" and named.setdefault(name, own) != own:
-                raise ExportError(f"the tools {named[name]!r} and {own!r} would both be called {name!r} by {to}")
+                raise ExportError(f"the tools {named[name]!r} and {own!r} would both get the name {name!r} for {to}")
         group = namespace_format(to.wire)
         return entries if group is None else group.joined(entries)
 
@@ -260,7 +255,7 @@ class ToolInteropRegistry:
     # -- calls --
 
     def inspect_call(self, call: Mapping[str, Any]) -> InspectedCall:
-        """Returns a call's tool, its id, and its payload as that tool takes it.
+        """Returns a call's tool, its id, and its payload in the tool's own form.
 
         Raises:
             ExportError: no accessor knows it.
@@ -289,19 +284,18 @@ class ToolInteropRegistry:
         """Converts calls for the target's history.
 
         Args:
-            calls: calls of any known format. Items that are not dicts are left out; those in an accepted format go
-                through untouched. A raw call stays raw where the target has custom calls, and is wrapped as
-                ``{"input": "..."}`` where it has not; a call that was wrapped so is unwrapped again.
-            target: the wire whose history they are for. Ids stay as they are (`streamtools.history.repair` fits them).
-            target_formats: the formats that may occur there; by default all that the wire has.
-            id_seed: makes the ids of this turn differ from those of another (a response's id), where calls have no id
-                and the target needs one.
+            calls: calls of any known format. Items that are not dicts are left out; those in an accepted format stay
+                unchanged. A raw call stays raw if the target has custom calls, and is otherwise wrapped as ``{"input":
+                "..."}``; such a call is unwrapped again.
+            target: the wire of the history. Ids stay unchanged (`streamtools.history.repair` fits them).
+                target_formats: the allowed formats; by default all that the wire has. id_seed: such as a response's id;
+                makes generated ids differ from those of other turns, where calls have no id and the target needs one.
 
         Returns:
-            The calls; one whose arguments are corrupt is a `SanitizedCall`, with empty ones.
+            The calls; one with corrupt arguments is a `SanitizedCall`, with empty arguments.
 
         Raises:
-            ExportError: a call is of no known format, or cannot be written in any of these.
+            ExportError: a call has no known format, or cannot be written in any of these.
         """
         self._used()
         to = _target(target)
@@ -341,17 +335,16 @@ class ToolInteropRegistry:
         )
 
     def sanitize_tool_call(self, call: dict[str, Any], *, complete: bool = True) -> dict[str, Any]:
-        """Returns a call as it may stand in a history: corrupt arguments become empty ones.
+        """Returns a call that is fit for a history: corrupt arguments become empty ones.
 
         Args:
-            call: a call of any known format, which is not changed. One that no accessor knows is returned as it is.
-            complete: the turn came to its end. If not, a call without any arguments was cut before they began.
+            call: a call of any known format, which is not changed. One that no accessor knows is returned unchanged.
+                complete: the turn ended properly. If not, a call without arguments was cut before they began.
 
         Returns:
-            The very call that was given, if there is nothing to do. Arguments that had a wrapping (a code fence, double
-            encoding, nothing at all for no arguments) are written anew. Any other call becomes a `SanitizedCall`: it
-            keeps the original arguments (`raw`), and this registry's `inspect_call` returns its problem and no payload,
-            so that it is never run.
+            The same object, if there is nothing to do. Wrapped arguments (a code fence, double encoding, an empty text
+            for none) are written anew. Any other call becomes a `SanitizedCall`: it keeps the original arguments
+            (`raw`), and this registry's `inspect_call` returns its problem and no payload, so that it never runs.
         """
         self._used()
         return self._sanitized(call, complete=complete)
@@ -379,11 +372,11 @@ class ToolInteropRegistry:
     def stored_tool_call(self, call: dict[str, Any], *, wire: str | None = None) -> dict[str, Any]:
         """Converts a call for a stored history (`assistant_message`), in the shape of chat completions.
 
-        It has the tool's own name, and arguments as the tool takes them.
+        It has the tool's own name, and arguments in the tool's own form.
 
         Args:
             call: a call of any known format.
-            wire: the wire of the call, where its format does not show it.
+            wire: the wire of the call, if its format does not show it.
 
         Raises:
             ExportError: no accessor knows it, or it has no id.
@@ -392,7 +385,7 @@ class ToolInteropRegistry:
         return self._rewritten(call, None, TARGET_FORMATS[STORED_WIRE], "", wire)
 
     def name_on(self, tool_name: str, target: ToolInteropTarget | str) -> str:
-        """Returns a tool's name for a target: its own, unless the target refuses that."""
+        """Returns a tool's name for a target: its own, unless the target refuses it."""
         return self._memory.name_on(_target(target).wire, tool_name)
 
     # -- results --
@@ -411,9 +404,8 @@ class ToolInteropRegistry:
         return replace(found, kind="custom") if self._memory.is_freeform(found.tool_name) else found
 
     def result_content(self, result: InspectedResult, wire: str) -> Any:
-        """Returns a result's content in a wire's own shape; None where the wire writes text and blocks itself.
-
-        A contributed adapter wrote it, or, for this very wire, the tool.
+        """Returns a result's content in a wire's own shape, from a contributed adapter or, for this wire, from the
+        tool; None where the wire writes text and blocks itself.
         """
         self._used()
         return self._content(result, wire)
@@ -426,19 +418,17 @@ class ToolInteropRegistry:
     def convert_results(
         self, results: Iterable[object], *, target: ToolInteropTarget | str, target_formats: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
-        """Converts results for the target's native history: to a message, an item or a block each.
-
-        Images that do not fit there follow in a message of their own.
+        """Converts each result to a message, an item or a block of the target's history. Images that do not fit there
+        follow in a separate message.
 
         Args:
-            results: stored ones. Items that are not dicts are left out. One that was written for another provider
-                becomes its text, with placeholders; ``metadata.display`` is not sent.
-            target: the wire.
-            target_formats: the formats of calls that they answer; without one of custom calls, a freeform tool was
-                called as a function.
+            results: stored results. Items that are not dicts are left out. A result that was written for another
+                provider becomes text, with placeholders; ``metadata.display`` is not sent. target: the wire.
+                target_formats: the formats of their calls; without one for custom calls, a freeform tool was called as
+                a function.
 
         Raises:
-            ExportError: a result is of no known format, or has no call id where one is needed.
+            ExportError: a result has no known format, or lacks a required call id.
         """
         self._used()
         wire = _target(target).wire
@@ -454,8 +444,8 @@ class ToolInteropRegistry:
         in_force = _IN_FORCE.get() if self._last_resort else None
         if in_force is not None and in_force() is not None:
             warnings.warn(
-                "the default tool interop registry is used although this request has one of its own, so that what its "
-                "provider and tools contribute is bypassed; use get_registry_from_context(context)",
+                "the default tool interop registry is used although this request has its own, which bypasses the "
+                "contributions of provider and tools; use get_registry_from_context(context)",
                 DefaultRegistryWarning,
                 stacklevel=_frames_of_ours(),
             )
@@ -515,8 +505,8 @@ def _is_run_by(schema: InspectedSchema, target: ToolInteropTarget) -> bool:
     owner = schema.format.rpartition(".")[0]
     if owner != target.wire:
         raise ExportError(
-            f"{schema.tool_name!r} is not a function, and taken for a tool that is run by its provider ({owner}), "
-            f"which {target} cannot have"
+            f"{schema.tool_name!r} is not a function; it seems to be a tool that its provider runs ({owner}), which "
+            f"{target} cannot have"
         )
     return True
 

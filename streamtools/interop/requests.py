@@ -1,9 +1,9 @@
-"""Handles one request: builds its context, puts its tools in at the start, cleans its calls at the end.
+"""Handles one request: builds its context, adds its tools at the start, cleans its calls at the end.
 
     context["tool_interop"]["registry"]                the meaning of this request's formats
     context["tool_interop"]["schema_target_formats"]   the formats that its provider and extensions accept
 
-A provider or an extension that writes its own `initialize_request` or `finalize` may use these, or leave it to them.
+A provider or extension with its own `initialize_request` or `finalize` may call these, or leave the work to them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .registry import ToolDescriptor, ToolInteropRegistry, put_in_force
 
 if TYPE_CHECKING:
     DEFAULT_TOOL_INTEROP_REGISTRY: ToolInteropRegistry
-    """The registry for utilities outside of any request. It knows the built-in formats only and remembers nothing, so
-    that calls of freeform tools that became functions are not unwrapped. Using it where a request has a registry warns
+    """The registry for code outside any request. It knows only the built-in formats and remembers nothing, so that
+    calls of freeform tools that became functions are not unwrapped. Using it where a request has a registry warns
     (`DefaultRegistryWarning`)."""
 else:
     # Made when it is asked for, since all wires are loaded for it.
@@ -41,12 +41,12 @@ def _last_resort() -> ToolInteropRegistry:
 
 
 def accepted_tool_schema_formats(stack: Iterable[object]) -> list[str]:
-    """Returns the formats of tools that a provider and its extensions accept in a request, preferred ones first.
+    """Returns the tool formats that a provider and its extensions accept in a request, preferred ones first.
 
     Args:
-        stack: extensions that are enabled and the provider, in the order of preference. Each has an attribute or method
+        stack: the enabled extensions and the provider, in order of preference. Each has an attribute or method
             ``accepted_tool_schema_formats``, or is (or has as ``wire``) the name of a wire, which accepts its own
-            formats. A party with neither accepts nothing.
+            formats. A party with neither accepts no format.
     """
     found = (format for party in stack for format in _accepted_by(party))
     return list(dict.fromkeys(found))
@@ -74,13 +74,13 @@ def build_request_context(
     schema_target_formats: Sequence[str] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Builds the context of one request, to pass to everything that belongs to it.
+    """Builds the context of one request, to pass to everything that belongs to the request.
 
     Args:
-        contributions: those of explicit config, which go before all others.
-        provider, extensions, tools: the others that contribute to the registry (`ToolInteropRegistry.of`).
+        contributions: those of explicit config, which precede all others. provider, extensions, tools: the other
+            contributors to the registry (`ToolInteropRegistry.of`).
         descriptors: the tools with their source schemas.
-        registry: a registry that was built already, in their place.
+        registry: a ready registry, instead of these.
         schema_target_formats: the formats that the request accepts; by default those of extensions and provider
             (`accepted_tool_schema_formats`).
         more: the rest of the context (``core``, ``config``).
@@ -102,19 +102,19 @@ def build_request_context(
     for format in schema_target_formats:
         if not registry.knows_format(format):
             known = ", ".join(dict.fromkeys(name for formats in TARGET_FORMATS.values() for name in formats))
-            raise ExportError(f"unknown format {format!r} of tools; contribute an adapter, or use one of: {known}")
+            raise ExportError(f"unknown tool format {format!r}; contribute an adapter, or use one of: {known}")
     put_in_force(registry)
     return {**more, "tool_interop": {"registry": registry, "schema_target_formats": list(schema_target_formats)}}
 
 
 def get_registry_from_context(context: Mapping[str, Any] | None) -> ToolInteropRegistry:
-    """Returns the request's registry, or the one of last resort where there is no request."""
+    """Returns the request's registry, or the default one outside a request."""
     found = _interop(context).get("registry")
     return found if isinstance(found, ToolInteropRegistry) else _last_resort()
 
 
 def get_schema_target_formats_from_context(context: Mapping[str, Any] | None, default: Sequence[str] = ()) -> list[str]:
-    """Returns the formats that the request accepts, or `default`; an empty list leaves it to the target."""
+    """Returns the formats that the request accepts, or `default`; an empty list leaves the choice to the target."""
     found = _interop(context).get("schema_target_formats")
     return list(default if found is None else found)
 
@@ -141,18 +141,16 @@ def initialize_request(
     loader: AttachmentLoader | None = None,
     messages: bool | None = None,
 ) -> tuple[Sequence[Mapping[str, Any]], State]:
-    """Puts the tools into a request's payload, in the formats that it accepts.
+    """Adds the tools to a request's payload, in the formats that the request accepts.
 
     Args:
-        native_messages: the history; it is returned as it is.
-        state: ``_tools`` are the source schemas, ``request.payload`` is the body to send. Neither is changed. A
-            payload that has tools already keeps them; without a choice of tools the model chooses (``auto``, in the
-            words of `ToolFormat.choice`).
+        native_messages: the history; it is returned unchanged. state: ``_tools`` are the source schemas,
+            ``request.payload`` is the body to send. Neither is changed. A payload that already has tools keeps them;
+            without a tool choice the model chooses (``auto``, in the form of `ToolFormat.choice`).
         context: the request's (`build_request_context`).
-        target: the wire that the request goes to.
-        loader: returns the attachments that the history refers to; not needed for a history without any.
-        messages: whether the payload also gets the messages (`ready_messages`), unless it has some; by default it
-            does if there is a loader.
+        target: the wire of the request. loader: returns the attachments of the history; not needed for a history
+            without attachments. messages: True adds the messages to the payload, too (`ready_messages`), unless it has
+            some; by default True if there is a loader.
 
     Returns:
         The same messages, and a state whose payload is ready.
@@ -184,17 +182,17 @@ def initialize_stack(
     provider: object,
     extensions: Iterable[object] = (),
 ) -> tuple[Sequence[Mapping[str, Any]], State]:
-    """Lets the extensions initialise a request, then the provider; then puts the tools in if none of them did.
+    """Lets the extensions and then the provider initialise a request; adds the tools if none of them did.
 
     Args:
         native_messages: the history.
         state: see `initialize_request`.
         context: the request's.
-        provider: has the name of its wire as ``wire``. Like an extension it may have a method ``initialize_request``.
-        extensions: those that are enabled, in their order.
+        provider: has the name of its wire as ``wire``, and like an extension it may have a method
+            ``initialize_request``. extensions: the enabled ones, in order.
 
     Raises:
-        ExportError: nobody handled the tools, and the provider has no ``wire``; or see `initialize_request`.
+        ExportError: nobody added the tools, and the provider has no ``wire``; or as for `initialize_request`.
     """
     for party in (*extensions, provider):
         if (own := getattr(party, "initialize_request", None)) is not None:
@@ -205,7 +203,7 @@ def initialize_stack(
         fields = {field for format in tool_formats() for field in format.request([], False)}
         if state.get("_tools") and payload.keys().isdisjoint(fields):
             name = type(provider).__name__
-            raise ExportError(f"no extension put the tools into the request, and {name} has no wire to do it for")
+            raise ExportError(f"no extension added the tools to the request, and {name} has no attribute `wire`")
         return native_messages, state
     return initialize_request(native_messages, state, context=context, target=wire)
 
@@ -213,16 +211,13 @@ def initialize_stack(
 def finalize(
     final_messages: Any, native_messages: Any, state: State, *, context: Context | None = None, complete: bool = True
 ) -> tuple[Any, Any, State]:
-    """Cleans the calls that a stream left in ``state["partial"]["tool_calls"]``, before a history keeps them.
-
-    Corrupt ones become `SanitizedCall`s, which are sent with empty arguments and must not run; items that are not dicts
-    are removed. The list is replaced in place; everything else is returned as it is.
+    """Cleans the calls that a stream left in ``state["partial"]["tool_calls"]``, before they enter a history. Corrupt
+    calls become `SanitizedCall`s, which are sent with empty arguments and must not run; items that are not dicts are
+    removed. The list is replaced; everything else is returned unchanged.
 
     Args:
-        final_messages, native_messages: handed through.
-        state: of the request.
-        context: the request's.
-        complete: the turn came to its end; see `ToolInteropRegistry.sanitize_tool_call`.
+        final_messages, native_messages: returned unchanged. state: the state of the request. context: the request's.
+            complete: the turn ended properly; see `ToolInteropRegistry.sanitize_tool_call`.
     """
     partial = state.get("partial")
     calls = partial.get("tool_calls") if isinstance(partial, dict) else None
@@ -240,15 +235,15 @@ def ready_messages(
     *,
     target: ToolInteropTarget | str | None = None,
 ) -> list[dict[str, Any]]:
-    """Returns a native history as it is sent: with attachments expanded, and without ``_metadata`` in messages.
+    """Returns a native history ready to send: with attachments expanded, and without ``_metadata`` in messages.
 
     Args:
         native_messages: the history; it is not changed, and parts that need no change stay the same objects.
         loader: returns the attachments.
-        target: a wire for which to mend the parts that its provider would refuse (`streamtools.history.repair`).
+        target: a wire for which to repair parts that its provider would refuse (`streamtools.history.repair`).
 
     Raises:
-        ExportError: the loader does not know an attachment; or there is a reference and no loader.
+        ExportError: the loader does not know an attachment, or there is a reference but no loader.
     """
     bare = [without_metadata(message) for message in native_messages]
     ready: list[Any] = expand_attachments(bare, loader or _no_loader)
@@ -256,7 +251,9 @@ def ready_messages(
 
 
 def _no_loader(id_: str) -> NoReturn:
-    raise ExportError(f"no attachment {id_!r} without a loader; pass loader=..., which returns an attachment by its id")
+    raise ExportError(
+        f"attachment {id_!r} needs a loader; pass loader=..., a function that returns an attachment by its id"
+    )
 
 
 def _fields(wire: str, tools: list[dict[str, Any]]) -> dict[str, Any]:

@@ -112,8 +112,7 @@ class SchemaWriter:
         """Returns the schema in this format, sharing nothing; raises an `ExportError` for an object as raw text."""
         if self.format.freeform and schema.kind != "custom" and not _accepts_one_text(schema.parameters or {}):
             raise ExportError(
-                f"tool {schema.tool_name!r} takes an object, which a custom tool cannot; accept a format of functions "
-                "too"
+                f"tool {schema.tool_name!r} takes an object, which a custom tool cannot; accept a function format, too"
             )
         entry = ToolEntry(
             name=schema.tool_name,
@@ -247,8 +246,8 @@ class Memory:
         # be wrong ones.
         if not self._keeps and one.decode is not dict:
             raise ExportError(
-                f"tool {name!r}: for {wire} the arguments have to travel in another form than the tool takes; use the "
-                "registry of the request, which knows the way back: get_registry_from_context(context)"
+                f"tool {name!r}: for {wire} the arguments have another form than the tool's; use the request's "
+                "registry, which translates them back: get_registry_from_context(context)"
             )
         if self._keeps:
             self._fitted[wire, one.name], self._names[wire, name] = one, one.name

@@ -1,4 +1,4 @@
-"""Capabilities that words of a run ask for: results that are too long are kept (``offload_above=``)."""
+"""Capabilities that arguments of a run ask for: long results are kept outside the history (``offload_above=``)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The rule of ``RequestHints(allowed_callers=...)``: the provider was told who may call a tool, but a compatible server
-or a gateway need not hold to that.
+"""The rule of ``RequestHints(allowed_callers=...)``: the request says who may call a tool, but a compatible server or a
+gateway may ignore that.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Keeps long results of a run out of what the model reads: it reads their beginning, and the rest by a tool.
-
-Ids are made of the call's key, so that the same run finds them again in the same directory.
+"""Keeps long results of a run out of the history: the model reads their beginning, and the rest by a tool. Ids are
+derived from the call's key, so that the same run finds the results again in the same directory.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ _ID = re.compile(r"r[0-9a-f]{16}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offloading:
-    """Says which results are kept by the run, and where. All sizes but one are in characters.
+    """Configures which results a run keeps outside the history, and where. Sizes are in characters, unless stated.
 
     Raises:
-        ValueError: a size is no positive integer, or the beginning or a piece is longer than `above`.
+        ValueError: a size is not a positive integer, or the beginning or a piece is longer than `above`.
     """
 
     above: int  # a result with more text is kept, and the model reads its beginning
     head: int = 2_000  # how much of it the model reads at first; at most `above`
     piece: int | None = None  # how much of it the model reads at a time; at most `above`, which is the default
     max_result: int = 8 << 20
-    """The longest result, in bytes of UTF-8; a longer one is cut. It stands for ``Limits(max_result_bytes=...)``."""
+    """The longest result, in bytes of UTF-8; a longer one is cut. It replaces ``Limits(max_result_bytes=...)``."""
     max_kept: int = 64 << 20  # all results of the run; beyond that the oldest are forgotten
     directory: Path | str | None = None
-    """Keeps them in files, for their owner alone, rather than in memory: they are there when the run is resumed.
-    Nothing deletes them at its end."""
+    """The directory for files with the results, readable by their owner only; None: memory. Files survive until the run
+    is resumed, and are not deleted at its end."""
     tool_name: str = "read_result"  # the name of the tool by which the model reads on
 
     def __post_init__(self) -> None:
@@ -54,7 +53,7 @@ class Offloading:
         if self.piece is None:
             object.__setattr__(self, "piece", self.above)
         elif checked_bound("piece", self.piece) > self.above:
-            raise ValueError(f"piece={self.piece} is more than above={self.above}: the model would read more at a time")
+            raise ValueError(f"piece={self.piece} is more than above={self.above}; choose a smaller piece")
 
 
 @dataclass(slots=True)
@@ -117,7 +116,7 @@ class Offloads:
             label = f"{one_line(seen.tool_name)}, call {one_line(seen.call_id)}"
             step.warn(StreamWarning("result_not_stored", f"{label}: {type_name(failed)}"))
         way = f'{self.tool.name}(result_id="{result_id}", offset={len(kept.head)})'
-        note = f"{kept.head}\n[The first {len(kept.head)} of {kept.chars} characters. Read on by {way}.]"
+        note = f"{kept.head}\n[The first {len(kept.head)} of {kept.chars} characters. Read more by {way}.]"
         if result is None:
             return replace(seen, model_content=note)
         blocks: list[Block] = [Text(note), *(block for block in result.blocks if not isinstance(block, Text))]
@@ -155,7 +154,7 @@ class Offloads:
         return failed
 
     def _path(self, result_id: str) -> Path:
-        assert self._directory is not None, "asked for where there is one"
+        assert self._directory is not None, "requested where there is one"
         return self._directory / f"{self._prefix}-{result_id}.txt"
 
     # -- reading --
@@ -164,12 +163,12 @@ class Offloads:
         text = await self._text(result_id) if _ID.fullmatch(result_id) else None
         if text is None:
             raise ModelRetry(
-                "there is no such result, or it is kept no longer; ids stand at the end of shortened results"
+                "there is no result with this id, or it is no longer kept; ids are at the end of shortened results"
             )
         if not 0 <= offset < len(text) or length < 1:
             raise ModelRetry(f"offset must be from 0 to {len(text) - 1}, and length at least 1")
         end = min(offset + length, len(text))
-        rest = f"go on with offset={end}" if end < len(text) else "this is the end"
+        rest = f"continue with offset={end}" if end < len(text) else "this is the end"
         return f"{text[offset:end]}\n[Characters {offset} to {end} of {len(text)}; {rest}.]"
 
     async def _text(self, result_id: str) -> str | None:
@@ -223,7 +222,9 @@ def offloads_of(
     settings = given if isinstance(given, Offloading) else None
     if settings is None:
         if not isinstance(given, int) or isinstance(given, bool):
-            raise TypeError(f"offload_above is a number of characters or Offloading(...), not {type(given).__name__}")
+            raise TypeError(
+                f"offload_above takes a number of characters or Offloading(...), not {type(given).__name__}"
+            )
         settings = Offloading(above=given)
     if isinstance(tools, Exports):
         raise TypeError("offload_above= adds a tool, so pass the tools themselves, not their exports")
@@ -231,7 +232,7 @@ def offloads_of(
     made = [one for one in Toolset(listed).values() if one is not None]
     offloads, names = Offloads(settings, {one.name for one in made if one.trusted}), {one.name for one in made}
     if settings.tool_name in names:
-        raise ValueError(f"offload_above: there is a tool {settings.tool_name!r}; pass Offloading(tool_name=...)")
+        raise ValueError(f"offload_above: the name {settings.tool_name!r} is taken; pass Offloading(tool_name=...)")
     changed: dict[str, Any] = dict(options)
     executor = changed.get("executor")
     if executor is not None and not hasattr(executor, "keys"):  # the reading tool runs here

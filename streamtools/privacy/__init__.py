@@ -1,13 +1,12 @@
-"""Holds the policy of a run: what its copies may contain.
+"""Defines the privacy policy of a run: the content that its copies may contain.
 
     Trajectory(privacy=Privacy(redact=redact_secrets()))
 
 policy.Privacy          the policy, for recordings, spans, metrics, pages, logs and web frames alike
-secrets.redact_secrets  masks the usual shapes of secrets, in whole texts and in those that grow
-values.Values           redacts values of any type
-copies.Copies           the events of a step as the copies may have them
+secrets.redact_secrets  masks secrets of the usual shapes, in whole and in growing texts values.Values           redacts
+values of any type copies.Copies           redacted copies of a step's events
 
-Nothing of it is loaded before a run has a policy.
+Nothing of this is loaded before a run has a policy.
 """
 
 from __future__ import annotations

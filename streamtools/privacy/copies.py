@@ -1,4 +1,4 @@
-"""Makes the events of a step as its copies may have them: with the same `seq`, and their content redacted.
+"""Makes redacted copies of a step's events, with the same `seq`.
 
 A growing text is masked by `redact_secrets` as it grows; where its end is still held when the text is over, one more
 delta with the number of the last one brings it. A plain function sees whole texts alone. A secret may be cut by any

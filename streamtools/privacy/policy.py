@@ -1,4 +1,4 @@
-"""Defines the policy of a run for everything that copies it."""
+"""Defines the privacy policy of a run for everything that copies its content."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Privacy:
-    """The policy of a run. Recordings, spans, metrics, pages, views, logs and web frames obey it.
+    """The privacy policy of a run, obeyed by recordings, spans, metrics, pages, views, logs and web frames.
 
         Trajectory(privacy=Privacy(redact=redact_secrets()))
 
-    Without one, recordings and pages hold all content, and spans hold none. The state of a run (its store, `Suspended`,
-    the history) is always whole.
+    Without one, recordings and pages contain all content, and spans none. The state of a run (its store, `Suspended`,
+    the history) is never redacted.
 
     Args:
-        redact: what a copy may hold of a text: `redact_secrets`, which also masks texts while they grow; or a function
-            from a whole text to the text to keep, where growing texts are masked and shown as a whole at their end.
-            None keeps everything.
-        content_in_spans: put arguments, results, the response's text and exceptions' messages into the spans. None asks
-            the environment variable ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``.
+        redact: `redact_secrets`, which also masks growing texts; or a function from a whole text to the text to keep,
+            with which growing texts stay masked until their end. None keeps everything.
+        content_in_spans: put arguments, results, the response's text and exception messages into the spans. None:
+            decided by the environment variable ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``.
 
     Raises:
         TypeError: `redact` is not a function.
@@ -42,11 +41,11 @@ class Privacy:
             raise TypeError(f"redact: expected a function from text to text, got {type_name(self.redact)}")
 
     def step(self, run: RunFacts, names: Collection[str], /) -> Copies | None:
-        """Returns what shows a step to observers, as a `Guard`."""
+        """Returns the view that observers get of a step, as a `Guard`."""
         return self._shown(run, names, for_pages=False)
 
     def page(self, run: RunFacts, /) -> Copies | None:
-        """Likewise returns what shows a run to whoever may decide about its calls."""
+        """Returns the view of a run for people who may decide about its calls."""
         return self._shown(run, (), for_pages=True)
 
     def _shown(self, run: RunFacts, names: Collection[str], *, for_pages: bool) -> Copies | None:

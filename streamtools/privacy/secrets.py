@@ -17,7 +17,7 @@ from typing import TypeAlias
 from ..content import PLACEHOLDERS
 
 Redact: TypeAlias = Callable[[str], str]
-"""Returns a text as it may be kept. A number is shown to it as text."""
+"""Returns the redacted text. Numbers are passed as text."""
 
 MAX_HELD = 512  # characters of an open match that a growing text holds back
 _KEPT_OF_LONG = 300  # characters that stay when a run is longer: the longest beginning that is no match by itself
@@ -107,12 +107,11 @@ _OPEN = re.compile(
 
 
 def redact_secrets() -> SecretShapes:
-    """Returns a policy for `Privacy` that masks what looks like a secret, in texts, numbers, bytes, keys and headers.
-
-    It knows API keys by their vendors' marks, bearer tokens, JSON Web Tokens, private keys in any form, addresses of
+    """Returns a policy for `Privacy` that masks likely secrets in texts, numbers, bytes, keys and headers. It
+    recognises API keys by their vendors' marks, bearer tokens, JSON Web Tokens, private keys in any form, addresses of
     webhooks, passwords in URLs and netrc files, values named as secrets (``?key=``, ``"password": …``,
-    ``OPENAI_API_KEY=…``, ``Authorization: …``), card numbers by their check digit, and mail addresses. Other secrets,
-    such as names, addresses and passwords in prose, it cannot see.
+    ``OPENAI_API_KEY=…``, ``Authorization: …``), card numbers by their check digit, and mail addresses. It does not
+    recognise other secrets, such as names, addresses and passwords in prose.
 
     >>> redact_secrets()("mail bob@example.org the key sk-abcdefghijklmnopqrst")
     'mail [mail address] the key [api key]'

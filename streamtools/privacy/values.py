@@ -1,6 +1,5 @@
-"""Redacts values of any type; the same object comes back where nothing in it has changed.
-
-Ids, names of registered tools, words of ours, counts and times stay.
+"""Redacts values of any type; returns the same object if nothing in it has changed. Ids, names of registered tools, the
+library's own words, counts and times stay.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class Values:
             return self._masked(text, self.shapes)
         kept = self._redact(text)
         if not isinstance(kept, str):
-            raise TypeError(f"expected text from redact, got {class_name(kept)}")
+            raise TypeError(f"redact: expected the function to return text, got {class_name(kept)}")
         return kept
 
     def _masked(self, text: str, shapes: SecretShapes) -> str:

@@ -1,7 +1,6 @@
-"""Puts texts into the form in which they are compared, and finds the numbers, dates and account numbers in them.
-
-Doubt goes against a value: a text that is not trusted is read in every way that a model may read it (look-alike
-letters, hidden ones, without markup); a trusted one vouches only for what it says.
+"""Normalises texts for comparison, and finds the numbers, dates and account numbers in them. Doubt goes against a
+value: an untrusted text is read in every way in which a model may read it (look-alike letters, hidden ones, without
+markup); a trusted one vouches only for its literal content.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Puts what a model has read into an index, by origin. The roles of the messages are believed.
-
-A user's message in the words of a text mode (``Observation: ...``) is a result; a text that is marked `Untrusted` is
-nobody's word; a message that cannot be read is untrusted, too.
+"""Adds the texts that a model has read to an index, by origin. The roles of the messages are trusted. A user message in
+the form of a text mode (``Observation: ...``) is a result; a text that is marked `Untrusted`, and a message that cannot
+be read, are untrusted.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ Trusts = Callable[["str | None"], bool]
 
 
 class Untrusted(str):
-    """Marks a text in a message of the user's that the user has not written: pasted, forwarded, read from a file.
+    """Marks a text in a user message that the user did not write: pasted, forwarded, read from a file.
 
         {"role": "user", "content": [{"type": "text", "text": "Pay this:"},
                                      {"type": "text", "text": Untrusted(pasted)}]}
 
-    It is a str, and is sent like one. The mark is for one block: joining it with other texts would lose it, and raises
-    a TypeError.
+    It is a str, and is sent like one. Use it for a whole block: joining it with other texts would lose the mark, and
+    raises a TypeError.
     """
 
     __slots__ = ()
@@ -45,7 +44,7 @@ class Untrusted(str):
     is_marked = True  # a message that is made of the text alone would lose the mark
 
     def _refuse(self, *_: object) -> Any:
-        raise TypeError("Untrusted: a joined text has no mark; give the marked text a block of its own in the message")
+        raise TypeError("Untrusted: joining loses the mark; put the marked text into a separate block of the message")
 
     if not TYPE_CHECKING:  # to type checkers it is a str
         __add__ = __radd__ = __mod__ = __rmod__ = __format__ = _refuse

@@ -1,4 +1,4 @@
-"""Finds out in which texts of a run a value occurs: the texts by origin, cut into blocks that are searched by token.
+"""Finds the texts of a run in which a value occurs: texts by origin, cut into blocks that are searched by token.
 
 Theory of operation. A text is only queued when it is added. `Index.work` takes a block of it at a time: puts it into
 the form that is compared (`forms`), adds a line for each number, date or account number that is written in another way

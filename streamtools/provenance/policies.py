@@ -1,4 +1,4 @@
-"""Judges a call by the origins of its arguments: which values are looked at, what was found, what a policy says."""
+"""Judges a call by the origins of its arguments: the values to check, the findings, the verdict of a policy."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _Leaf: TypeAlias = "str | int | float | Decimal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Says which values of a call have to be trusted. Made by `untrusted` and `only_from_user`."""
+    """A rule about the values of a call that have to be trusted; made by `untrusted` and `only_from_user`."""
 
     rule: Literal["untrusted", "only_from_user"]
-    """The rule."""
+    """The name of the rule."""
     names: tuple[str, ...] = ()
-    """The arguments that it is about; all of them if there are none."""
+    """The arguments that the rule is about; empty: all of them."""
     verdict: Literal["ask", "deny"] = "ask"
-    """What becomes of a call that the rule is against."""
+    """The verdict for a call that breaks the rule."""
 
     def asks(self) -> Policy:
-        """Returns the policy that lets a person decide, as for a tool with ``needs_approval=True``; the default."""
+        """Returns the policy with which a person decides, as for a tool with ``needs_approval=True``; the default."""
         return replace(self, verdict="ask")
 
     def denies(self) -> Policy:
-        """Returns the policy that denies the call: it does not run, and the model reads why."""
+        """Returns the policy that denies such a call: it does not run, and the model reads the reason."""
         return replace(self, verdict="deny")
 
     def is_against(self, finding: Finding) -> bool:
-        """Returns whether a value is one that the rule does not let through."""
+        """Returns whether a value breaks the rule."""
         if self.names and finding.argument not in self.names:
             return False
         if finding.is_trusted:
@@ -56,11 +56,11 @@ class Policy:
 
 
 def untrusted(*names: str) -> Policy:
-    """Returns the policy against values that occur only in untrusted text: in results, in what the model said, in text
-    that is marked `Untrusted`. A value that occurs nowhere passes.
+    """Returns the policy against values that occur only in untrusted text: in results, in the model's own text, in text
+    marked `Untrusted`. A value that occurs nowhere passes.
 
     Args:
-        names: the arguments, by their names in the tool's schema; all of them by default.
+        names: the arguments, by their names in the tool's schema; default: all.
     """
     return Policy(rule="untrusted", names=_names(names))
 
@@ -70,7 +70,7 @@ def only_from_user(*names: str) -> Policy:
     results of tools with ``trusted=True``.
 
     Args:
-        names: the arguments, by their names in the tool's schema; all of them by default.
+        names: the arguments, by their names in the tool's schema; default: all.
     """
     return Policy(rule="only_from_user", names=_names(names))
 
@@ -78,7 +78,7 @@ def only_from_user(*names: str) -> Policy:
 def _names(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str):
-            raise TypeError(f"a policy takes names of arguments, not {type(name).__name__}")
+            raise TypeError(f"a policy expects argument names, not {type(name).__name__}")
     return names
 
 
@@ -163,7 +163,7 @@ _WORDS = {
     "system": "the system prompt",
     "model": "the model's own text",
     "marked": "text marked as untrusted",
-    "attached": "what is attached to the user's message",
+    "attached": "an attachment of the user's message",
     "other": "a message that could not be read",
 }
 

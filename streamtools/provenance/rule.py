@@ -1,8 +1,7 @@
-"""The rule of ``policy=``: judges calls by the origins of their arguments.
-
-The index belongs to the run, so that no shortened history loses it. Texts are only queued when they come, and indexed
-when a call is to be judged, in the call's own task, which gives way after each block. A call whose run is not known
-here (`resume` in another process) keeps the findings that it was suspended with, and is asked about.
+"""The rule of ``policy=``: judges calls by the origins of their arguments. The index belongs to the run, so that
+shortening the history loses nothing. Texts are queued when they come, and indexed when a call is judged, in the call's
+own task, which yields after each block. A call whose run is not known here (`resume` in another process) keeps the
+findings with which it was suspended, and needs approval.
 """
 
 from __future__ import annotations
@@ -91,8 +90,8 @@ def rule_of(
         del kept[Index]
     if index is None and request is None and not is_known:
         raise TypeError(
-            f"policy= of {min(policies)} needs what the model has read: use agent_loop(...), or give the messages of "
-            'the request to the pipeline: request={"messages": messages}; run_calls wants the trajectory of such a step'
+            f"policy= of {min(policies)} needs the messages that the model has read: use agent_loop(...), or pass "
+            'them to the pipeline: request={"messages": messages}; pass the trajectory of such a step to run_calls'
         )
     if index is None and request is not None:
         index = kept[Index] = Index(limits.max_indexed_bytes)
@@ -207,7 +206,7 @@ class Provenance:
             raise ToolFailed(f"not run: the policy of {tool} raised {class_name(error)}") from contained(error)
         if runs is False and isinstance(policy, Policy):
             against = "; ".join(map(str, islice(filter(policy.is_against, found), 3)))
-            return runs, f"{against}. The policy of {tool} denies that"
+            return runs, f"{against}. The policy of {tool} denies such calls"
         return runs, f"the call was not approved{f': {reason}' if reason else ''}"
 
 

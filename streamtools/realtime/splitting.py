@@ -221,7 +221,7 @@ class Splitter:
         # Which response an unreadable event belongs to is unknown. Given to one, the others would be cut unnoticed.
         owners = list(self._inboxes) if payload is None else self._owners(payload)
         if not owners and payload is None:
-            raise malformed("the data of an event between two responses is no JSON object")
+            raise malformed("the data of an event between two responses is not a JSON object")
         if not owners and payload is not None:
             self.asides.append(payload)
         for owner in owners:

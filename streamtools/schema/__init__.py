@@ -1,8 +1,8 @@
-"""Handles JSON Schema: judges values, and rewrites schemas for the dialects, bounds and names of the providers.
+"""Handles JSON Schema: validates values, and rewrites schemas for the dialects, limits and names of the providers.
 
-validation    judges values by a schema (2020-12, draft-07)
-translation   rewrites a schema in a provider's dialect, with the way back for the arguments
-dialects      has the providers' dialects, with the action for each keyword; `names` and `bounds` have their limits
+validation    validates values by a schema (2020-12, draft-07) translation   rewrites a schema in a provider's dialect,
+with the way back for the arguments dialects      has the providers' dialects, with the action for each keyword; `names`
+and `bounds` have their limits
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Kept"]
 
 
 class Kept(Mapping[str, Any]):
-    """Marks a schema that needs no copy: plain JSON, read by the library itself and changed by nobody."""
+    """Marks a schema that needs no copy: plain JSON that the library itself has read and that never changes."""
 
     # All who keep it share the one `schema`: a list of an MCP server may have megabytes of them.
 

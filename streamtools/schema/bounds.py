@@ -1,4 +1,4 @@
-"""Counts the parts of tools' schemas that providers limit, and compares the counts with the limits of one."""
+"""Counts the parts of tool schemas that providers limit, and compares the counts with a provider's limits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def schema_problem(schema: Mapping[str, Any], bounds: Iterable[SchemaBound]) -> 
     for bound in bounds:
         has = found[bound.count]
         if has > bound.most:
-            return f"the strict schema has {has} {bound.what}, of which {bound.most} are allowed"
+            return f"the strict schema has {has} {bound.what}; {bound.most} are allowed"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Makes valid names of invalid ones: the same in every process, and never two alike."""
+"""Turns invalid names into valid ones: the same in every process, and all different."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ Decision.arguments = owned(_ARGUMENTS)  # type: ignore[misc]
 
 
 def _plain(arguments: Any) -> Any:
-    """Raises a `TypeError` for what is no object of JSON, a `ValueError` for what is too large."""
+    """Raises a `TypeError` for what is not an object of JSON, a `ValueError` for what is too large."""
     written, plain = "", None
     try:
         written = json.dumps(to_jsonable_python(dict(arguments)), allow_nan=False)

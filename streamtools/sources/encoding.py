@@ -5,7 +5,7 @@
     br             Brotli                                       brotli or brotlicffi, 1.2 or later
     zstd           several frames one after the other, too      compression.zstd, backports.zstd or zstandard
 
-No piece is decoded before the reader has asked for it, so that `Limits` see each before there is another.
+A piece is decoded only when the reader asks for it, so that `Limits` see each before the next.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Decoding:
 
     def __init__(self, codings: Sequence[str], limits: Limits = Limits()) -> None:
         if len(codings) > _MOST_CODINGS:
-            what = f"the body is encoded {len(codings)} times, and more than {_MOST_CODINGS} are not decoded"
+            what = f"the body has {len(codings)} content codings; at most {_MOST_CODINGS} are decoded"
             raise RemoteProtocolError(f"{what}; {_WITHOUT}")
         # Each coding has a window of its own, and all together may be as large as one. Two have half of it each, three
         # and four a quarter.
@@ -76,7 +76,7 @@ class Decoding:
                 yield from self._through(0, data[at : at + SLICE_BYTES])
         except self._errors as error:
             reason = one_line(str(error), 200)
-            raise RemoteProtocolError(f"the body is not the {self._name} that its header says: {reason}") from error
+            raise RemoteProtocolError(f"the body is not {self._name}, as its header says: {reason}") from error
 
     def finish(self) -> None:
         """Ends the body; raises a `TruncatedStream` in the middle of its encoding."""
@@ -101,7 +101,7 @@ class Decoding:
 def _coding(name: str, window_bits: int) -> Coding:
     make = _CODINGS.get(name)
     if make is None:
-        raise RemoteProtocolError(f"the body is encoded as {one_line(name, 50)!r}, which nobody knows here; {_WITHOUT}")
+        raise RemoteProtocolError(f"the body has the unknown encoding {one_line(name, 50)!r}; {_WITHOUT}")
     return make(window_bits)
 
 
@@ -262,7 +262,7 @@ def _installed(name: str) -> Any | None:
 
 
 def _refused(name: str, wanted: str, *, is_too_old: bool) -> RemoteProtocolError:
-    why = "for which the installed decoder is too old to be bounded" if is_too_old else "for which no decoder is here"
+    why = "for which the installed decoder is too old" if is_too_old else "for which no decoder is installed"
     return RemoteProtocolError(f"the body is encoded as {name!r}, {why}; install {wanted}, or {_WITHOUT}")
 
 

@@ -1,4 +1,4 @@
-"""Reads from an exception of any client's library how a request or its stream failed, and whether to ask again.
+"""Finds out, from an exception of any client library, how a request or stream failed, and whether to ask again.
 
 Attributes and the names of classes decide, so that no library is imported.
 """

@@ -281,7 +281,7 @@ def as_item(item: Any, chunks: Callable[[], Callable[[Any], Item]] = langchain_c
 
 
 def answer_of(stream: Any) -> Any:
-    """Returns the payload of an SDK's object that is a whole answer; anything else, a stream say, as it is."""
+    """Returns the payload of an SDK object that is a whole answer; anything else, such as a stream, unchanged."""
     is_object = hasattr(stream, "model_dump") or hasattr(stream, "to_dict")
     if not is_object or isinstance(stream, type) or any(hasattr(stream, name) for name in _OF_STREAMS):
         return stream
@@ -302,8 +302,8 @@ def _payload(item: Any) -> Mapping[str, Any]:
         payload = item.model_dump(mode="json", by_alias=True, exclude_none=True)
     else:
         raise TypeError(
-            f"a stream yields bytes, text, mappings or chunks of an SDK, not {type(item).__name__}; "
-            "make each item the provider's payload, a dict, before you pass it on"
+            f"a stream yields bytes, text, mappings or chunks of an SDK, not {type(item).__name__}; convert each "
+            "item to the provider's payload, a dict"
         )
     if not isinstance(payload, Mapping):
         raise TypeError(f"expected a mapping from {type(item).__name__}.to_dict(), got {type(payload).__name__}")

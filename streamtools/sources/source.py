@@ -1,4 +1,4 @@
-"""Opens a stream that somebody holds, reads it, and closes it on every way out."""
+"""Opens a stream, reads it, and closes it on every exit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ACCEPTED = (
 _ADDRESS = re.compile(r"https?://\S+")
 _MISTAKEN: tuple[tuple[Callable[[Any], object], str], ...] = (
     (lambda stream: stream is None, "None; return it from the function that makes the request"),
-    (inspect.isroutine, "a {} that was not called; write pipeline(...()), with `await` if it is async"),
+    (inspect.isroutine, "a {} that was not called; call it in pipeline(...()), with `await` if it is async"),
     (
         lambda stream: isinstance(stream, str) and _ADDRESS.fullmatch(stream),
         "an address; make the request, and pass its response",
@@ -76,7 +76,7 @@ class Source:
     """One stream: iterate `items` once, then `aclose`."""
 
     gives_frames = False
-    """Texts are pieces of a body, cut anywhere."""
+    """True if texts are pieces of a body, cut anywhere."""
 
     def __init__(
         self, stream: Any, limits: Limits = Limits(), kind: Kind | None = None, connected: Connected | None = None
@@ -95,7 +95,7 @@ class Source:
         self._is_at_line_start = True
 
     async def items(self) -> AsyncIterator[Any]:
-        """Begins to read; returns the items, for `as_item`. Call it in the task that iterates."""
+        """Begins to read; returns the items for `as_item`. Call it in the task that iterates."""
         self._begun = True
         stream = self._stream
         # What a stream is good for is looked at again, now that it is read: somebody may have begun a response that was
@@ -110,15 +110,15 @@ class Source:
             kind = _check(stream)
             if kind is Kind.MANAGER:
                 raise TypeError(
-                    f"cannot stream from {type(stream).__name__}, which a context manager opened; of a client, pass "
-                    "the response of a request: client.stream(...)"
+                    f"cannot stream from {type(stream).__name__}, which a context manager opened; for a client, "
+                    "pass the response of a request: client.stream(...)"
                 )
         if kind is Kind.AWAITABLE:
-            raise TypeError(f"cannot stream from {type(stream).__name__}, which has to be awaited once more")
+            raise TypeError(f"cannot stream from {type(stream).__name__}, which has to be awaited again")
         return self._read(stream, kind)
 
     def as_item(self, item: Any) -> Item | None:
-        """Returns an item of this stream as `as_item` does, but in the light of the whole stream."""
+        """Returns an item like the function `as_item`, with knowledge of the whole stream."""
         payload = as_item(item, lambda: self._langchain)
         # litellm ends every stream with a finish reason, also one that was cut; this attribute is None where no
         # provider gave it. A finish that litellm made up must run nothing.
@@ -145,11 +145,11 @@ class Source:
         return text
 
     def later(self) -> AsyncGenerator[Mapping[str, Any], None] | None:
-        """Returns an iterator of payloads about the calls of a response that has ended; None without a connection."""
+        """Returns an iterator of later payloads about the calls of an ended response; None without a connection."""
         return None if self._of_connection is None else self._of_connection.later()
 
     async def aclose(self, error: BaseException | None = None) -> bool:
-        """Closes the stream, and leaves what was entered to open it, with the error that ended the reading. Idempotent.
+        """Closes the stream and the context managers that opened it, with the error that ended the reading. Idempotent.
         Returns whether a context manager suppresses the error."""
         # A stream that was never read is closed all the same, since it was handed over. A manager holds nothing before
         # it is entered.
@@ -185,20 +185,20 @@ class Source:
             self._opened.push_async_callback(_close, stream)
 
     def explain(self, error: BaseException) -> None:
-        """Adds a note to the error that the stream has ended with, if its response has the HTTP status of an error."""
+        """Adds a note to the stream's error if its response has an HTTP error status."""
         if self.status is not None:
             error.add_note(f"The response has the HTTP status {self.status}.")
 
     @property
     def status(self) -> int | None:
-        """The HTTP status of the response, if it is that of an error."""
+        """The HTTP status of the response, if it is an error status."""
         numbers = (getattr(self._response, name, None) for name in ("status_code", "status"))
         status = next((number for number in numbers if isinstance(number, int)), 0)
         return status if status >= _FIRST_ERROR else None
 
     @property
     def server(self) -> tuple[str, int | None] | None:
-        """The host and the port of the response, if an HTTP library has them."""
+        """The host and port of the response, if the HTTP library has them."""
         return None if self._response is None else server_of(self._response)
 
     @property
@@ -275,8 +275,8 @@ def _of_connection(stream: Any) -> OfConnection | None:
 
 
 def open_source(stream: Any, limits: Limits = Limits(), connected: Connected | None = None) -> Source:
-    """Returns a source for `stream`, nothing of it read yet; raises a TypeError that names what to pass. `connected`
-    gives a connection's next response."""
+    """Returns a source for `stream` without reading from it; raises a TypeError that names what to pass. `connected`
+    makes the source of a connection's next response."""
     return Source(stream, limits, _check(stream), connected)
 
 
@@ -289,13 +289,13 @@ def _check(stream: Any) -> Kind:
             raise TypeError(f"the stream is {advice.format(name)}")
     if isinstance(stream, Mapping):
         if kind_of(stream.get("stream")) in _STREAMS:  # botocore's answer to `converse_stream`
-            raise TypeError("the stream is one mapping, which holds it; pass response['stream']")
-        raise TypeError("the stream is one mapping; pass an iterable of payloads, or ask for stream=True")
+            raise TypeError("the stream is inside the mapping that was passed; pass response['stream']")
+        raise TypeError("the stream is one mapping; pass an iterable of payloads, or request it with stream=True")
     if hasattr(stream, "model_dump"):
-        raise TypeError(f"cannot stream from {name}, which is one object of an SDK and no stream; ask for stream=True")
+        raise TypeError(f"cannot stream from {name}, one object of an SDK, not a stream; pass stream=True")
     kind = kind_of(stream)
     if kind is Kind.BLOCKING and hasattr(stream, "recv"):
-        raise TypeError(f"the stream is a blocking connection ({name}), which has no end; pass an asynchronous one")
+        raise TypeError(f"the stream is a blocking connection ({name}), which never ends; pass an asynchronous one")
     if kind is None:
         raise TypeError(f"cannot stream from {name}; pass {_ACCEPTED}")
     return kind
@@ -306,7 +306,7 @@ def _check(stream: Any) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """A request that is made when it is awaited; the result is the stream."""
+    """A request that starts when it is awaited; the result is the stream."""
 
     ask: Callable[[], Any]  # returns the stream, or an awaitable of it
     wire: Wire | str | None

@@ -103,7 +103,7 @@ class OutputStage:
     def _judged(self, text: str, end: StreamEnd, *, quick: bool = False) -> Iterable[Event]:
         found = arguments_of(text, self._limits)
         if isinstance(found, str):
-            return (OutputEnd(problem=f"the text is no JSON object ({found})"), end)
+            return (OutputEnd(problem=f"the text is not a JSON object ({found})"), end)
         value, steps = found
         try:
             if self._decode is not None:

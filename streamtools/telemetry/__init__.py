@@ -33,8 +33,7 @@ __all__ = ["Metrics", "Tracing", "configure", "default_observers"]
 
 
 def default_observers() -> list[Observer]:
-    """Returns the observers that every run has beside its own: spans and metrics, each if the application has set its
-    provider."""
+    """Returns the default observers of every run: spans and metrics, each if the application has set its provider."""
     # OpenTelemetry hands out a proxy until a provider is set. Drawn through it, each span would cost and go nowhere.
     made: list[Observer] = []
     provider = trace.get_tracer_provider()

@@ -3,7 +3,7 @@
 Names and buckets: https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (gen-ai-metrics.md,
 read 2026-11-23); those for the durations of tools and runs are in the conventions' new repository alone,
 https://github.com/open-telemetry/semantic-conventions-genai (gen-ai-metrics.md, read 2026-11-28). `streamtools.*` names
-are ours.
+are this library's own.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Metrics(Observer):
 
     @property
     def event_types(self) -> Collection[type[Event]]:
-        """The events that begin or end something."""
+        """The events that the metrics need."""
         return _HANDLERS
 
     def on_event(self, event: Event) -> None:
@@ -64,7 +64,7 @@ class Metrics(Observer):
             handler(self, event)
 
     def begin_run(self, run: RunFacts) -> None:
-        """Begins to time a run."""
+        """Starts timing a run."""
         self._run = _OpenRun(run.name, time.monotonic())
 
     def end_run(self, outcome: str | None, error: BaseException | None) -> None:
@@ -218,7 +218,7 @@ def _made(meter: metrics.Meter) -> dict[str, _Record]:
         name: meter.create_histogram(name, unit, about, explicit_bucket_boundaries_advisory=buckets).record
         for name, (unit, about, buckets) in _HISTOGRAMS.items()
     }
-    records["streamtools.calls"] = meter.create_counter("streamtools.calls", "{call}", "Calls, by their outcome").add
+    records["streamtools.calls"] = meter.create_counter("streamtools.calls", "{call}", "Calls by outcome").add
     return records
 
 

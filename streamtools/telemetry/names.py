@@ -1,8 +1,7 @@
-"""Lists every span and attribute name that streamtools emits, in one table; words failures and requests in them.
-
-The ``streamtools.*`` names are ours. Source:
-https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (read 2026-11-20), there
-gen-ai-spans.md and gen-ai-input-messages.json for requests.
+"""Lists every span and attribute name that streamtools emits, in one table, and writes failures and requests with them.
+The ``streamtools.*`` names are this library's own. Source:
+https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (read 2026-11-20), there gen-ai-spans.md
+and gen-ai-input-messages.json for requests.
 """
 
 from __future__ import annotations
@@ -235,21 +234,21 @@ def call_words(observation: Observation, end: StreamEnd | None) -> str:
 
 def not_run_words(observation: Observation, end: StreamEnd | None) -> str:
     if observation.recorded:
-        return "not run again: its end is on record"
+        return "not run again: its end is recorded"
     if is_pending(observation):
         awaited = "answer from outside" if isinstance(observation.error, AnswerPending) else "approval"
         return f"not run: it waits for an {awaited}"
-    return "not run: its result was given" if observation.outcome == "ok" else call_words(observation, end)
+    return "not run: its result was passed in" if observation.outcome == "ok" else call_words(observation, end)
 
 
 def stream_words(error: StreamError | None) -> str:
     if isinstance(error, ProviderError):
         return "the provider reported an error"
-    return "the stream ended before its end" if error is None else _KINDS.get(error.kind, error.kind.replace("_", " "))
+    return "the stream ended early" if error is None else _KINDS.get(error.kind, error.kind.replace("_", " "))
 
 
 _KINDS = {
-    "stream_truncated": "the stream ended before its end",
+    "stream_truncated": "the stream ended early",
     "limit_exceeded": "the stream exceeded a limit",
     "deadline_exceeded": "a deadline passed",
 }
@@ -390,8 +389,8 @@ def _tool_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
 # contract.
 
 Prices: TypeAlias = Mapping[str, Mapping[str, float]] | Callable[[str | None, Usage], float | None]
-"""The prices of models, by the beginning of their names; or a function of the model's name and the usage, which returns
-the cost, or None if it does not know it."""
+"""The prices of models, by the beginning of their names; or a function of the model's name and the usage that returns
+the cost, or None if unknown."""
 
 MILLION = 1_000_000
 
@@ -402,11 +401,11 @@ def checked_prices(prices: Prices | None) -> Prices | None:
     if prices is None or callable(prices):
         return prices
     if not isinstance(prices, Mapping) or not all(isinstance(one, Mapping) for one in prices.values()):
-        raise TypeError('prices is a function, or has the prices of each model: {"gpt-5": {"input_tokens": 1.25}}')
+        raise TypeError('prices must be a function or a mapping by model: {"gpt-5": {"input_tokens": 1.25}}')
     for model, price in prices.items():
         for count, each in price.items():
             if count not in COUNTS:
-                raise ValueError(f"prices[{model!r}]: unknown count {count!r}; there are {', '.join(COUNTS)}")
+                raise ValueError(f"prices[{model!r}]: unknown count {count!r}; known: {', '.join(COUNTS)}")
             if isinstance(each, bool) or not isinstance(each, (int, float)):
                 raise TypeError(f"prices[{model!r}][{count!r}]: expected a number, got {type(each).__name__}")
     return prices

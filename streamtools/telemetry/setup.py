@@ -1,6 +1,5 @@
-"""Sets OpenTelemetry up in one line, for applications that have no set-up of their own.
-
-Beside this module `lean_spans` imports the OpenTelemetry SDK, once the application has.
+"""Sets OpenTelemetry up in one line, for applications without a set-up of their own. Only this module and, once the
+application has loaded it, `lean_spans` import the OpenTelemetry SDK.
 """
 
 from __future__ import annotations
@@ -48,29 +47,26 @@ def configure(
     set_global: bool = True,
     max_spans: int = MAX_SPANS,
 ) -> Telemetry:
-    """Sets up where spans go; pipelines then draw them.
-
-    If the application has set a TracerProvider already, that one stays: the exporter is added to it, and its own
-    resource (with its service name) goes on to describe the spans.
+    """Sets up the destination of spans, which pipelines then draw. A TracerProvider that the application has set stays:
+    the exporter is added to it, and its resource (with its service name) describes the spans.
 
     Args:
-        exporter: ``"otlp"``: over HTTP to a collector, in batches. ``"otlp-file"``: into a file of OTLP as JSON, which
+        exporter: ``"otlp"``: over HTTP to a collector, in batches. ``"otlp-file"``: to a file of OTLP as JSON, which
             Jaeger's UI opens; valid after every write. ``"console"``: to standard output.
         service_name: the program's name; by default ``OTEL_SERVICE_NAME``, else ``"streamtools"``.
         path: the file of ``"otlp-file"``; an old one is replaced.
         endpoint: the collector of ``"otlp"``, with or without ``/v1/traces``; by default
             ``OTEL_EXPORTER_OTLP_ENDPOINT``, else ``http://localhost:4318``.
-        set_global: make the provider the program's own, so that pipelines without ``observers=`` use it. False: pass
+        set_global: make the provider global, so that pipelines without ``observers=`` use it. False: pass
             ``observers=[Tracing(telemetry.provider)]`` yourself.
-        max_spans: the most spans that ``"otlp-file"`` keeps; later ones are dropped, which is logged once.
+        max_spans: the most spans that ``"otlp-file"`` keeps; later ones are dropped, with one log line.
 
     Returns:
-        A handle; use it as a context manager, or call its `shutdown` at the end.
+        A handle: use it as a context manager, or call its `shutdown` at the end.
 
     Raises:
-        ValueError: there is no such exporter.
-        ImportError: the package that OTLP needs is not installed.
-        LocalProtocolError: the program's TracerProvider takes no exporters.
+        ValueError: the exporter is unknown. ImportError: the package for OTLP is not installed. LocalProtocolError: the
+            program's TracerProvider accepts no exporters.
         OSError: the file cannot be written.
     """
     wanted = _EXPORTERS.get(exporter)
@@ -153,7 +149,7 @@ class FileExporter(SpanExporter):
             if len(kept) == len(spans):
                 return SpanExportResult.SUCCESS
             if not self.dropped:
-                logger.warning("%s holds max_spans=%d spans; further spans are dropped", self.path, self._max_spans)
+                logger.warning("%s contains max_spans=%d spans; further spans are dropped", self.path, self._max_spans)
             self.dropped += len(spans) - len(kept)
             return SpanExportResult.FAILURE
 
@@ -210,8 +206,8 @@ def _adder(provider: trace.TracerProvider | None) -> Callable[[SpanProcessor], N
     add: Callable[[SpanProcessor], None] | None = getattr(provider, "add_span_processor", None)
     if add is None:
         raise LocalProtocolError(
-            f"the program's TracerProvider ({type(provider).__name__}) takes no exporters; "
-            "use configure(..., set_global=False) and Tracing(telemetry.provider)"
+            f"the program's TracerProvider ({type(provider).__name__}) accepts no exporters; use configure(..., "
+            "set_global=False) and Tracing(telemetry.provider)"
         )
     return add
 

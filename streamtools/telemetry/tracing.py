@@ -83,23 +83,23 @@ _SPANS = ("run", "step", "chat", "approval", "wait", "execute_tool", "call", "ea
 
 
 class Tracing:
-    """An observer that draws a run as OpenTelemetry spans. Give each run its own: it is cheap to make.
+    """An observer that draws a run as OpenTelemetry spans. Make one for each run, which is cheap.
 
     ``pipeline(..., observers=[Tracing()])``. A run may have many steps, one after the other (`Trajectory`); two
     pipelines that run at the same time need two, because only the first event of a step names its run.
 
-    Arguments, results, texts and exceptions' messages are in the spans if the run's policy has ``content_in_spans``, or
-    says nothing and the environment variable `CAPTURE_CONTENT` asks for it. They are redacted as in all copies.
+    The spans contain arguments, results, texts and exception messages if the run's policy has ``content_in_spans``, or
+    leaves that open and the environment variable `CAPTURE_CONTENT` switches it on. They are redacted as in all copies.
 
     Args:
-        tracer_provider: the provider that takes the spans; by default the global provider, also if it is set later.
+        tracer_provider: the provider for the spans; by default the global provider, even if it is set later.
         spans: the spans to draw, for example ``{"chat": False}`` where the client's own instrumentation draws them.
         max_attribute_chars: longer text is cut, and ends in ``…``; JSON is cut inside, and stays JSON.
         prices: the prices of models (see `streamtools.telemetry.names`): each chat then has its cost, and a run the
-            sum. Without them cost is in tokens alone.
+            sum. By default only tokens are counted.
 
     Raises:
-        ValueError: an unknown span, or a price for something that is not counted.
+        ValueError: a span is unknown, or a price is for no token count.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Tracing:
         capture_content = os.environ.get(CAPTURE_CONTENT, "").strip().lower() in _CAPTURING
         unknown = set(spans or ()) - set(_SPANS)
         if unknown:
-            raise ValueError(f"spans: unknown {sorted(unknown)}; there are {', '.join(_SPANS)}")
+            raise ValueError(f"spans: unknown {sorted(unknown)}; known: {', '.join(_SPANS)}")
         self._wanted = dict.fromkeys(_SPANS, True) | dict(spans or {})
         self._writer = AttributeWriter(capture_content, max_attribute_chars, None, checked_prices(prices))
         tracer = tracer_of(tracer_provider, SCHEMA_URL)
@@ -132,15 +132,15 @@ class Tracing:
 
     @property
     def event_types(self) -> Collection[type[Event]]:
-        """The events that begin or end something; text deltas only if content is captured, and there is no other way to
-        it. In a step that is sampled out, its end."""
+        """The events that begin or end a span; text deltas only if content is captured and cannot be read otherwise.
+        For a step that is sampled out, only its end."""
         if self._step is not None and self._step.sampled_out:
             return _UNSAMPLED
         # Telemetry must not cost anything per token: a pipeline hands the whole response over at its end (`see_parts`).
         return _WITH_TEXT if self._writer.capture_content and self._parts is None else _COLD
 
     def obey(self, privacy: PrivacyFacts, /) -> None:
-        """Takes the run's policy: whether content is captured, and what of a stack's source lines may be shown."""
+        """Takes the run's policy: whether content is captured, and which source lines of a stack may be shown."""
         # A guard of the user's may have neither, and sees no source lines.
         self._writer.redact = getattr(privacy, "redact", lambda _: "")
         content = getattr(privacy, "content_in_spans", None)
@@ -171,7 +171,7 @@ class Tracing:
                 return  # between steps there is nothing to draw
             step = self._step = OpenStep(event, run=self._run)
         elif type(event) is of.StepStart:
-            raise LocalProtocolError("this Tracing is in the middle of a step; give every concurrent run its own")
+            raise LocalProtocolError("this Tracing is in the middle of a step; make one for each concurrent run")
         # An observer that raises is dropped by its pipeline, and sees no further event: what is open ends here.
         handler, is_of_call = found
         try:
@@ -186,7 +186,7 @@ class Tracing:
             raise
 
     def begin_run(self, run: RunFacts) -> None:
-        """Draws the span of a run, which its steps are below."""
+        """Draws the span of a run, the parent of its steps."""
         self._run = OpenRun(conversation_id=run.conversation_id)
         if self._wanted["run"]:
             name, now = self._builder.named(Names.run_span, run.name), time.monotonic()
@@ -209,25 +209,25 @@ class Tracing:
         run.span.end(run.ns(time.monotonic()))
 
     def traceparent(self) -> str | None:
-        """Returns the span of the step that goes on, or was the last, as W3C Trace Context has it."""
+        """Returns the span of the current or last step, as a ``traceparent`` (W3C Trace Context)."""
         step = self._step or self._before
         span = None if step is None else step.span
         return None if span is None else carrier_of(span).get("traceparent")
 
     def proposed_by(self) -> str | None:
-        """Returns the span of the response that has made the step's calls."""
+        """Returns the span of the response that made the step's calls."""
         step = self._step or self._before
         if step is None:
             return None
         return step.start.proposed_by if step.chat is None else carrier_of(step.chat).get("traceparent")
 
     def see_server(self, host: str, port: int | None) -> None:
-        """Keeps the server that answers."""
+        """Keeps the address of the server."""
         if self._step is not None:
             self._step.server = (host, port)
 
     def see_early(self, end: EarlyEnd) -> None:
-        """Draws a call under a tap: from the begin of its early run until the framework has the result."""
+        """Draws a call under a tap, from the beginning of its early run until the framework gets the result."""
         step = self._step or self._before
         if step is not None and self._wanted["early"] and not step.sampled_out:
             name = self._builder.named(Names.early_span, end.tool_name)
@@ -1125,10 +1125,10 @@ class CallSpans:
         # Every call that is run here has its observation by now. Should one have none, its span ends all the same.
         found: Attributes = {Names.seq_last: event.seq}
         if known.started_at is None and not step.start.dispatches:
-            found[Names.call_reason] = "not run here: it is left to the caller"
+            found[Names.call_reason] = "not run here: the caller runs it"
         else:
             found |= self._writer.tool_lost()
-            span.set_status(Status(StatusCode.ERROR, "its end is not known: its step is over"))
+            span.set_status(Status(StatusCode.ERROR, "unknown end: its step is over"))
         _record(span, found)
         span.end(step.ns(event.time))
 

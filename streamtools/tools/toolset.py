@@ -61,7 +61,7 @@ def _approved(**_: Any) -> str:
 
 
 def checked_list(tools: Any) -> Any:
-    """Returns the tools; raises a `TypeError` for what is no list of them: one tool alone, a mapping, or something
+    """Returns the tools; raises a `TypeError` for what is not a list of them: one tool alone, a mapping, or something
     else."""
     if type(tools) is list or type(tools) is tuple:  # as nearly always
         return tools

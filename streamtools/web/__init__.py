@@ -1,4 +1,4 @@
-"""Shows runs to pages: conversations that outlive their requests, in the words of the protocols that clients speak.
+"""Serves runs to web pages: conversations that outlive their requests, over useChat, AG-UI and EventSource.
 
 chats = Chats(records="chats.db", run=answer)
 app.mount("/api/chat", chats.app(may=who_may))

@@ -1,4 +1,4 @@
-"""Shows a run in the events of AG-UI 1.0, which `@ag-ui/client` and CopilotKit read.
+"""Writes a run as events of AG-UI 1.0, which `@ag-ui/client` and CopilotKit read.
 
     TextDelta("Hello")  →  data: {"type": "TEXT_MESSAGE_CONTENT", "messageId": "r:0:2", "delta": "Hello"}
 
@@ -49,19 +49,19 @@ class _Text:
 class AGUI:
     """Encodes a run for AG-UI: ``EventStreamResponse(run, encode=AGUI(thread_id="t1", run_id="r1"))``.
 
-    Arguments, results, reasoning and the texts of failed calls are among it, as the privacy policy of the run leaves
-    them. Calls that wait for a person are interrupts of ``RUN_FINISHED``; calls that are handed out stay open, to be
-    answered by a tool message. Progress is an activity of the type ``tool_progress``; warnings, and what a person is
-    asked while the run goes on, are ``CUSTOM`` events.
+    It includes arguments, results, reasoning and the texts of failed calls, redacted by the run's privacy policy. Calls
+    that wait for a person are interrupts of ``RUN_FINISHED``; deferred calls stay open, to be answered by a tool
+    message. Progress is an activity of the type ``tool_progress``; warnings and questions to a person during the run
+    are ``CUSTOM`` events.
 
     Args:
         thread_id: the conversation's id.
-        run_id: the id that the client gave the run; by default the run's own, with a number where it goes on.
-        answered: the ids of the calls whose results the client has handed in: they are not sent back to it.
-        goes_on: the first event goes on with a step that another encoder has shown, as of a `resume` without `Chats`:
-            its response, which the run tells of again, is left out.
-        can_retract: show attempts that may be taken back as they come. Messages of one that is taken back become
-            activities then, as `@ag-ui/client` 1.0 has it; the protocol does not oblige other clients to it.
+        run_id: the client's id of the run; by default the run's own id, with a number if it is continued. answered: the
+            ids of calls whose results came from the client, and are not sent back to it. goes_on: the first event
+            continues a step that another encoder has shown, as for a `resume` without `Chats`; its response, which the
+            run repeats, is left out. can_retract: show attempts at once even if they may be discarded. Messages of a
+            discarded attempt become activities, as in `@ag-ui/client` 1.0; the protocol does not require that of other
+            clients.
     """
 
     headers: Mapping[str, str] = MappingProxyType({})
@@ -96,7 +96,7 @@ class AGUI:
         self._sources_before = frozenset[tuple[str | None, ...]]()  # those of earlier steps
 
     def begin(self) -> Iterable[Frame]:
-        """Returns the begin of the run, and again that of all that is open. Without a known id, it comes with the first
+        """Returns the beginning of the run, and that of everything open. Without a known id, it comes with the first
         event."""
         self._is_begun = bool(self._given_id or self._place.run_id)
         self._usage = {}

@@ -1,15 +1,13 @@
 """Serves conversations to pages: an ASGI application to be mounted in FastAPI, Starlette or any other framework.
 
-    POST   /                      useChat: begins a run, or goes on with one, and streams it
-    GET    /                      the conversations of the person whom `may` names; ?before=: those that changed earlier
-    GET    /{id}                  the latest finished messages; ?before=: earlier ones. The unfinished one is streamed
-    GET    /{id}/stream           useChat's `resume`: the run that goes on, from its beginning; 204 if none does
-    POST   /{id}/stop             {"run": id?}: stops it
-    DELETE /{id}                  removes the conversation
-    POST   /{id}/events           ours: the same body as useChat's, answered with events of ours
-    GET    /{id}/events           ours, for an EventSource: from `Last-Event-ID` on; 204 when nothing is left
-    POST   /ag-ui                 AG-UI's RunAgentInput
-    GET    /{id}/ag-ui            the finished messages as AG-UI has them: what an agent begins with
+    POST   /                      useChat: begins a run, or continues one, and streams it GET    / the conversations of
+    the person whom `may` names; ?before=: those that changed earlier GET    /{id} the latest finished messages;
+    ?before=: earlier ones. The unfinished one is streamed GET    /{id}/stream useChat's `resume`: the run in progress,
+    from its beginning; 204 if there is none POST   /{id}/stop             {"run": id?}: stops it DELETE /{id}
+    removes the conversation POST   /{id}/events           ours: the same body as useChat's, answered with events of
+    ours GET    /{id}/events           ours, for an EventSource: from `Last-Event-ID` on; 204 when nothing is left POST
+    /ag-ui                 AG-UI's RunAgentInput GET    /{id}/ag-ui the finished messages as AG-UI has them: what an
+    agent begins with
 
 A request that ends is a reader that leaves: the run goes on. Each route asks `may` before it does anything; of a body
 it has then read the conversation's id alone, within bounds.
@@ -74,20 +72,20 @@ _NAMES: Mapping[str, TypeAdapter[Any]] = {"id": TypeAdapter(_NamedByUI), "thread
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request that `may` is asked about."""
+    """A request for which `may` is called."""
 
     chat_id: str
-    """The conversation, which need not exist; empty for a list."""
+    """The conversation's id, which need not exist; empty for a list."""
     act: Act
     headers: Mapping[str, str] = field(repr=False)
-    """By name in lower case."""
+    """The headers by name, in lower case."""
     scope: Mapping[str, Any] = field(repr=False)
-    """The request as ASGI has it, with what middleware has added (``scope["user"]``)."""
+    """The ASGI scope of the request, with the additions of middleware (``scope["user"]``)."""
 
 
 May: TypeAlias = Callable[[PageRequest], "bool | str | Awaitable[bool | str]"]
-"""Says whether a request may do what it wants with a conversation: False, True, or the name of the person, which
-decisions then have as their `by`. A list is of the conversations that the person whom it names has begun."""
+"""Returns whether a request is allowed: False, True, or the name of the person, which becomes the `by` of decisions. A
+list contains the conversations that the named person began."""
 
 
 class ChatApp:
@@ -95,17 +93,14 @@ class ChatApp:
 
     Args:
         chats: the conversations.
-        may: is asked before each act. The ids of conversations come from clients: compare their owner.
-        max_bytes: how large a request may be.
-        heartbeat: seconds of silence after which a comment is sent.
-        send_timeout: seconds that a client may take to make room; after that it counts as gone.
-        receive_timeout: seconds that a client may take to send the body of a request; after that it is answered 408.
-        ai_version: the major version of the pages' AI SDK, 6 or 7.
-        max_turns: how many runs one answer has the messages of.
+        may: is called before each action. Ids of conversations come from clients: check the owner. max_bytes: the
+            largest request body. heartbeat: seconds of silence after which a comment is sent. send_timeout: seconds
+            without progress in sending after which a client counts as gone. receive_timeout: seconds for a client to
+            send a request body; then it is answered 408. ai_version: the major version of the pages' AI SDK, 6 or 7.
+            max_turns: the number of runs whose messages one response contains.
 
     Raises:
-        TypeError: `may` is no function.
-        ValueError: an option cannot be used.
+        TypeError: `may` is not a function. ValueError: an option is invalid.
     """
 
     def __init__(
@@ -121,9 +116,9 @@ class ChatApp:
         max_turns: int = 100,
     ) -> None:
         if not callable(may):
-            raise TypeError(f"may is a function that says who may do what, not {type(may).__name__}")
+            raise TypeError(f"may must be a function that allows or refuses a request, not {type(may).__name__}")
         if ai_version not in (6, 7):
-            raise ValueError(f"ai_version={ai_version!r}: known are 6 and 7")
+            raise ValueError(f"ai_version={ai_version!r}: must be 6 or 7")
         self._chats = chats
         self._may = may
         self._max_bytes = checked_bound("max_bytes", max_bytes)
@@ -133,14 +128,14 @@ class ChatApp:
         self._max_turns = checked_bound("max_turns", max_turns)
 
     def openapi(self, *, prefix: str = "", into: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Returns what is answered here as an OpenAPI 3.1 document: paths, requests, streams and refusals.
+        """Returns an OpenAPI 3.1 document of this application: paths, requests, streams and errors.
 
         Args:
-            prefix: where the application is mounted, such as ``/api/chat``.
-            into: the document of the program around it, to which all is added, in a copy. Its own operations stay.
+            prefix: the path where the application is mounted, such as ``/api/chat``. into: the document of your
+                program; everything is added to a copy of it, and its own operations stay.
 
         Raises:
-            ValueError: `prefix` is no such path.
+            ValueError: `prefix` is not such a path.
         """
         from .openapi import chat_document  # for the document alone
 
@@ -163,7 +158,7 @@ class ChatApp:
         except FILE_ERRORS as error:
             _logger.exception("a request about a conversation could not be answered")
             if fault_of(error) == "passing":
-                await request.refuse(503, "unavailable", "what keeps the conversation is in use, or full; try again")
+                await request.refuse(503, "unavailable", "the store of the conversation is busy or full; try again")
             else:
                 await request.refuse(500, "internal_error", "the conversation cannot be read")
         except GoneError as gone:
@@ -241,7 +236,7 @@ class _Request:
 
     async def _taken(self, given: ClientInput) -> Joined:
         if given.chat_id != self._chat_id:
-            raise BadRequest("the body names another conversation than the one that was asked about", path="id")
+            raise BadRequest("the body names another conversation than the URL", path="id")
         return await self._chats.take(given, by=self._by)
 
     async def _post(self, encoder: Callable[[Joined], Encoder], chat_id: str | None = None) -> None:
@@ -292,10 +287,10 @@ class _Request:
     async def _list(self) -> None:
         await self._check("", "list")
         if self._by is None:
-            raise _Refused(403, "forbidden", "a list is of a person's conversations, and this request names nobody")
+            raise _Refused(403, "forbidden", "a list is of a person's conversations, but `may` named no person")
         before, limit = self._asked("before"), self._asked("limit") or "50"
         if before is not None and _PLACE.fullmatch(before) is None:
-            raise BadRequest("expected what an answer had", path="before")
+            raise BadRequest("expected a value from an earlier answer", path="before")
         if not (limit.isdecimal() and limit.isascii() and 0 < int(limit[:4]) <= _MOST_LISTED):
             raise BadRequest("expected a number of conversations", path="limit", limit=f"limit={_MOST_LISTED}")
         chats, more = await self._chats.of(self._by, before=before, limit=int(limit))
@@ -309,7 +304,7 @@ class _Request:
         asked = self._asked("before")
         turns = await self._chats.history(chat_id, before=asked, limit=self._app._max_turns)
         if turns is None:
-            raise _Refused(404, "not_found", "there is no such conversation")
+            raise _Refused(404, "not_found", "this conversation does not exist")
         messages: list[Any] = []
         added = {"before": turns[0].run_id} if turns and turns[0].before is not None else {}
         for turn, answer in zip(turns, await self._chats.answers(turns), strict=True):
@@ -371,7 +366,7 @@ class _Request:
             try:
                 entries = writer.tellable(await reader.next())
             except FILE_ERRORS:
-                _logger.exception("a run could not be read on")
+                _logger.exception("a run could not be read any further")
                 # Behind what the client has seen: one that comes back reads on from there.
                 is_over = True
                 return writer.body([VisitEnd(max(reader.seq, joined.after), "error", "unavailable")])
@@ -398,7 +393,7 @@ class _Request:
                     raise BadRequest("the body is too large", limit=f"max_bytes={most}", status=413)
                 if not message.get("more_body"):
                     return bytes(body)
-        raise _Refused(408, "timed_out", f"the body did not come to its end within receive_timeout={seconds:g} s")
+        raise _Refused(408, "timed_out", f"the body did not arrive within receive_timeout={seconds:g} s")
 
     def _header(self, name: bytes) -> str:
         return next((value.decode("latin-1") for key, value in self._scope["headers"] if key.lower() == name), "")

@@ -1,4 +1,4 @@
-"""Reads the JSON that a client has sent, by a model of pydantic's; whatever is wrong is a `BadRequest`, without values.
+"""Reads the JSON that a client sent with a pydantic model; anything wrong is a `BadRequest`, without values.
 
 Size and the number of values are looked at before anything is parsed; the parser bounds the depth, and takes no halves
 of surrogate pairs and no numbers that JSON does not have.
@@ -40,7 +40,7 @@ def printable(text: str) -> str:
 
 
 CallId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
-"""The id of a call, in which its provider may have put anything."""
+"""The id of a call, which its provider may have made of anything."""
 Id = Annotated[CallId, AfterValidator(printable)]  # an id: some printable characters
 Reason = Annotated[str, Field(max_length=MAX_REASON_CHARS)]  # the reason for an approval
 
@@ -82,7 +82,7 @@ def parsed(body: bytes, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
         limit = f"max_depth={_MAX_DEPTH}" if "recursion limit" in str(error) else None
         raise BadRequest(f"the body is not JSON: {error}", limit=limit) from None
     if not isinstance(value, dict):
-        raise BadRequest("the body is no JSON object")
+        raise BadRequest("the body is not a JSON object")
     return value
 
 
@@ -133,6 +133,6 @@ def unique(found: Iterable[T], name: Callable[[T], str], path: str) -> tuple[T, 
     seen: dict[str, T] = {}
     for value in found:
         if name(value) in seen:
-            raise BadRequest("the same id stands there twice", path=path)
+            raise BadRequest("the same id occurs twice", path=path)
         seen[name(value)] = value
     return tuple(seen.values())

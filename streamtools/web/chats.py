@@ -10,22 +10,21 @@ from .runs import ChatRuns
 
 
 class Chats(ChatRuns):
-    """The conversations of a web application, and the runs in them, which outlive their requests.
+    """The conversations of a web application, with runs that outlive their requests.
 
     Args:
-        records: keeps all of it, for any number of processes: the path of a file, the address of a database
-            (``postgresql://…``, ``redis://…``) or a store, such as a `SqliteStore`.
-        run: makes the run of a conversation, with ``**chat.options``; it may be async. For a run that goes on it is
-            called again, and has to make the same one. It is also called for a run that is not entered: to learn
-            whether the wire takes a file, and whether a run that waits can go on.
-        journal: keeps all of it, in place of `records`: a `Journal`, with bounds of its own.
-        keep: for how many seconds a conversation is kept in which nothing has changed; then it is removed as by
-            `delete`, a few at a time as others begin, and by `recover`. None: until somebody removes it.
-        privacy: what leaves of each conversation: the policy of its runs, and of what is read of them later.
+        records: the storage for any number of processes: the path of a file, the address of a database
+            (``postgresql://…``, ``redis://…``) or a store, such as a `SqliteStore`. run: makes the run of a
+            conversation, with ``**chat.options``; it may be async. It is called again to continue a run, and has to
+            make the same one. It is also called for a run that is not entered: to learn whether the wire takes a file,
+            and whether a waiting run can continue. journal: a `Journal` with its own limits, instead of `records`.
+            keep: seconds for which an unchanged conversation is kept; then it is removed as by `delete`, a few at a
+            time as others begin, and by `recover`. None: until it is removed. privacy: the policy for everything that
+            leaves a conversation: its runs, and their messages that are read later.
 
     Raises:
-        TypeError: `run` is no function, or there is nothing that keeps runs, or there are two.
-        ValueError: `keep` is out of range, or an address cannot be read.
+        TypeError: `run` is not a function, or neither or both of `records` and `journal` are given. ValueError: `keep`
+            is out of range, or an address is invalid.
     """
 
     def app(
@@ -39,7 +38,7 @@ class Chats(ChatRuns):
         ai_version: Literal[6, 7] = 7,
         max_turns: int = 100,
     ) -> ChatApp:
-        """Returns the conversations as an ASGI application, to be mounted; the arguments are those of `ChatApp`."""
+        """Returns the conversations as an ASGI application to mount; the arguments are those of `ChatApp`."""
         return ChatApp(
             self,
             may=may,

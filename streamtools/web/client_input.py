@@ -1,7 +1,6 @@
-"""Defines `ClientInput`, what a client of a chat has sent in no protocol's form; makes the user's message for any wire.
-
-The server's history is the truth: of a client's messages nothing is here but what the user says now, the id of what was
-said before, and answers to calls that wait.
+"""Defines `ClientInput`, the input of a chat client independent of its protocol; makes the user's message for any wire.
+The server's history is the truth: a client's input is only the new message, the id of the message before, and answers
+to waiting calls.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from ..wires.transcript import decoded
 from .bodies import Posted, printable, unique
 
 Trigger: TypeAlias = Literal["submit", "regenerate", "edit", "resume"]
-"""What the client wants: the answer to a new message; another answer than that of `ClientInput.message_id`; the answer
-to another text of the message of that id; or that a run goes on whose calls it has answered."""
+"""The request of the client: an answer to a new message; another answer instead of `ClientInput.message_id`; an answer
+to the edited message of that id; or the continuation of a run whose calls it has answered."""
 
 MAX_PARTS = 256  # texts and files in one message
 MAX_TOOLS = 128  # tools that a client declares: providers take about as many in one request
@@ -182,12 +181,12 @@ def _content(url: str, path: str) -> tuple[str | None, str]:
     # Browsers write base64; anything else is read in time that is linear, too, but a thousand times as long.
     if not comma or (len(url) > MAX_URL_CHARS and not head.lower().endswith(";base64")):
         limit = f"max_url_chars={MAX_URL_CHARS}"
-        raise BadRequest("expected a type and a comma, and base64 if it is long", path=path, limit=limit)
+        raise BadRequest("expected a type, a comma, and base64 if the content is long", path=path, limit=limit)
     content = read_data_url(url)
     if content is None or decoded(content[1]) is None:
         raise BadRequest("the content is not base64", path=path)
     if not content[1]:
-        raise BadRequest("the file has no content", path=path)
+        raise BadRequest("the file is empty", path=path)
     return content
 
 
@@ -207,7 +206,7 @@ def user_message(message_id: str, parts: list[UserText | UserFile], path: str) -
     """Returns a message of its parts, without blank texts; raises a `BadRequest` if nothing is left."""
     kept = tuple(one for one in parts if isinstance(one, UserFile) or one.text.strip())
     if not kept:
-        raise BadRequest("the message says nothing", path=path)
+        raise BadRequest("the message is empty", path=path)
     return UserMessage(message_id, kept)
 
 
@@ -234,7 +233,7 @@ def _refused_type(wire: Wire, media: Media) -> str:
     form = "by its content" if media.data is not None else "by its URL"
     others = (replace(media, kind=_KINDS.get(one.partition("/")[0], "file"), mime_type=one) for one in _OFTEN)
     taken = ", ".join(str(one.mime_type) for one in others if _carries(wire, one))
-    return f"{wire.name} takes no file of type {media.mime_type or media.kind} {form}; it takes {taken or 'text alone'}"
+    return f"{wire.name} takes no file of type {media.mime_type or media.kind} {form}; it takes {taken or 'only text'}"
 
 
 def _carries(wire: Wire, media: Media) -> bool:
@@ -280,7 +279,7 @@ def _made(number: int, declared: ClientTool) -> Tool[..., Any]:
         )
     except (SchemaError, ToolDefinitionError) as error:
         raise BadRequest(
-            "expected a name, and a JSON Schema for arguments, that can be used", path=f"tools[{number}]"
+            "expected a valid name, and a valid JSON Schema for the arguments", path=f"tools[{number}]"
         ) from error
 
 

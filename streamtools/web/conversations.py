@@ -1,4 +1,4 @@
-"""Keeps which runs a conversation is made of, what began each, and what it has added to the history.
+"""Stores the runs of a conversation: what began each, and what it added to the history.
 
     chat, id                 its latest run, who began it, and when
     turn, id, number         a run: the run before it, the user and the message, the client's tools, how it ended
@@ -174,7 +174,7 @@ class Conversations:
     async def _lost(self, turn: ChatTurn) -> Exception:
         if (await self._turns(turn.chat_id, [turn.number])) == [None]:
             return ChatConflict("expired", "the conversation was removed")
-        return JournalError(f"the conversation {turn.chat_id!r} has lost a run, or is a circle")
+        return JournalError(f"the conversation {turn.chat_id!r} lacks a run, or its runs form a circle")
 
     async def answers(self, turns: Sequence[ChatTurn]) -> list[list[Entry] | None]:
         """Returns what runs had shown at the end of their latest visits, folded; None if nothing is kept of that."""
@@ -424,4 +424,4 @@ def _read_added(record: Record) -> tuple[int | None, Past]:
 
 
 def _unread() -> JournalError:
-    return JournalError("a conversation has a record that nobody here has written")
+    return JournalError("a conversation has a record that this program did not write")

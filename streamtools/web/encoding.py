@@ -1,4 +1,4 @@
-"""Writes the events of a run as server-sent events, in the words of an `Encode`.
+"""Writes the events of a run as server-sent events, with the data of an `Encode`.
 https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """
 
@@ -20,31 +20,30 @@ from ..ground import well_formed_tree
 from ..parts import RUN_OUTCOMES
 
 Frame: TypeAlias = tuple[str, Any] | bytes
-"""A name, ``""`` for none, and data (text as it is, anything else as JSON); or bytes, which are sent as they are."""
+"""A name (``""`` for none) and data (text unchanged, anything else as JSON); or bytes, which are sent unchanged."""
 Encode: TypeAlias = "Callable[[Event | RunEnd], Frame | Iterable[Frame] | None]"
-"""Returns the data to send for an event: a `Frame`, or several; or None to send nothing."""
+"""Returns the data to send for an event: a `Frame`, several, or None to send nothing."""
 
 
 @runtime_checkable
 class Encoder(Protocol):
-    """The words of one protocol for one response: an `Encode` with a state of its own, made anew for each response.
-
-    It is pure: the same events give the same frames, so that a reader that comes back is served from where it was. What
-    comes before a response is given to it as well, and its frames are thrown away.
+    """Encodes one response in one protocol: an `Encode` with state, made anew for each response. The same events give
+    the same frames, so that a returning reader continues where it was. Events before a response are passed in as well,
+    and their frames are dropped.
     """
 
     @property
     def can_retract(self) -> bool:
-        """Whether its readers forget what an `AttemptDiscarded` takes back."""
+        """True if its readers forget the events of a discarded attempt."""
         ...
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Headers of the response, over those of an event stream."""
+        """Headers of the response, which override those of an event stream."""
         ...
 
     def begin(self) -> Iterable[Frame]:
-        """Returns the frames that a response begins with, wherever in its run it begins."""
+        """Returns the first frames of a response, at any place of its run."""
         ...
 
     def __call__(self, event: Event | RunEnd, /) -> Iterable[Frame]: ...
@@ -52,7 +51,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnd:
-    """The end of the run: the last that `Encode` is given, also if the run failed."""
+    """The end of the run: the last event for `Encode`, even if the run failed."""
 
     outcome: str
     """``error``; ``suspended``, if calls wait for approvals; else the outcome of the loop (`RunOutcome`) or of the
@@ -60,22 +59,22 @@ class RunEnd:
     error: Exception | None = None
     """The error that ended the run."""
     suspended: Suspended | None = None
-    """The calls that wait for people, where they are known whole."""
+    """The calls that wait for people, if they are known in full."""
     call_ids: tuple[str, ...] = ()
     """The ids of the calls that wait for people."""
     error_kind: str | None = None
-    """The kind of the error, where the error itself is not here."""
+    """The kind of the error, if the error itself is unknown here."""
     retry_after: float | None = None
-    """The seconds after which the model's provider wants to be asked again, if it has said so."""
+    """Seconds to wait before asking the model's provider again, if it says so."""
 
     @property
     def kind(self) -> str | None:
-        """The kind of the error; its text may name hosts or accounts."""
+        """The kind of the error, without its text, which may name hosts or accounts."""
         return self.error_kind if self.error is None else told_of(self.error)[0]
 
     @property
     def words(self) -> str:
-        """The reason of the end, for people."""
+        """The reason for the end, for people."""
         if self.kind is not None or self.outcome == "error":
             again = "" if self.retry_after is None else f"; try again in {math.ceil(self.retry_after)} s"
             return f"the run failed: {(self.kind or 'internal_error').replace('_', ' ')}{again}"

@@ -1,4 +1,4 @@
-"""Writes finished answers, and the user's messages, as clients keep them: those that they have after the stream.
+"""Writes finished answers, and the user's messages, in the form that clients have after the stream.
 
 The encoder of each protocol says what a client is told, and here that is put together as the client does: `ai` 7.0.173
 and 6.0.326, ``src/ui/process-ui-message-stream.ts``; `@ag-ui/client` 1.0.0, ``apply/default.ts``; read 2026-11-29.

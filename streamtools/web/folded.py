@@ -1,4 +1,4 @@
-"""Folds what readers were shown of a run into its answer: the events that still stand, of which messages are written.
+"""Folds the events that readers were shown into an answer: the events that still hold, from which messages are written.
 
     folded([*folded(before), *after]) == folded([*before, *after])
 
@@ -19,7 +19,7 @@ from ..parts import changed
 from .log import DELTAS, Entry, VisitEnd, row_of, text_of, written_entries
 
 MAX_ANSWER_BYTES = 16 << 20
-"""Bytes of an answer that is kept, as of a page of messages. Of a larger one, results and texts are left out."""
+"""The most bytes of a kept answer, and of a page of messages. A larger one loses results and texts."""
 _SMALL = 1_000  # bytes of an entry that stays whole
 _SHOWN = DELTAS | {
     of.AnswerRequested, of.ApprovalRequested, of.ApprovalResolved, of.AttemptDiscarded, of.MessageAdded, of.Observation,

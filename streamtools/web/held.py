@@ -1,4 +1,4 @@
-"""Holds the events of an attempt back until it is committed, for readers that cannot forget what they have shown."""
+"""Holds back the events of an attempt until it is committed, for readers that cannot retract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows a run to its readers while it goes on here, and writes its log.
+"""Shows a run of this process to its readers, and writes its log.
 
 Theory of operation. `LiveRun` is an observer of the run: each event becomes an entry at once, and readers that wait are
 woken. What is new is written in batches, under the run's lease, by one task; at the end of each response it is handed
@@ -117,7 +117,9 @@ class LiveRun(Observer):
             except Exception as error:  # the policy's function: nothing more leaves
                 self._is_withheld = True
                 _logger.error(
-                    "run %s: readers see no more of it, since its policy failed (%s)", self.run_id, type_name(error)
+                    "run %s: readers see no more events, since its policy failed (%s)",
+                    self.run_id,
+                    type_name(error),
                 )
                 return
             for one in copies:
@@ -251,7 +253,7 @@ class LiveRun(Observer):
 
     def _lost(self, error: Exception) -> None:
         self._is_lost = True
-        words = "run %s: readers in other processes miss some of it, since its log could not be written (%s)"
+        words = "run %s: readers in other processes miss some events, since its log could not be written (%s)"
         _logger.warning(words, self.run_id, type_name(error))
 
     def _forget_early(self) -> None:

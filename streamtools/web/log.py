@@ -1,4 +1,4 @@
-"""Keeps what readers may see of a run, so that pages can join it late, come back, or read it from another process.
+"""Stores the events of a run for readers, so that pages can join late, return, or read from another process.
 
     log, conversation, number of the run, last seq    a batch of entries
 
@@ -123,7 +123,7 @@ def read_entries(body: Any) -> Iterator[Entry]:
             else:
                 yield read_event(written)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise JournalError("the log of a run has a row that no log has written") from error
+        raise JournalError("the log of a run has a row that this program did not write") from error
 
 
 def _read_deltas(written: dict[str, Any]) -> list[Event]:

@@ -1,4 +1,4 @@
-"""Describes in OpenAPI 3.1 what conversations answer.
+"""Describes the conversations' HTTP interface in OpenAPI 3.1.
 
 OpenAPI 3.1 has no word for the events of a stream: a schema of ``text/event-stream`` is that of the data of each frame,
 as OpenAI writes its own. https://spec.openapis.org/oas/v3.1.1.html
@@ -68,7 +68,7 @@ class ChatMessages(_Answer):
 
     id: str
     messages: list[dict[str, Any]]
-    before: str = Field("", description="The run to ask for earlier messages with.")
+    before: str = Field("", description="The run to name in a request for earlier messages.")
     unfinished: str = ""
     refuses: str = ""
 
@@ -106,43 +106,43 @@ def _schemas() -> dict[str, Any]:
     ]
     template = f"#/components/schemas/{_OURS}{{model}}"
     found, rest = TypeAdapter.json_schemas(adapters, ref_template=template)
-    events = found["RunEvent", mode] | {"description": "An event of a run. A frame's name is that of its event."}
+    events = found["RunEvent", mode] | {"description": "An event of a run. The name of a frame is that of its event."}
     return {_OURS + name: one for name, one in {**rest["$defs"], "RunEvent": events}.items()}
 
 
 # -- the routes --
 
 _WORDS = {
-    "204": "Nothing goes on, or nothing is left to do.",
+    "204": "No run is in progress, or nothing is left to do.",
     "400": "The request cannot be read.",
     "403": "The conversation is not open to this request.",
-    "404": "There is no such conversation or message.",
-    "408": "The body did not come to its end in time.",
-    "409": "The request does not fit the conversation as it is; `code` says why: running, stopping, waiting, answered, "
-    "decided, nothing_waits, edited, unknown_history.",
-    "410": "The log of the run has expired: load the conversation anew.",
+    "404": "The conversation or message does not exist.",
+    "408": "The body did not arrive in time.",
+    "409": "The request does not fit the state of the conversation; `code` is the reason: running, stopping, waiting, "
+    "answered, decided, nothing_waits, edited, unknown_history.",
+    "410": "The log of the run has expired: reload the conversation.",
     "413": "The request is too large.",
     "500": "The conversation cannot be read.",
-    "503": "The conversation, or what keeps it, is in use elsewhere: try again after `Retry-After`.",
+    "503": "The conversation or its store is in use elsewhere: try again after `Retry-After`.",
 }
 _REFUSED = "400 403 404 408 409 413 500 503"
 _BEFORE: dict[str, Any] = {
     "name": "before",
     "in": "query",
     "schema": {"type": "string"},
-    "description": "As an answer had it: return what is earlier than that.",
+    "description": "A value from an earlier answer: return only what is earlier.",
 }
 _LIMIT: dict[str, Any] = {
     "name": "limit",
     "in": "query",
     "schema": {"type": "integer", "minimum": 1, "maximum": 100, "default": 50},
-    "description": "How many at most.",
+    "description": "The most items to return.",
 }
 _LAST_EVENT_ID: dict[str, Any] = {
     "name": "Last-Event-ID",
     "in": "header",
     "schema": {"type": "string"},
-    "description": "The last frame that was read: only later ones follow.",
+    "description": "The id of the last frame that was read: only later ones follow.",
 }
 _CHAT_ID: dict[str, Any] = {
     "name": "id",
@@ -167,7 +167,7 @@ class _Route:
 
 _UI, _OWN = {_STREAM: "UIMessageChunk"}, {_STREAM: "RunEvent"}
 ROUTES = (
-    _Route("post", "/", "chat", "Begins a run, or goes on with one, and streams it", _UI, "UIRequest"),
+    _Route("post", "/", "chat", "Begins or continues a run, and streams it", _UI, "UIRequest"),
     _Route(
         "get", "/", "list_chats", "Returns a person's conversations", {_JSON: "ChatList"},
         statuses="400 403 500 503",
@@ -177,15 +177,15 @@ ROUTES = (
         statuses="403 404 500 503",
     ),
     _Route("delete", "/{id}", "delete_chat", "Removes a conversation", statuses="204 403 404 409 500 503"),
-    _Route("get", "/{id}/stream", "join_chat", "Streams the run that goes on", _UI, statuses="204 403 500 503"),
+    _Route("get", "/{id}/stream", "join_chat", "Streams the run in progress", _UI, statuses="204 403 500 503"),
     _Route(
-        "post", "/{id}/stop", "stop_chat", "Stops the run that goes on", None, "StopRequest",
+        "post", "/{id}/stop", "stop_chat", "Stops the run in progress", None, "StopRequest",
         "204 400 403 408 413 500 503",
         needs_body=False,
     ),
-    _Route("post", "/{id}/events", "chat_events", "Begins a run, or goes on with one", _OWN, "UIRequest"),
+    _Route("post", "/{id}/events", "chat_events", "Begins or continues a run", _OWN, "UIRequest"),
     _Route("get", "/{id}/events", "join_events", "Streams from a frame on", _OWN, statuses="204 403 410 500 503"),
-    _Route("post", "/ag-ui", "ag_ui", "Begins a run, or goes on with one", {_STREAM: "AGUIEvent"}, "RunAgentInput"),
+    _Route("post", "/ag-ui", "ag_ui", "Begins or continues a run", {_STREAM: "AGUIEvent"}, "RunAgentInput"),
     _Route(
         "get", "/{id}/ag-ui", "ag_ui_messages", "Returns the finished messages of AG-UI", {_JSON: "ChatMessages"},
         statuses="403 404 500 503",

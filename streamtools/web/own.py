@@ -1,9 +1,9 @@
-"""Shows a run in words of ours: every event by its name, with its fields by name.
+"""Writes a run in the library's own format: every event by its name, with its fields by name.
 
     TextDelta("Hello", seq=4, step=0)  →  {"event": "text_delta", "seq": 4, "step": 0, "text": "Hello"}
 
-One table says the names and the fields, and the schema is made of it. A call is named by its step and its id. Never
-sent are the provider's own data (signatures, encrypted reasoning, raw payloads), requests, previews, exceptions' texts.
+One table has the names and fields, and the schema is made from it. A call is named by its step and its id. The
+provider's data (signatures, encrypted reasoning, raw payloads), requests, previews and exception texts are never sent.
 """
 
 from __future__ import annotations
@@ -173,8 +173,8 @@ _WORDS: Mapping[type, _Words] = {
     of.EventsDropped: _Words("gap", "from_seq to_seq"),
     RunEnd: _Words("run_end", "outcome kind? call_ids? retry_after?", also="words", derived={"call_ids": _waiting}),
 }
-"""Every event that is sent. By default: the answer's text, the names of called tools, the outcome of each call, and
-arguments only where somebody has to approve or to answer them; no results, reasoning or error texts."""
+"""All events that are sent. By default: the answer's text, the names of called tools, the outcome of each call, and
+arguments only where a person has to approve or answer; no results, reasoning or error texts."""
 
 
 class _Sent(NamedTuple):
@@ -225,8 +225,8 @@ _COMPARED = (bool, int, tuple)  # not a tool's own values, whose `==` may do any
 class OwnEvents:
     """Encodes every event with all its fields by name: ``EventStreamResponse(run, encode=OwnEvents())``.
 
-    Results, arguments, reasoning and the texts of failed calls are among them, as the privacy policy of the run leaves
-    them; `encode_event` sends none of these. After ``attempt_discarded`` a client forgets everything whose ``seq`` is
+    It includes results, arguments, reasoning and the texts of failed calls, redacted by the run's privacy policy;
+    `encode_event` sends none of these. After ``attempt_discarded`` a client has to forget everything whose ``seq`` is
     ``from_seq`` or greater.
     """
 
@@ -237,7 +237,7 @@ class OwnEvents:
         self._sofar = _Sofar()
 
     def begin(self) -> Iterable[Frame]:
-        """Returns nothing: every frame tells by itself where it belongs."""
+        """Returns no frames: every frame says where it belongs."""
         return ()
 
     def __call__(self, event: Event | RunEnd, /) -> Iterable[Frame]:
@@ -252,11 +252,10 @@ class OwnEvents:
 
 
 def encode_event(event: Event | RunEnd) -> tuple[str, dict[str, Any]] | None:
-    """Returns the data sent by default: the answer's text, the names of called tools, requests for approvals and
-    decisions about them, calls that are done outside, the outcome of each call, and that of the run.
-
-    It sends no results, reasoning, error texts or provider state, and arguments only with the request to approve or to
-    answer them. To add some, call it from a function of yours, or take `OwnEvents`.
+    """Returns the data sent by default: the answer's text, the names of called tools, approval requests and decisions,
+    deferred calls, and the outcomes of calls and run. It sends no results, reasoning, error texts or provider state,
+    and arguments only with a request to approve or answer them. To send more, call it from your own function, or use
+    `OwnEvents`.
 
     >>> encode_event(of.TextDelta("Hello"))
     ('text_delta', {'text': 'Hello'})

@@ -1,7 +1,6 @@
-"""Makes the history that a run begins with of what earlier runs have left, for any wire.
-
-A long history is repaired where it may need that. Runs that have answered leave what their provider takes, and are
-joined as they are: each begins with the user, ends with the answer, and has calls of its own.
+"""Makes the history with which a run begins from earlier runs, for any wire. A long history is repaired where it may
+need that. Runs that ended with an answer are valid for their provider, and are joined unchanged: each begins with the
+user, ends with the answer, and has its own calls.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""Reads a run for one page: what its log has, then what goes on, in this process or in another one.
-
-A reader holds nothing of the run. One that is slow, or late, gets joined deltas, and nothing that was taken back before
-it could be shown.
+"""Reads a run for one page: first its log, then its new events, from this process or another one. A reader keeps
+nothing of the run. A slow or late reader gets joined deltas, and nothing that was discarded before it could be shown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Matches the results that a client sends with the calls of a run, and finds where one reads on that sends them again.
+"""Matches the results that a client sends with the calls of a run, and finds where a client that repeats them reads on.
 
 A call's id may recur in a later step, where it is ``id@step``, so that a late repetition answers no other call.
 """

@@ -1,4 +1,4 @@
-"""Runs conversations apart from the requests that ask for it: begins a run, joins it, stops it, goes on with it.
+"""Runs conversations independently of requests: begins, joins, stops and continues runs.
 
 Theory of operation. A conversation is a chain of runs in one journal (`conversations`). Each run is a task of the event
 loop's own here (`live`), with a log that its readers take from (`readers`), so that a request that ends takes nothing
@@ -89,22 +89,22 @@ class ChatOptions(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A conversation whose user has said something: what `Chats` calls its `run` with."""
+    """A conversation with a new message: the argument of the `run` function of `Chats`."""
 
     id: str
-    """The conversation."""
+    """The id of the conversation."""
     run_id: str
-    """The run to make."""
+    """The id of the run to make."""
     message: UserMessage
-    """What the user has said last."""
+    """The user's last message."""
     user: str | None
-    """The person who said it, as `may` named the one who began this run; None if it named nobody. It stays the same
-    where somebody else decides, or visits the page and so has the run gone on with."""
+    """The person who began this run, as named by `may`; None if it named nobody. It stays the same when another person
+    decides, or continues the run by visiting the page."""
     owner: str | None
-    """The person who began the conversation, as `may` named that one; None if it named nobody."""
+    """The person who began the conversation, as named by `may`; None if it named nobody."""
     client_tools: tuple[Tool[..., Any], ...]
-    """The tools that the client runs, if it declared any: ``tools=[*tools, *chat.client_tools]``. Their names and words
-    are the client's."""
+    """The tools that the client declared and runs itself: ``tools=[*tools, *chat.client_tools]``. Their names and
+    descriptions are the client's."""
     _journal: Journal = field(repr=False)
     _past: Sequence[Past] = field(repr=False)
     _privacy: Privacy | None = field(repr=False)
@@ -112,20 +112,19 @@ class Chat:
 
     @property
     def options(self) -> ChatOptions:
-        """The options to pass on: ``agent_loop(ask, chat.messages(wire), tools=tools, wire=wire, **chat.options)``."""
+        """The loop's options: ``agent_loop(ask, chat.messages(wire), tools=tools, wire=wire, **chat.options)``."""
         options: ChatOptions = {"journal": self._journal, "run_id": self.run_id, "conversation_id": self.id}
         if self._privacy is not None:
             options["privacy"] = self._privacy
         return options
 
     def messages(self, wire: Wire | str) -> list[Any]:
-        """Returns the history for a wire, with the user's message at its end. Runs on another wire are converted.
-
-        A file of an earlier message that the wire has no place for is a placeholder.
+        """Returns the history for a wire, with the user's message at its end. Runs on another wire are converted. A
+        file of an earlier message that the wire cannot carry becomes a placeholder.
 
         Raises:
-            BadRequest: the wire has no place for a file of the new message; the client is told so.
-            ExportError: there is no such wire.
+            BadRequest: the wire cannot carry a file of the new message; the client gets this error. ExportError: the
+                wire is unknown.
         """
         return history_of(self._past, self.message, find(wire), is_new=self._is_new)
 
@@ -154,9 +153,9 @@ class ChatRuns:
         privacy: Privacy | None = None,
     ) -> None:
         if not callable(run):
-            raise TypeError(f"run is a function that returns an agent_loop(...), not {type(run).__name__}")
+            raise TypeError(f"run must be a function that returns an agent_loop(...), not {type(run).__name__}")
         if (records is None) == (journal is None):
-            raise TypeError("records= is a file's path, the address of a database, or a store; journal= is a Journal")
+            raise TypeError("pass records= (a file's path, a database's address or a store) or journal= (a Journal)")
         self.journal = journal_of(journal if records is None else records).at_once()
         """The runs."""
         self.privacy = privacy
@@ -193,15 +192,15 @@ class ChatRuns:
         if given.trigger == "regenerate":
             return await self._regenerated(head, given, by)
         if message is None:
-            raise ChatConflict("nothing_said", "the request has neither a message of the user's nor an answer")
+            raise ChatConflict("nothing_said", "the request contains neither a user message nor an answer")
         if known is not None and known.message == message:
             if head is not None and known.number == head.number:  # the same request again
                 await self._go_on(known)
                 return Joined(known, -1)
             if given.trigger != "edit":
-                raise ChatConflict("answered", "the message was answered; to have another answer, regenerate")
+                raise ChatConflict("answered", "the message has an answer; regenerate to get another one")
         if known is None and given.earlier and (head is None or head.message.id not in given.earlier):
-            text = "the messages before this one are not those of the conversation; load it anew, and say it again"
+            text = "the messages before this one are not those of the conversation; reload it, and send it again"
             raise ChatConflict("unknown_history", text)
         await self._check_free(head)
         before = None if head is None else head.number
@@ -217,7 +216,7 @@ class ChatRuns:
         a `ChatConflict` if the log of the run has expired."""
         turn = await self._conversations.turn(chat_id, f"{chat_id}/{number}")
         if turn is None:
-            raise ChatConflict("expired", "there is no such run any more; load the conversation anew")
+            raise ChatConflict("expired", "the run no longer exists; reload the conversation")
         joined = Joined(turn, seq)
         if turn.run_id in self._live or await self._store.is_held(turn.run_id):
             return joined
@@ -226,7 +225,7 @@ class ChatRuns:
         if await reader.past():
             return joined
         if not await self.reader(Joined(turn, -1)).past():
-            raise ChatConflict("expired", "the log of this run has expired; load the conversation anew")
+            raise ChatConflict("expired", "the log of this run has expired; reload the conversation")
         return None
 
     async def stop(self, chat_id: str, run_id: str | None = None) -> bool:
@@ -319,7 +318,7 @@ class ChatRuns:
             return UserMessage(turn.message.id, tuple(_hidden(part, hide) for part in turn.message.parts))
         except Exception as error:
             name = type_name(error)  # its text may have what it was to hide
-        raise JournalError(f"the run {turn.run_id!r} cannot be shown, since its policy failed ({name})")
+        raise JournalError(f"the run {turn.run_id!r} cannot be shown, since its privacy policy failed ({name})")
 
     async def delete(self, chat_id: str) -> bool:
         """Stops and removes a conversation: runs, logs, messages, and of its calls records, decisions, answers and the
@@ -350,7 +349,7 @@ class ChatRuns:
         for run_id in run_ids:
             left = await self.journal.erase(run_id, conversation_id=chat_id)
             if left:
-                _logger.warning("of the removed run %s the store keeps calls with no known end: %s", run_id, left)
+                _logger.warning("the store keeps calls of unknown end of the removed run %s: %s", run_id, left)
 
     async def _remove_files(self, chat_id: str) -> None:
         for run_id, directory in await self._conversations.files(chat_id):
@@ -371,7 +370,7 @@ class ChatRuns:
             except ChatConflict:  # it was removed
                 continue
             except FILE_ERRORS as error:  # the others go on
-                _logger.error("the conversation %r does not go on: %s", chat_id, error)
+                _logger.error("the conversation %r does not continue: %s", chat_id, error)
         if self._keep_s is not None:
             await self._sweep(self._keep_s)
         return found
@@ -386,10 +385,10 @@ class ChatRuns:
                     if run_id not in self._live and not await self._store.is_held(run_id):
                         await self.delete(due[-1])
                 except (JournalError, RunStillRunning, ChatConflict) as error:
-                    _logger.error("the conversation %r is not removed, though it is due: %s", due[-1], error)
+                    _logger.error("the conversation %r is due, but could not be removed: %s", due[-1], error)
                 await self._conversations.put_off(due)
         except Exception:  # of the records; the next request looks again
-            _logger.exception("conversations that are due are not removed")
+            _logger.exception("conversations that are due could not be removed")
 
     def reader(self, joined: Joined) -> RunReader:
         """Returns the place of a client in a run, from its beginning."""
@@ -455,7 +454,7 @@ class ChatRuns:
         if begun is None:
             now = await self._conversations.head(chat_id)
             if now is None or (now.before, now.message) != (before, message):
-                raise ChatConflict("running", "somebody else has just begun a run in this conversation")
+                raise ChatConflict("running", "another request has just begun a run in this conversation")
             await self._go_on(now)  # the same request, at the same moment
             return Joined(now, -1)
         await self._start(begun)
@@ -484,7 +483,7 @@ class ChatRuns:
 
     async def _answered(self, head: ChatTurn | None, given: ClientInput, by: str | None) -> Joined:
         if head is None:
-            raise ChatConflict("nothing_waits", "nothing waits for an answer in this conversation")
+            raise ChatConflict("nothing_waits", "no call waits for an answer in this conversation")
         if head.outcome == "suspended" and (reason := await self.refusal(head)) is not None:
             raise ChatConflict("waiting", reason)
         seen = await self._shown(head)
@@ -551,13 +550,11 @@ class ChatRuns:
             return
         if await self._go_on(head):
             if await self.journal.news(head.run_id, kind="stop"):
-                text = (
-                    "the run was stopped, and is coming to its end: a call that must not be broken off; try again soon"
-                )
+                text = "the run was stopped, and is finishing a call that must not be interrupted; try again soon"
                 raise ChatConflict("stopping", text)
-            raise ChatConflict("running", "a run goes on in this conversation; stop it, or wait for its end")
+            raise ChatConflict("running", "a run is in progress in this conversation; stop it, or wait for its end")
         if head.outcome == "suspended" and await self.journal.knows(head.run_id):
-            text = "calls wait in this conversation for a decision, an answer, or their known end, which come first"
+            text = "calls in this conversation wait for a decision, an answer, or to be settled; do that first"
             raise ChatConflict("waiting", await self.refusal(head) or text)
 
     async def _go_on(self, turn: ChatTurn, *, resumes: bool = False) -> bool:
@@ -590,15 +587,18 @@ class ChatRuns:
         try:
             made = await self._made(turn)
         except Exception:
-            _logger.exception("the run %s does not go on, since the program fails to make it", turn.run_id)
-            return "the run cannot go on at present, since the program fails to make it again"
+            _logger.exception("the run %s does not continue, since making it failed", turn.run_id)
+            return "the run cannot continue now, since making it again failed"
         place = place_of(made.sources)
         assert place is not None, "checked"
         if await self.journal.began_with(turn.run_id, place.first):
             return None
         if turn.wire not in (None, made.wire.name):
-            return f"the run began over {turn.wire}, and cannot go on over {made.wire.name}: change back, or stop it"
-        return "the run began with other messages than the program makes for it now: change back, or stop it"
+            return (
+                f"the run began over {turn.wire}, and cannot continue over {made.wire.name}: change it back, or "
+                "stop the run"
+            )
+        return "the run began with other messages than the program makes now: change it back, or stop the run"
 
     async def _may_go_on(self, turn: ChatTurn) -> bool:
         if turn.outcome != "suspended":
@@ -647,7 +647,7 @@ class ChatRuns:
                 failure = await self._end(turn, live, failure)
             del self._live[turn.run_id], self._scopes[turn.run_id]
         if failure is not None and not isinstance(failure, (ChatConflict, StreamError, RunStillRunning, RunTakenOver)):
-            _logger.error("run %s ended by an error", turn.run_id, exc_info=failure)
+            _logger.error("run %s ended with an error", turn.run_id, exc_info=failure)
         if live.ended is not None and live.ended.outcome == "suspended":
             await self._look_again(turn, known)
 
@@ -678,7 +678,7 @@ class ChatRuns:
         except ChatConflict:  # it was removed
             return
         except Exception:  # of the file; the next request looks again
-            _logger.exception("run %s does not go on by itself", turn.run_id)
+            _logger.exception("run %s does not continue by itself", turn.run_id)
 
     async def _made(self, turn: ChatTurn, *, is_new: bool = False) -> AgentLoop:
         head = await self._conversations.chat(turn.chat_id)
@@ -733,12 +733,12 @@ class ChatRuns:
 
     def _check(self, loop: Any, chat: Chat) -> None:
         if not isinstance(loop, AgentLoop):
-            raise TypeError(f"run has to return an agent_loop(...), not {type_name(loop)}")
+            raise TypeError(f"run must return an agent_loop(...), not {type_name(loop)}")
         place = place_of(loop.sources)
         if place is None or place.journal is not self.journal or place.run_id != chat.run_id:
-            raise TypeError("run has to make the run of this conversation: agent_loop(..., **chat.options)")
+            raise TypeError("run must make the run of this conversation: agent_loop(..., **chat.options)")
         if loop.trajectory.guard is not self.privacy:  # or what is read later would show what the stream has not
-            raise TypeError("the policy of a conversation's runs is that of all its readers: Chats(privacy=...)")
+            raise TypeError("pass the privacy policy of a conversation's runs to its readers, too: Chats(privacy=...)")
 
     def _finish(
         self, loop: AgentLoop, lease: JournalLease, turn: ChatTurn, outcome: str | None, entries: Sequence[Entry]
@@ -777,7 +777,7 @@ def _decision(waiting: Suspended, given: ClientApproval, by: str | None, privacy
             edited = given.arguments if given.approved else None
             redact = None if edited is None or privacy is None else privacy.redact
             if redact is not None and not set(texts_in(edited)).isdisjoint(_masks(call, redact)):
-                raise ChatConflict("edited", "expected whole arguments, got one as the policy shows it, masked")
+                raise ChatConflict("edited", "expected complete arguments, got one that the privacy policy has masked")
             try:
                 return Decision.on(call, given.approved, by=by, reason=given.reason, arguments=edited)
             except ValueError as error:
@@ -791,7 +791,7 @@ def _masks(call: SuspendedCall, redact: Redact) -> set[str]:
         return {*texts_in(_hiding(redact)(call.arguments))} - {*texts_in(call.arguments)}
     except Exception as error:  # its text may have what it was to hide
         name = type_name(error)
-    raise ChatConflict("edited", f"nothing was shown that could be edited, since the policy failed ({name})")
+    raise ChatConflict("edited", f"the arguments cannot be edited, since the privacy policy failed ({name})")
 
 
 def _results(

@@ -31,14 +31,14 @@ _NAMELESS = "unnamed"
 class UIMessages:
     """Encodes a run for `useChat`: ``EventStreamResponse(run, encode=UIMessages())``.
 
-    Arguments, results, reasoning and the texts of failed calls are among it, as the privacy policy of the run leaves
-    them. Progress is preliminary output. A message that was added to the run is a ``steering-message``, with 6 a
-    ``data-steering`` part; a question of a running call is a ``data-question`` part, answered under its id.
+    It includes arguments, results, reasoning and the texts of failed calls, redacted by the run's privacy policy.
+    Progress is preliminary output. A message that was added to the run is a ``steering-message`` (with version 6 a
+    ``data-steering`` part); a question of a running call is a ``data-question`` part, answered by its id.
 
     Args:
-        version: the major version of the client's `ai`. 6 forgets nothing that it was shown.
-        message_id: the id of the assistant's message; by default the client makes one up.
-        dynamic_tools: names of tools whose parts are to be ``dynamic-tool``, as those that the page has no types for.
+        version: the major version of the client's `ai`. Version 6 cannot retract what it was shown. message_id: the id
+            of the assistant's message; by default the client makes one up.
+        dynamic_tools: names of tools whose parts are ``dynamic-tool``, for which the page has no types.
 
     Raises:
         ValueError: another version.
@@ -50,7 +50,7 @@ class UIMessages:
         self, *, version: Literal[6, 7] = 7, message_id: str | None = None, dynamic_tools: Collection[str] = ()
     ) -> None:
         if version not in (6, 7):
-            raise ValueError(f"version={version!r}: the AI SDK's versions 6 and 7 are known")
+            raise ValueError(f"version={version!r}: must be the AI SDK's version 6 or 7")
         self.can_retract = version == 7
         self._version = version
         self._message_id = message_id
@@ -72,7 +72,7 @@ class UIMessages:
         self._named_here = 0  # of the step
 
     def begin(self) -> Iterable[Frame]:
-        """Returns the begin of the message, whether it is new or goes on."""
+        """Returns the beginning of the message, new or continued."""
         named = {} if self._message_id is None else {"messageId": self._message_id}
         return [("", {"type": "start", **named})]
 

@@ -92,7 +92,7 @@ def read_ui_request(body: bytes, *, max_bytes: int = MAX_BYTES) -> client.Client
     continued = _continued(root)
     trigger = _trigger(root, continued)
     if last.role == "system" or (trigger != "resume" and last.role != "user"):
-        raise BadRequest("expected a message of the user's at the end", path=f"messages[{at}]")
+        raise BadRequest("expected a user message at the end", path=f"messages[{at}]")
     begins = trigger in ("submit", "edit")
     calls = [] if continued is None else [*_last_step(root.messages[continued].parts, f"messages[{continued}].parts")]
     return client.ClientInput(

@@ -1,4 +1,4 @@
-"""Sends a stream to one client: waits for its room, is never silent for long, and notices that it has gone.
+"""Sends a stream to one client: waits until it can receive, is never silent for long, and notices when it has gone.
 
 A scope with a deadline of its own costs more than an event. So one scope is open over many events, and a task beside
 the writer cancels it when a send, or a silence, has taken too long.
@@ -19,7 +19,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 _HEARTBEAT = b": \n\n"
-"""A comment: no event for the client, but a sign of life for proxies, which close a connection that is silent."""
+"""A comment: no event for the client, but a sign of life for proxies, which close silent connections."""
 
 
 class GoneError(Exception):
@@ -75,7 +75,7 @@ class ClientStream:
                     if (body := await next_body()) is None:
                         return
             if is_sending:
-                raise GoneError(TimeoutError("the client makes no room"))
+                raise GoneError(TimeoutError("the client does not receive"))
             body = body or _HEARTBEAT
 
     async def keep(self) -> None:

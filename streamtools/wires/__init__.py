@@ -84,14 +84,14 @@ __all__ = [
 ]  # fmt: skip
 
 WIRES: tuple[str, ...] = tuple(MARKS)
-"""The names of the wires that the library has, in the order of detection. Each is loaded when it is needed."""
+"""The names of the wires that the library has, in the order of detection. Each is loaded when it is first used."""
 
 _loaded: dict[str, Wire] = {}
 _registered: dict[str, Wire] = {}
 
 
 def names() -> tuple[str, ...]:
-    """Returns the names of all wires, those that were registered first."""
+    """Returns the names of all wires, registered ones first."""
     return (*_registered, *WIRES)
 
 
@@ -101,11 +101,11 @@ def known() -> tuple[Wire, ...]:
 
 
 def find(wire: Wire | str) -> Wire:
-    """Returns the wire of that name; a wire itself is given back.
+    """Returns the wire of that name; a `Wire` is returned unchanged.
 
     Raises:
         TypeError: this is neither a `Wire` nor a name.
-        ValueError: no such wire; the message lists those there are.
+        ValueError: no wire has this name; the message lists those that exist.
     """
     if isinstance(wire, Wire):
         return wire
@@ -125,7 +125,7 @@ def meant(name: str, among: Sequence[str]) -> str:
 
 
 def is_known(wire: Wire) -> bool:
-    """Returns whether `find` gives this very wire for its name."""
+    """Returns whether `find` returns this very wire for its name."""
     return (_registered.get(wire.name) or _loaded.get(wire.name)) is wire
 
 
@@ -137,8 +137,8 @@ def _built_in(name: str) -> Wire:
 
 
 def detect(payload: Mapping[str, Any]) -> str | None:
-    """Returns the name of the wire that this payload speaks, or None if it could be any (an error, a keep-alive). Wires
-    that were registered are asked before the library's own."""
+    """Returns the name of the wire of a payload; None if it could be any (an error, a keep-alive). Registered wires are
+    tried before the library's own."""
     for wire in _registered.values():
         if wire.is_own(payload):
             return wire.name
@@ -146,7 +146,7 @@ def detect(payload: Mapping[str, Any]) -> str | None:
 
 
 def answering(answer: Mapping[str, Any]) -> Iterator[Wire]:
-    """Yields the wires that this may be a whole answer of, in the order of `names`."""
+    """Yields the wires of which this may be a whole answer, in the order of `names`."""
     yield from _registered.values()
     for name, marks in MARKS.items():
         if marks.is_answer is not None and marks.is_answer(answer):
@@ -154,16 +154,13 @@ def answering(answer: Mapping[str, Any]) -> Iterator[Wire]:
 
 
 def register(wire: Wire) -> None:
-    """Makes a wire of your own known by its name: to `find`, to detection, to the command line, to
-    `streamtools.resume`.
-
-    Without it the wire can be passed itself: ``pipeline(stream, wire=ACME)``. To register the same one again does
-    nothing.
+    """Makes a wire of your own known by its name to `find`, detection, the command line and `streamtools.resume`. A
+    wire that is not registered can be passed itself: ``pipeline(stream, wire=ACME)``. Registering the same wire again
+    does nothing.
 
     Raises:
-        TypeError: this is no `Wire`.
-        ValueError: the name or the short name is another wire's, be it a short one there or a format's, or MCP's; the
-            message says whose.
+        TypeError: this is not a `Wire`. ValueError: the name or the short name is taken by another wire, a format, or
+            MCP; the message says by which.
     """
     if not isinstance(wire, Wire):
         raise TypeError(f"register takes a streamtools.wires.Wire, not {type(wire).__name__}")
@@ -179,6 +176,6 @@ def register(wire: Wire) -> None:
 
 
 def unregister(wire: Wire) -> None:
-    """Forgets a wire that was registered; nothing happens if it was not."""
+    """Removes a registered wire; does nothing if it is not registered."""
     if _registered.get(wire.name) is wire:
         del _registered[wire.name]

@@ -1,4 +1,4 @@
-"""Reads which sources a model names, and which files it makes, in what wires keep of a response.
+"""Finds the sources that a model cites, and the files that it makes, in the state that wires keep of a response.
 
     citations           a text's (Anthropic, Bedrock), the answer's (Perplexity, xAI); one (Cohere)
     content             the result of a search (Anthropic)
@@ -7,7 +7,7 @@
     groundingMetadata, citationMetadata                                      the answer's (Gemini)
     search_results, documents                                        of a search (Perplexity; Cohere's first version)
 
-Whatever has another shape is passed over.
+Values of other shapes are skipped.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ _ADDRESSES = ("url", "uri", "source", "document_uri", "sourceUri")
 
 @dataclass(frozen=True, slots=True)
 class CitedSource:
-    """Names a page or a document that an answer cites."""
+    """A page or document that an answer cites."""
 
     url: str | None = field(repr=False)
-    """The page's address; None for a document."""
+    """The address of the page; None for a document."""
     title: str | None = field(default=None, repr=False)
     media_type: str = ANY_MEDIA
-    """The type of a document, as far as its citation says so."""
+    """The type of a document, if its citation names one."""
 
     @property
     def key(self) -> tuple[str | None, ...]:
-        """The same for each citation of one page, whatever its title, or of one document."""
+        """A key that is the same for each citation of one page or document."""
         return (self.url,) if self.url is not None else (None, self.title, self.media_type)
 
 
 def distinct_sources(
     sources: Iterable[CitedSource], known: set[tuple[str | None, ...]] | None = None
 ) -> Iterator[CitedSource]:
-    """Yields each source once. `known` has the keys of those before, and gets these."""
+    """Yields each source once. `known` contains the keys of earlier sources; the new ones are added."""
     seen = set[tuple[str | None, ...]]() if known is None else known
     for one in sources:
         if one.key not in seen:
@@ -60,7 +60,7 @@ def distinct_sources(
 
 
 def cited_sources(state: Mapping[str, Any] | None) -> Iterator[CitedSource]:
-    """Yields the sources that a part's `provider_state` or a `ProviderItem` names, on any wire."""
+    """Yields the sources in the `provider_state` of a part or in a `ProviderItem`, on any wire."""
     found = (_source(one) for one in _listed(state)) if state else iter(())
     yield from islice((one for one in found if one is not None), _MOST)
 
@@ -127,10 +127,8 @@ _KINDS: dict[str, Literal["image", "audio", "video"]] = {"image": "image", "audi
 
 
 def made_files(state: Mapping[str, Any] | None, *, drafts: bool = False) -> Iterator[Media]:
-    """Yields the files that the model has made, by the `provider_state` of a part or a call.
-
-    Left out, unless `drafts` are wanted, is what is no file by itself: the drafts of a model that thinks in images, and
-    pieces of a sound without a container (``audio/pcm;rate=24000``).
+    """Yields the files that the model made, from the `provider_state` of a part or a call. Without `drafts`, it omits
+    drafts of a model that thinks in images, and pieces of audio without a container (``audio/pcm;rate=24000``).
     """
     state = state or {}
     for one in _files(state):

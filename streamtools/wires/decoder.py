@@ -1,4 +1,4 @@
-"""The base of all decoders: their life, the parts of a message, what is kept and counted, surrogates."""
+"""The base of all decoders: their life cycle, the parts of a message, limits and counts, surrogates."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from .reading import (
     weight,
 )
 
-NOT_STARTED = "the decoder never called emit_start: let each response begin with emit_start(model, response_id)"
+NOT_STARTED = "the decoder never called emit_start; begin each response with emit_start(model, response_id)"
 
 _NOTHING: frozenset[tuple[str, str]] = frozenset()  # shared: an empty set takes 216 bytes, a thousand streams have many
 _MAX_KEPT_DEPTH = 200  # of what goes back to the provider; orjson writes 254 levels, and the request adds some
@@ -55,19 +55,19 @@ _MAX_WARNINGS = 64  # of different code or detail in one response; a hostile pee
 class WireDecoder(ABC):
     """Decodes one response. Feed it payloads until `done`, then call `finish` once; each returns events.
 
-    It never raises on what the peer sent: an error makes it `done`, and is carried by the `StreamEnd` of `finish`.
+    It never raises because of the peer's data: an error makes it `done`, and is in the `StreamEnd` of `finish`.
     """
 
     name: str = ""
     usage: UsageMap = NO_COUNTS
     plain: ClassVar[tuple[PlainDelta, ...]] = ()
-    """The forms of payloads that add nothing but a piece of text, thought or arguments. Such payloads may be decoded
-    without `feed`; without any forms, each goes through it."""
+    """The forms of payloads that only add a piece of text, reasoning or arguments. Such payloads may be decoded without
+    `feed`; without forms, each payload goes through it."""
 
     cursor: ClassVar[str] = ""
-    """The field that names each event, and no two alike; empty where events have none."""
+    """The field that identifies an event; empty where events have none."""
     cursor_place: ClassVar[tuple[str, ...]] = ()
-    """The fields of an event that say its kind and its place."""
+    """The fields of an event that give its kind and place."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -100,43 +100,43 @@ class WireDecoder(ABC):
 
     @property
     def started(self) -> bool:
-        """True if some payload was understood."""
+        """True once a payload was understood."""
         return self._started
 
     @abstractmethod
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Takes one payload."""
+        """Decodes one payload."""
 
     @property
     def needs_each(self) -> bool:
-        """True while `feed` has to see each payload, since a piece may mean something beyond itself."""
+        """True while `feed` has to see each payload, since a piece may mean more than its text."""
         return self.loose or self.done
 
     def after_plain(self, payload: dict[str, Any]) -> None:  # noqa: B027 - most wires have nothing there that counts
-        """Takes the last of the payloads that were decoded without `feed`, for what stands beside its piece."""
+        """Reads the other fields of the last payload that was decoded without `feed`."""
 
     def terminate(self) -> list[Event]:
-        """Takes the ``[DONE]`` line. On most wires it says nothing: gateways add it."""
+        """Takes the ``[DONE]`` line, which means nothing on most wires, since gateways add it."""
         self.out = []
         return self.out
 
     def after_end(self, payload: dict[str, Any]) -> list[Event] | None:
-        """Takes a payload behind the response's end; returns None if there is only to say that it came."""
+        """Takes a payload after the end of the response; returns None if its coming only has to be reported."""
         return None
 
     def resume_point(self) -> ResumePoint | None:
-        """Returns the place at which the response may be resumed; None where the wire cannot, or has seen its end."""
+        """Returns the place at which the response may be resumed; None if it cannot be, or has ended."""
         return None
 
     @abstractmethod
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
-        """Closes what is open at the end. Returns the finish, and whether the wire's marker was seen."""
+        """Closes open parts and calls at the end. Returns the finish, and whether the wire's end marker was seen."""
 
     def finish(
         self, *, framed: bool = True, error: StreamError | None = None, abandoned: bool = False, is_answer: bool = False
     ) -> list[Event]:
-        """Ends the response: because of `error`, if there is one. `framed`: the payloads came out of a byte stream, so
-        that an end-of-stream line was to be expected; `abandoned`: nobody wants the rest; `is_answer`: they are those
+        """Ends the response, because of `error` if there is one. `framed`: the payloads came from a byte stream, so
+        that an end-of-stream line is expected; `abandoned`: the rest is not wanted; `is_answer`: the payloads are those
         of a whole answer."""
         self.out = []
         # The first error wins: the provider's own, then the transport's, then a missing end, then the wire's verdict.
@@ -176,26 +176,26 @@ class WireDecoder(ABC):
         return self.out
 
     def forget(self) -> None:
-        """Lets go of the payload that was read last."""
+        """Releases the payload that was read last."""
         self.raw = self._payload = self._exact = None
 
     def be_loose(self) -> None:
-        """Joins halves of surrogate pairs from now on: payloads may hold some."""
+        """Joins halves of surrogate pairs from now on, since payloads may contain some."""
         self.loose = True
 
     def fail(self, error: StreamError) -> None:
-        """Ends the stream because of `error`; nothing after it is read."""
+        """Ends the stream because of `error`; later payloads are not read."""
         if self.error is None:
             self.error = error
         self.done = True
 
     def fail_by(self, payload: Mapping[str, Any], error: StreamError, fields: KnownFields = ERROR_PAYLOAD) -> None:
-        """Ends the stream because of the error that a payload reports, and emits what the error leaves out."""
+        """Ends the stream because of the error that a payload reports, and emits the payload's other fields."""
         self.emit_unread(payload, fields)
         self.fail(error)
 
     def warn(self, code: str, detail: str = "") -> None:
-        """Reports a tolerated deviation, once; and no more than so many different ones."""
+        """Reports a tolerated deviation once, and a limited number of different ones."""
         if (code, detail) not in self._warned and len(self._warned) < _MAX_WARNINGS:
             self._warned |= {(code, detail)}
             self.out.append(StreamWarning(code, one_line(detail)))
@@ -208,7 +208,7 @@ class WireDecoder(ABC):
         self.out.append(StreamStart(self.name, read_text(model), read_text(response_id)))
 
     def emit_text(self, text: object) -> None:
-        """Emits a delta of text; it begins a text if none is open. What is no text is passed on as unknown."""
+        """Emits a delta of text, and begins a text if none is open. Other values are passed on as unknown."""
         if not isinstance(text, str):
             self._emit_no_text(text)
             return
@@ -219,7 +219,7 @@ class WireDecoder(ABC):
             self.out.append(TextDelta(text))
 
     def emit_reasoning(self, text: object) -> None:
-        """Emits a delta of reasoning; it begins one if none is open. What is no text is passed on as unknown."""
+        """Emits a delta of reasoning, and begins reasoning if none is open. Other values are passed on as unknown."""
         if not isinstance(text, str):
             self._emit_no_text(text)
             return
@@ -230,7 +230,7 @@ class WireDecoder(ABC):
             self.out.append(ReasoningDelta(text))
 
     def emit_refusal(self, text: object) -> None:
-        """Emits a delta of a refusal. What is no text is passed on as unknown."""
+        """Emits a delta of a refusal. Other values are passed on as unknown."""
         if not isinstance(text, str):
             self._emit_no_text(text)
         elif text := self._bounded("refusal", text):
@@ -250,14 +250,11 @@ class WireDecoder(ABC):
         """Emits a piece of a call: its beginning, more of its arguments, its end, or all of these.
 
         Args:
-            place: where it grows, as the wire says it: what distinguishes it from the calls beside it. None stands for
-                the latest call.
-            id: the call's id, if the payload has it.
-            name: the tool's, if the payload has it.
-            arguments: more of their JSON text; or all of them, as an object.
-            path: where the object stands in the payload: its integers are read again there, exactly.
-            start: the wire says that a call begins here.
-            end: the wire says that it is complete.
+            place: the wire's label for the call, which distinguishes it from other open calls. None: the latest call.
+            id: the call's id, if the payload contains it. name: the tool's name, if the payload contains it. arguments:
+                more of their JSON text; or all of them, as an object.
+            path: the place of the object in the payload, where its integers are read again exactly. start: the wire
+                says that a call begins here. end: the wire says that the call is complete.
         """
         if not self._started:
             raise LocalProtocolError(NOT_STARTED)
@@ -268,13 +265,13 @@ class WireDecoder(ABC):
         )
 
     def arguments_text(self, arguments: object, path: Iterable[str | int]) -> tuple[str, str | None]:
-        """Returns arguments as JSON text, whatever came as them, and the problem's code if they cannot be one."""
+        """Returns arguments of any type as JSON text, and the code of the problem if they cannot be written as such."""
         if isinstance(arguments, str) or arguments is None:
             return arguments or "", None
         return self.object_text(arguments, path)
 
     def close_places(self, *, whole: bool) -> None:  # noqa: B027 - most wires have no places
-        """Ends what is open at the end of the response; `whole`, if that came as the wire promises."""
+        """Ends open calls at the end of the response; `whole`: the response ended as the wire promises."""
 
     def _emit_no_text(self, value: object) -> None:
         if says_something(value):
@@ -289,7 +286,7 @@ class WireDecoder(ABC):
         self.holds(self._part_count, "the response")
 
     def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
-        """Ends the text or the reasoning that is open, if one is; `provider_state` goes back with it in the history."""
+        """Ends the open text or reasoning, if there is one; `provider_state` goes back with it in the history."""
         if self._joiners:
             self._flush_joiners()
         if self._open == "text":
@@ -299,12 +296,12 @@ class WireDecoder(ABC):
         self._open = self._whole = None
 
     def replace_part(self, whole: str) -> None:
-        """Replaces all deltas of the text or the reasoning that is open: its end will have the whole of it."""
+        """Replaces all deltas of the open text or reasoning: its end event will contain the whole."""
         if self.charge(whole):
             self._whole = well_formed(whole) if self.loose else whole
 
     def read_foreign(self, payload: dict[str, Any], fields: KnownFields = ERROR_PAYLOAD, kind: object = "") -> None:
-        """Takes a payload that is no event of the wire: an error, or something that is passed on as unknown."""
+        """Takes a payload that is not an event of the wire: an error, or an unknown payload, which is passed on."""
         if error := provider_error(payload):
             self.fail_by(payload, error, fields)
         else:
@@ -312,20 +309,19 @@ class WireDecoder(ABC):
             self.emit_unknown(payload)
 
     def emit_unknown(self, raw: object, place: str | None = None) -> None:
-        """Emits a piece of the payload that the wire does not know, so that nothing is lost in silence."""
+        """Emits a piece of the payload that the wire does not know, so that nothing is lost silently."""
         self.out.append(UnknownPayload(raw, place))
 
     def emit_beside(self, found: Mapping[str, Any], known: AbstractSet[str], place: str) -> None:
-        """Emits the fields of an object that are not known and say something, as one event."""
+        """Emits the unknown fields of an object that are not empty, as one event."""
         if not found.keys() <= known:
             rest = {key: value for key, value in found.items() if key not in known and says_something(value)}
             if rest:
                 self.emit_unknown(rest, place)
 
     def emit_unread(self, found: Mapping[str, Any], fields: KnownFields, *path: str | int) -> bool:
-        """Emits the fields of an object, which stands at `path`, and of those inside it that are not known: an event
-        an object; returns whether there are any. Emits none if the object itself was emitted last, since it was not
-        understood at all."""
+        """Emits the unknown fields of the object at `path` and of the objects inside it, an event for each object;
+        returns whether there are any. Emits none if the object itself was just emitted as unknown."""
         last = self.out[-1] if self.out else None
         if isinstance(last, UnknownPayload) and last.raw is found:
             return True
@@ -335,13 +331,13 @@ class WireDecoder(ABC):
         return len(self.out) > count
 
     def carry_on(self, name: str, value: object, expires_at: object = None) -> None:
-        """Keeps a field for the next request (`Wire.carries`), if the value is a text within the bound on ids."""
+        """Keeps a field for the next request (`Wire.carries`), if the value is a text within the limit on ids."""
         if isinstance(value, str) and 0 < len(value) <= self.limits.max_id_bytes:
             moment = expires_at if isinstance(expires_at, str) and len(expires_at) <= _MAX_MOMENT else None
             self._carry = Carry({name: value}, moment)
 
     def read_usage(self, usage: object) -> None:
-        """Keeps the token counts of a usage object, if that is one; a later count replaces an earlier."""
+        """Keeps the token counts of a usage object; later counts replace earlier ones. Other values are ignored."""
         if isinstance(usage, dict):
             self.usage.read(usage, self._counts)
             if self._usage_objects:
@@ -360,9 +356,9 @@ class WireDecoder(ABC):
         self.emit_beside(rest, frozenset(), "usage")
 
     def object_text(self, value: object, path: Iterable[str | int]) -> tuple[str, str | None]:
-        """Returns an arguments object as JSON text, and the problem's code if it cannot be one. The parser of payloads
-        makes floats of integers from 2**64 on (measured): so the payload is read again, once, and `path` leads to the
-        object in it."""
+        """Returns an arguments object as JSON text, and the code of the problem if it cannot be written as such. The
+        parser of payloads makes floats of integers from 2**64 on (measured), so the payload is read again, once; `path`
+        leads to the object in it."""
         if self._exact is None and self.raw is not None:
             try:
                 self._exact = from_json(self.raw, allow_inf_nan=False)
@@ -378,7 +374,7 @@ class WireDecoder(ABC):
             return "", "too_deep"
 
     def to_keep(self, value: Any) -> Any:
-        """Returns a part of a payload to be kept for the history; None if it is nested too deep to be written."""
+        """Returns a part of a payload to be kept for the history; None if it is nested too deeply."""
         if deeper_than(_MAX_KEPT_DEPTH, value):
             self.warn("nested_too_deep")
             return None
@@ -386,7 +382,7 @@ class WireDecoder(ABC):
         return value if plain else well_formed_tree(value)
 
     def holds(self, count: int, where: str) -> bool:
-        """Returns whether so many blocks are within the limit; one too many ends the stream."""
+        """Returns whether that many blocks are within the limit; too many end the stream."""
         limit = self.limits.max_open_blocks
         if count > limit:
             self.fail(LimitExceeded("max_open_blocks", limit=limit, where=where))
@@ -400,7 +396,7 @@ class WireDecoder(ABC):
         return "tool_calls"
 
     def charge(self, extra: object) -> bool:
-        """Counts what is kept beside the text (a signature, a citation) as if it were; False if that is too much."""
+        """Counts data that is kept beside the text (a signature, a citation) as text; False if that is too much."""
         return self._counted(weight(extra))
 
     def _bounded(self, kind: str, text: str) -> str:

@@ -1,4 +1,4 @@
-"""How a provider writes calls, results and tools, as data: which field holds what.
+"""Describes, as data, how a provider writes calls, results and tools.
 
     CallFormat(name="bedrock.tool_spec", inside="toolUse", id="toolUseId", id_inside=True, arguments="input")
     {"toolUse": {"toolUseId": "t1", "name": "find", "input": {"path": "README.md"}}}
@@ -21,8 +21,8 @@ from ..schema.dialects import Dialect
 from ..schema.names import NameRule, qualified
 
 CallRead: TypeAlias = tuple[str, str | None, Any, str | None, dict[str, Any]]
-"""Name and id of a call, its arguments as they stand there, if any do, the namespace that is a part of the name, and
-the fields that other calls lack."""
+"""The name and id of a call, its arguments as they are (if any), the namespace that is a part of the name, and the
+fields that other calls lack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,9 +34,9 @@ class CallFormat:
     type: str | None = None
     """The value of the field ``type``; None where there is no such field."""
     type_optional: bool = False
-    """A call without a type is one of these, too."""
+    """A call without a type is of this format, too."""
     inside: str | None = None
-    """The field whose object holds name and arguments; None where they stand in the call itself."""
+    """The field whose object contains name and arguments; None where the call itself does."""
     name_at: str = "name"
     """The field of the tool's name."""
     namespace: str | None = None
@@ -44,7 +44,7 @@ class CallFormat:
     id: str | None = None
     """The field of the id; None where calls have none."""
     id_inside: bool = False
-    """The id stands beside the name, in the object `inside`."""
+    """The id is beside the name, in the object `inside`."""
     id_optional: bool = False
     """A call may be written without an id."""
     arguments: str = "arguments"
@@ -52,13 +52,13 @@ class CallFormat:
     as_text: bool = False
     """The arguments are the text of a JSON object, not the object."""
     raw: bool = False
-    """The arguments are one raw text, which is no JSON."""
+    """The arguments are one raw text, not JSON."""
     run_by_provider: tuple[str, ...] = ()
-    """Types of calls that are written in the same way and run by the provider itself."""
+    """Types of calls that are written in the same way, but run by the provider."""
     never: frozenset[str] = frozenset()
-    """Fields that only calls of another format have, which look the same otherwise; they may lack the id."""
+    """Fields that only calls of another, otherwise equal format have; those may lack the id."""
     only: frozenset[str] = frozenset()
-    """All the fields that a call may have, where nothing else tells what is one."""
+    """All the fields that a call may have, where nothing else identifies a call."""
     _fields: frozenset[str | None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -68,11 +68,11 @@ class CallFormat:
 
     @property
     def bare(self) -> bool:
-        """True if such calls have no mark of their own, so that this format is to be asked after all others."""
+        """True if such calls have no mark of their own, so that this format is tried last."""
         return self.type is None and self.inside is None
 
     def read(self, call: Mapping[str, Any]) -> CallRead | None:
-        """Reads a call; None for anything that is not of this format."""
+        """Reads a call; returns None for anything of another format."""
         if self.type is not None and call.get("type") != self.type and not (self.type_optional and "type" not in call):
             return None
         if self.never and (self.id not in call or call.keys() & self.never):
@@ -94,7 +94,7 @@ class CallFormat:
     ) -> dict[str, Any]:
         """Returns a call of the tool `name`; raises an `ExportError` if this format needs an id, and there is none."""
         if call_id is None and self.id is not None and not self.id_optional:
-            raise ExportError(f"the call of {name!r} has no id, which this format needs; give it one first")
+            raise ExportError(f"the call of {name!r} has no id, which this format needs; give the call an id first")
         id_ = {} if self.id is None or call_id is None else {self.id: call_id}
         type_ = {} if self.type is None else {"type": self.type}
         group: dict[str, Any] = {}
@@ -116,30 +116,30 @@ class CallFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResultFormat:
-    """The place of a result, and its mark."""
+    """Describes where a result is written, and how it is recognised."""
 
     recognises: Callable[[Mapping[str, Any]], bool]
     """Returns whether a dict is such a result."""
     list_key: str | None = None
-    """Results are blocks of one message, in this field; None where each is a message or an item."""
+    """The field of the message whose blocks are results; None where each result is a message or an item."""
     head: Mapping[str, Any] = field(default_factory=lambda: {"role": "user"})
-    """The other fields of that message, which say whose it is."""
+    """The other fields of that message, such as its role."""
     call_id_key: str | None = None
-    """The field of a message or an item that says which call it answers."""
+    """The field that contains the id of the call."""
     id_optional: bool = False
     """Results may come without ids, and are then paired by name and order."""
     raw_type: str | None = None
-    """The value of the field ``type`` where the call was one of raw text; None where results do not differ."""
+    """The value of the field ``type`` for a call of raw text; None where results do not differ."""
     is_message: bool = False
-    """A result is a message of its own, not an item among messages."""
+    """A result is a separate message, not an item among messages."""
 
     def as_messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Returns results as messages that hold them; none for none."""
+        """Returns the messages that contain the results; an empty list for none."""
         held = list(results)
         return [{**self.head, self.list_key: held}] if self.list_key is not None and held else held
 
     def of_messages(self, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Returns the results that stand in messages of nothing else: the inverse of `as_messages`."""
+        """Returns the results in messages that contain nothing else: the inverse of `as_messages`."""
         if self.list_key is None:
             return list(messages)
         return [block for message in messages for block in message[self.list_key]]
@@ -160,67 +160,67 @@ JSON: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEntry:
-    """A tool as plain values: to be written as an entry of a request, or read from one."""
+    """A tool as plain values, to be written into a request or read from one."""
 
     name: str
     description: str = ""
-    """An empty one is left out, since some services want at least one character."""
+    """An empty description is left out, since some services require at least one character."""
     schema: JSON | None = None
-    """JSON Schema of the arguments; None where the entry says none."""
+    """JSON Schema of the arguments; None where the entry has none."""
     output_schema: JSON | None = None
     strict: bool | None = None
-    """True if the model is held to the schema; None where nothing is said."""
+    """True if the model is held to the schema; None where the entry does not say."""
     title: str | None = None
     annotations: JSON | None = None
     grammar: Grammar | None = None
     any_text: bool = False
-    """True if the entry of a freeform tool says that it has no grammar."""
+    """True if a freeform tool's entry says that there is no grammar."""
     hints: JSON = field(default_factory=dict)
-    """The hints for the provider, by the fields of `RequestHints`: those that have a field in the entry."""
+    """The hints that have a field in the entry, by the fields of `RequestHints`."""
     extra: JSON = field(default_factory=dict)
-    """Fields that were read and mean nothing elsewhere."""
+    """Fields that were read, and have no meaning in other formats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EntryFormat:
-    """One way to write a tool in a request. A freeform tool has no place of a schema, any other has one."""
+    """One way to write a tool in a request. All but freeform tools have a place for a schema."""
 
     name: str
     """The format's name: its wire, and what a tool is there (``openai.responses.custom``)."""
     type: str | None = None
     """The value of the field ``type``; None where there is no such field."""
     type_optional: bool = False
-    """An entry without a type is one of these, too."""
+    """An entry without a type is of this format, too."""
     inside: str | None = None
-    """The field whose object holds name and schema; None where they stand in the entry itself."""
+    """The field whose object contains name and schema; None where the entry itself does."""
     name_at: str = "name"
     """The field of the tool's name."""
     description_at: str = "description"
     """The field of its description."""
     schema_at: tuple[str, ...] = ()
-    """Where the schema stands, seen from the name; nowhere in a freeform tool."""
+    """The path of the schema, relative to the name; empty for a freeform tool."""
     schema_optional: bool = False
     """A function without parameters is written without a schema."""
     strict: Literal["never", "where_strict", "always"] = "never"
-    """True where a field ``strict`` is written."""
+    """True if the entry has a field ``strict``."""
     output_at: str | None = None
     """The field of the result's schema."""
     titled: bool = False
-    """Title and annotations are told."""
+    """True if the entry has title and annotations."""
     freeform: bool = False
-    """The tool takes one raw text."""
+    """True if the tool takes one raw text."""
     grammar_at: str | None = None
-    """The object in ``format`` that holds a grammar; None where syntax and definition stand in ``format`` itself."""
+    """The object in ``format`` that contains a grammar; None where ``format`` itself contains syntax and definition."""
     hints: Mapping[str, Callable[[Any], JSON]] = field(default_factory=dict)
     """Writes the entry's fields for each field of `RequestHints` that the provider knows."""
     never: frozenset[str] = frozenset()
     """Fields that show that an entry is of another format."""
     alike: frozenset[str] = frozenset()
-    """Formats of other providers whose entries may look the same, so that theirs go there as they are."""
+    """Formats of other providers whose entries may look the same, so that those pass there unchanged."""
     bare: bool = False
-    """Entries have no mark of their own, so that this format is asked after all others."""
+    """True if entries have no mark of their own, so that this format is tried last."""
     in_own_words: Callable[[JSON], JSON] | None = None
-    """Returns an entry with synonyms of fields replaced by those that are named here."""
+    """Returns an entry with synonyms of fields replaced by the names here."""
 
     def __post_init__(self) -> None:
         if self.freeform is bool(self.schema_at):
@@ -245,7 +245,7 @@ class EntryFormat:
         return {**type_, **body} if self.inside is None else {**type_, self.inside: body}
 
     def read(self, tool: JSON) -> ToolEntry | None:
-        """Returns the tool that an entry tells; None if the entry is not of this format. Schemas are not copied."""
+        """Returns the tool that an entry describes; None if the entry is not of this format. Schemas are not copied."""
         tool = tool if self.in_own_words is None else self.in_own_words(tool)
         body = self._body(tool)
         if body is None or not (isinstance(name := body.get(self.name_at), str) and name):
@@ -301,27 +301,27 @@ class EntryFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrictForm:
-    """Says how a provider holds a model to a schema."""
+    """Describes how a provider holds a model to a schema."""
 
     dialect: Dialect
     location: str
-    """Where a request says that it is strict, for people."""
+    """The place where a request asks for strictness, in words."""
     whole_request: bool = False
-    """True if all tools of a request are strict, or none."""
+    """True if either all tools of a request are strict or none."""
     wants_required: bool = False
-    """True if a tool has to have a property that is required."""
+    """True if a tool needs at least one required property."""
     bounds: tuple[SchemaBound, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructuredOutput:
-    """Says how a request asks for an answer by a schema."""
+    """Describes how a request asks for an answer that fits a schema."""
 
     request: Callable[[str, dict[str, Any], bool], dict[str, Any]]
-    """The request's fields, for a name, a schema, and whether the model is held to it."""
+    """Makes the request's fields from a name, a schema, and whether the model is held to it."""
     strict: StrictForm
     loose: Dialect | None = None
-    """The dialect of a schema that the model is only told; None where it is held to every schema."""
+    """The dialect of a schema that the model only reads; None where it is held to every schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,14 +338,14 @@ class ToolChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLimits:
-    """The most that the tools of one request may have together. None: no limit. Pass your own to `export_all` where
-    your endpoint takes more or less."""
+    """Limits on all tools of one request together. None: no limit. Pass your own to `export_all` if your endpoint
+    accepts more or less."""
 
     tools: int | None = None
-    """Tools, strict or not."""
+    """The number of tools, strict or not."""
     strict_tools: int | None = None
     optional_properties: int | None = None
-    """Properties that may be left out, of all strict tools."""
+    """Optional properties of all strict tools."""
     unions: int | None = None
     """Places with several types (``anyOf`` or a list of types), of all strict tools."""
     properties: int | None = None
@@ -365,23 +365,23 @@ class NamespaceFormat:
         return {"type": self.type, **said, self.list_key: entries}
 
     def entry_in(self, payload: JSON) -> JSON:
-        """Returns the first entry of a group; any other payload as it is."""
+        """Returns the first entry of a group; any other payload unchanged."""
         entry: JSON = payload[self.list_key][0] if payload.get("type") == self.type else payload
         return entry
 
     def name_of(self, payload: JSON) -> str | None:
-        """Returns the name of a group; None if this is none."""
+        """Returns the name of a group; None for any other payload."""
         name, tools = payload.get("name"), payload.get(self.list_key)
         single = isinstance(tools, list) and len(tools) == 1 and isinstance(tools[0], Mapping)
         return name if single and payload.get("type") == self.type and isinstance(name, str) and name else None
 
     def split(self, payload: dict[str, Any]) -> list[dict[str, Any]]:
-        """Returns a group of one for each tool of a group; any other payload as it is."""
+        """Returns a group of one tool for each tool of a group; any other payload unchanged."""
         tools = payload.get(self.list_key) if payload.get("type") == self.type else None
         return [{**payload, self.list_key: [one]} for one in tools] if isinstance(tools, list) else [payload]
 
     def joined(self, payloads: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Returns payloads in which the tools of one group stand in one entry."""
+        """Returns payloads with the tools of each group joined in one entry."""
         groups: dict[object, dict[str, Any]] = {}
         for number, payload in enumerate(payloads):
             if payload.get("type") != self.type:
@@ -395,33 +395,33 @@ class NamespaceFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToolFormat:
-    """Describes the tools in one provider's requests, and the schemas that it takes. May be a key."""
+    """Describes the tools in one provider's requests, and the schemas that it accepts. Hashable."""
 
     name: str
-    """The wire's, or one of its own for a second form."""
+    """The name of the wire, or another name for a second form."""
     dialect: Dialect
     """The dialect of its schemas."""
     strict: StrictForm | None = None
-    """None if there is no strict form."""
+    """The strict form; None if there is none."""
     names: NameRule | None
-    """The tool names that it takes; None takes all."""
+    """The tool names that the provider accepts; None: all."""
     function: EntryFormat
     freeform: EntryFormat | None = None
-    """None makes a freeform tool a function with one text."""
+    """The format of freeform tools; None: such a tool becomes a function with one text."""
     request: Callable[[list[dict[str, Any]], bool], dict[str, Any]] = lambda entries, strict: {"tools": entries}
-    """The request's fields around the entries; the second argument tells whether any entry is strict."""
+    """Makes the request's fields around the entries; the second argument says whether any entry is strict."""
     choice: JSON = field(default_factory=dict)
-    """The request's fields that leave the choice of a tool to the model, empty if there are none. Objects in them are
-    joined with those of `request`. `streamtools.interop` adds them."""
+    """The request's fields that let the model choose a tool; empty if there are none. Their objects are merged with
+    those of `request`. `streamtools.interop` adds them."""
     hosted: Callable[[JSON], str | None] | None = None
-    """The name of the tool if the entry is one of a tool that the provider runs itself."""
+    """Returns the name of a tool that the provider runs itself; None for other entries."""
     namespace: NamespaceFormat | None = None
-    """The form of a group of tools; None makes the group's name a part of each tool's."""
+    """The form of a group of tools; None: the group's name becomes a part of each tool's name."""
     limits: RequestLimits = field(default_factory=RequestLimits)
     """The limits that the provider documents."""
     exports_results: bool = False
-    """A tool is exported with title and annotations, with references resolved, and with the schema of its result even
-    if that was not declared."""
+    """True if tools are exported with title and annotations, with resolved references, and with the schema of their
+    result even if it was not declared."""
 
     @property
     def schema_at(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""The machine of places: what grows in a response, be it called a block, an item, a step or a call.
+"""Tracks the places of a response: the blocks, items, steps or calls that grow.
 
-Text and reasoning lose nothing, whatever the order is: a piece of either is shown when it comes. The pieces of a call
-are labelled by their order, and `stages.accumulate`, which alone owns the identity of calls, decides about them.
+Text and reasoning lose nothing in any order: a piece of either is shown when it comes. The pieces of a call are
+labelled by their order, and `stages.accumulate`, which alone owns the identity of calls, decides about them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .decoder import WireDecoder
 from .reading import KnownFields, label_of, read_text
 
 Role: TypeAlias = Literal["text", "reasoning", "call", "item"]
-"""What a place becomes: a part of the answer, a call, or an item that is kept whole."""
+"""The role of a place: a part of the answer, a call, or an item that is kept whole."""
 
 Given: TypeAlias = "tuple[str, str | None]"
-"""Arguments that came whole, as JSON text, and the code of what is wrong with them."""
+"""Arguments that came whole, as JSON text, and the code of their problem."""
 
 Handler: TypeAlias = Callable[[Any, dict[str, Any]], object]
 
@@ -51,16 +51,16 @@ class GrowingBlock:
 
 
 class GrowingDecoder(WireDecoder):
-    """Decodes a response that is a row of places. A wire gives `handlers`, and the hooks that it needs."""
+    """Decodes a response that consists of places. A wire gives `handlers`, and the hooks that it needs."""
 
     handlers: ClassVar[Mapping[str, Handler]] = {}
-    """By type of event: the method that takes it."""
+    """The method for each type of event."""
     event_fields: ClassVar[Mapping[str, KnownFields]] = {}
-    """By type of event: its fields that are read, or say nothing. All others are passed on."""
+    """For each type of event, the fields that are read or meaningless. All others are passed on."""
     gives_arguments: ClassVar[bool] = False
-    """Whether the provider gives arguments with the beginning of a call as a matter of course."""
+    """True if the provider usually sends arguments with the beginning of a call."""
     unmarked: ClassVar[frozenset[str]] = frozenset()
-    """The kinds of places that begin with their first piece, as the provider documents it."""
+    """The kinds of places that begin with their first piece, by the provider's documentation."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
@@ -73,7 +73,7 @@ class GrowingDecoder(WireDecoder):
         self._stopped = False  # the wire's own end came
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Takes one event."""
+        """Decodes one event."""
         out = self.out = []
         self._payload, self._exact = payload, None
         kind = payload.get("type")
@@ -89,7 +89,7 @@ class GrowingDecoder(WireDecoder):
     # -- hooks --
 
     def state_of(self, place: GrowingBlock) -> dict[str, Any] | None:
-        """Returns what goes back with the text or reasoning of a place that ends: its signature, or citations."""
+        """Returns the state that goes back with a text or reasoning that ends: its signature, or citations."""
         if self._open == "reasoning":  # a signature is of the whole text, and worth nothing with a part of it
             signed = place.signature and not place.is_left
             return {"signature": well_formed("".join(place.signature))} if signed else None
@@ -97,19 +97,19 @@ class GrowingDecoder(WireDecoder):
         return {"citations": kept} if found and (kept := self.to_keep(found)) else None
 
     def state_of_call(self, place: GrowingBlock) -> Mapping[str, Any] | None:
-        """Returns what goes back with a call that ends, beside what its beginning brought."""
+        """Returns the state that goes back with a call that ends, besides that of its beginning."""
         return None
 
     def is_kept(self, place: GrowingBlock) -> bool:
-        """Returns whether a place that ends is an item, which goes back whole."""
+        """Returns whether a place that ends is an item that goes back whole."""
         return place.role == "item"
 
     def whole_of(self, place: GrowingBlock) -> Any:
-        """Returns the whole of an item that ends, as it goes back; None if it cannot."""
+        """Returns the whole item that goes back; None if it cannot go back."""
         return place.head
 
     def lose(self, place: GrowingBlock) -> None:
-        """Passes on what is there of an item that cannot go back."""
+        """Passes on the available pieces of an item that cannot go back."""
         self.emit_unknown(place.head)
 
     # -- places --
@@ -141,7 +141,7 @@ class GrowingDecoder(WireDecoder):
         return place
 
     def new_place(self, key: object, role: Role, kind: str, head: dict[str, Any]) -> GrowingBlock:
-        """Makes a place; a wire whose places have more to hold has a class of its own."""
+        """Makes a place; a wire whose places have more fields has its own class."""
         return GrowingBlock(key, role, kind, head)
 
     def label_at(self, key: object) -> int | str:
@@ -149,7 +149,7 @@ class GrowingDecoder(WireDecoder):
         return label_of(key)
 
     def end_at(self, key: object) -> None:
-        """Ends the place at which the wire says that one ends."""
+        """Ends the place that the wire ends."""
         place = self._places.get(key)
         if place is None:
             self.warn("stop_without_block")
@@ -187,7 +187,7 @@ class GrowingDecoder(WireDecoder):
             self.show(place, text, role)
 
     def place_for(self, key: object, role: Role, kind: str) -> GrowingBlock | None:
-        """Returns the place of a piece that is no call's, which may begin with it; None if it is one too many."""
+        """Returns the place of a piece of text, which may begin with it; None if there are too many."""
         place = self._places.get(key)
         if place is None:
             if kind not in self.unmarked:
@@ -202,7 +202,7 @@ class GrowingDecoder(WireDecoder):
         return place
 
     def show(self, place: GrowingBlock, text: str, role: Role | None = None) -> None:
-        """Shows a piece of the text of a place; what another one still has to say is a part of its own."""
+        """Shows a piece of the text of a place; later text of another place becomes a separate part."""
         if not text:
             return
         place.is_grown = True
@@ -214,7 +214,7 @@ class GrowingDecoder(WireDecoder):
         self.emit_reasoning(text) if (role or place.role) == "reasoning" else self.emit_text(text)
 
     def leave(self) -> None:
-        """Ends the part that is being shown, though its place has not ended."""
+        """Ends the part that is being shown before its place has ended."""
         if (current := self._current) is not None:
             self.end_part(self.state_of(current))
             current.is_left, self._current = True, None
@@ -248,7 +248,7 @@ class GrowingDecoder(WireDecoder):
         caller: Caller | None = None,
         awaits: str | None = None,
     ) -> None:
-        """Begins the call of a place. Its `first` arguments are its first piece; `given` count if no piece comes."""
+        """Begins the call of a place. `first` is the first piece of its arguments; `given` counts if none comes."""
         place.given = given
         self._has_calls = self._has_calls or kind != "server"
         self.out.append(
@@ -291,7 +291,7 @@ class GrowingDecoder(WireDecoder):
             self.end_at(key)
 
     def grow_call(self, key: object, text: str, problem: str | None = None) -> None:
-        """Takes a piece of a call's arguments."""
+        """Adds a piece to a call's arguments."""
         place = self._places.get(key)
         disorder: Literal["early", "late"] | None = None
         if place is None:

@@ -1,6 +1,4 @@
-"""The demands of a provider on a history, as data: those that `streamtools.history` does not make everywhere, and in
-which words the provider refuses.
-"""
+"""Describes, as data, a provider's own rules for a history, and the words in which it refuses one."""
 
 from __future__ import annotations
 
@@ -41,15 +39,15 @@ ViolationCode: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One reason for which a provider would refuse a history."""
+    """A reason for which a provider would refuse a history."""
 
     code: ViolationCode
     path: str
-    """Where: ``messages[3].tool_calls[0].id``."""
+    """The place: ``messages[3].tool_calls[0].id``."""
     message: str
-    """The fault, in words for people. No content of the history but ids, names and roles."""
+    """The fault in words, with no content of the history but ids, names and roles."""
     provider_text: str = ""
-    """How the provider says it, as far as it was seen; ids and positions in it are those of the report."""
+    """The provider's own words, if they are known; their ids and positions are those of the report."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message} ({self.code})"
@@ -57,66 +55,66 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryRules:
-    """One wire's own demands on a history."""
+    """The rules of one wire for a history."""
 
     list_name: str = "messages"
-    """The request's name for it (``messages``, ``input``, ``contents``), for paths."""
+    """The request's name for the history (``messages``, ``input``, ``contents``), for paths."""
     role_key: str = "role"
-    """The field of a message that says whose it is."""
+    """The field of a message that contains its role."""
     system: Literal["inline", "apart"] = "inline"
-    """The place of a system prompt: a message among the others, or a field of the request beside them."""
+    """The place of a system prompt: a message among the others, or a field of the request."""
     first_user: bool = False
-    """The first message (after system ones) has to be the user's."""
+    """True if the first message (after system ones) has to be the user's."""
     results_in_one_message: bool = False
-    """All results of a turn stand in the one message after it."""
+    """True if all results of a turn have to be in the one message after it."""
     results_apart: bool = False
-    """A message of results holds nothing else."""
+    """True if a message of results may contain nothing else."""
     answers_no_answer: Callable[[str], bool] = lambda model: False
-    """Returns whether the model of that name refuses a history that ends with words of its own."""
+    """Returns whether the named model refuses a history that ends with its own words."""
     binds: Callable[[str], bool] = lambda model: False
-    """Returns whether the model of that name refuses thinking of its own before which anything has changed."""
+    """Returns whether the named model refuses its own thinking after a change of anything before it."""
     answer_before_user: bool = False
-    """After results the model has to speak before the user may (Mistral)."""
+    """True if the model has to speak between results and the user (Mistral)."""
     system_stands: Literal["anywhere", "not_behind_answer", "before_answer"] = "anywhere"
-    """Where a system prompt among the messages may stand: not right behind what the model said or its calls came to
-    (Mistral), or only right before the model speaks, behind the user, and alone there (Anthropic)."""
+    """The allowed places of a system prompt among the messages: not directly after the model or its results (Mistral),
+    or only alone between the user and the model (Anthropic)."""
     system_text: str = ""
-    """In which words the provider refuses one that stands elsewhere."""
+    """The words in which the provider refuses one in another place."""
     alternate: bool = False
-    """Two messages of one role in a row are refused, or joined with other meaning."""
+    """True if two messages of one role in a row are refused, or joined with a different meaning."""
     names: NameRule = PLAIN_NAMES
-    """The names that a called tool may have."""
+    """The allowed names of a called tool."""
     namespaces: bool = False
-    """A call names the namespace of its tool in a field of its own."""
+    """True if a call has a separate field for its tool's namespace."""
     call_path: str = ""
-    """Where a message has its calls, for paths (``tool_calls[{}]``); ``""`` where they stand among other things."""
+    """The path of the calls in a message (``tool_calls[{}]``); ``""`` where calls are mixed with other content."""
     result_names: bool = False
-    """A result names its tool, and has to name it as its call does."""
+    """True if a result names its tool, which has to be the name in its call."""
     call_ids_optional: bool = False
-    """Calls and results may come without ids, and are then paired by name and order (Gemini, Ollama)."""
+    """True if calls and results may lack ids, and are then paired by name and order (Gemini, Ollama)."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """By `ViolationCode`: the words in which the provider refuses, with their source in a comment beside them."""
+    """The provider's words for each `ViolationCode`, with their source in a comment beside them."""
     unanswered_texts: Mapping[str, str] = field(default_factory=dict)
-    """Likewise for a call without a result, by the name of the tool, where the words differ."""
+    """The provider's words for a call without a result, by the name of the tool, where they differ."""
     awaits: Callable[[Sequence[Mapping[str, Any]]], tuple[str, ...] | None] = lambda messages: None
-    """Returns None, unless the provider's own work waits for the results of calls, and takes nothing else with them;
-    then the fields of `Wire.carries` without which such a request is refused."""
+    """Returns the fields of `Wire.carries` that a request needs while the provider's own work waits for results of
+    calls, and accepts nothing else; otherwise None."""
     check: Callable[[Sequence[Mapping[str, Any]]], Iterable[Violation]] | None = None
-    """Rules that no other wire has, on the native messages."""
+    """Checks rules that no other wire has, on the native messages."""
     mend: Callable[[list[Any]], list[Any]] | None = None
-    """Mends what `check` finds. It returns the same list if there is nothing to do, keeps the messages that
-    it does not change, and changes none in place."""
+    """Repairs the findings of `check`. Returns the same list if there are none, keeps unchanged messages, and changes
+    none in place."""
     join: Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]] | None = None
-    """Messages of one role as one, where `alternate` asks for it."""
+    """Joins messages of one role, where `alternate` requires it."""
     for_model: Callable[[str], HistoryRules] | None = None
-    """The rules of one model, by its name, where an endpoint has models that demand more (Bedrock)."""
+    """Returns the rules of the named model, where an endpoint has models with more rules (Bedrock)."""
 
     def accepts_name(self, call: ToolCall) -> bool:
-        """Returns whether the name of a call that stands in such a history may stay as it is."""
+        """Returns whether the name of a call in the history may stay unchanged."""
         return self.names.accepts(call.local_name if self.namespaces else call.name)
 
     def violation(self, code: ViolationCode, path: str, message: str, text: str | None = None) -> Violation:
-        """Returns a violation of these rules, in the provider's words: those of `texts` unless others are given."""
+        """Returns a violation of these rules, in the provider's words: those of `texts`, unless you pass others."""
         said = self.texts.get(code, "") if text is None else text
         return Violation(code=code, path=path, message=message, provider_text=said)
 

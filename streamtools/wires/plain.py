@@ -1,4 +1,4 @@
-"""Recognises payloads that add nothing but one more piece to the text, the thought or the call that grows: nearly all.
+"""Recognises payloads that only add one more piece to the growing text, reasoning or call: nearly all payloads.
 
 Theory of operation. After two payloads in a row that were decoded the long way, gave one piece each and differ in
 nothing else, the decoder keeps a *template*: the payload, with an object in the piece's place that equals everything
@@ -36,15 +36,15 @@ _MAX_LEARNED = 4 << 10  # bytes of a payload that is looked at so closely; those
 
 @dataclass(frozen=True, slots=True)
 class PlainDelta:
-    """A form of payloads that differ from the one before in their piece alone, so that no handler is asked for them."""
+    """A form of payloads that differ from the previous one only in their piece, so that they need no handler."""
 
     path: Path
-    """The keys and positions that lead to the piece. A list on the way has one item."""
+    """The keys and positions that lead to the piece. A list on the way has exactly one item."""
     beside: Mapping[Path, AbstractSet[str]]
-    """The names that may stand beside each step, by the path of their object: fields that mean nothing when they come
-    again as they were. Fields that say nothing (None, empty) may stand there whatever their names are."""
+    """The names allowed beside each step, by the path of their object: fields that mean nothing when they repeat. Empty
+    fields (None, empty) are allowed with any name."""
     varies: AbstractSet[Path] = frozenset()
-    """Fields among these that may have another value in each payload; of an object the values, not the keys."""
+    """Fields among these whose value may differ in each payload; of an object its values, not its keys."""
 
 
 class GrowingPart:

@@ -1,4 +1,4 @@
-"""Readers of what a peer sent, whatever stands in its place: counts, names, errors; a value's weight and JSON text."""
+"""Reads values that a peer sent, of any type: counts, names, errors, a value's size and JSON text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def weight(value: object) -> int:
 
 
 def provider_error(payload: Mapping[str, Any]) -> ProviderError | None:
-    """Returns the error that a payload reports, in the forms that most servers use; None if it is none."""
+    """Returns the error that a payload reports in the forms that most servers use; None if it reports none."""
     if (found := _inner_error(payload)) is not None:
         return found
     if payload.get("object") == "error" or payload.get("type") == "error":
@@ -49,7 +49,7 @@ def provider_error(payload: Mapping[str, Any]) -> ProviderError | None:
 
 
 def named_error(payload: Mapping[str, Any]) -> ProviderError:
-    """Returns the error that a payload has under ``error``, or is itself."""
+    """Returns the error that is in the payload's ``error``, or is the payload itself."""
     return _inner_error(payload) or _error(payload)
 
 
@@ -84,7 +84,7 @@ def read_count(value: object) -> int | None:
 
 
 def json_text(value: object) -> str | None:
-    """Returns a value as JSON text; None if it is no JSON, which has neither NaN nor halves of surrogate pairs."""
+    """Returns a value as JSON text; None if it is not JSON, as with NaN or half of a surrogate pair."""
     try:
         text = to_json(value, inf_nan_mode="constants").decode()
         if "NaN" in text or "Infinity" in text:  # likely in a string
@@ -95,7 +95,7 @@ def json_text(value: object) -> str | None:
 
 
 def malformed(what: str) -> RemoteProtocolError:
-    """Returns the error of a stream whose payloads are not what their wire says."""
+    """Returns the error for a stream whose payloads break their wire format."""
     return RemoteProtocolError(what, kind="malformed_chunk")
 
 
@@ -110,7 +110,7 @@ def label_of(index: object) -> int | str:
 
 
 def read_text(value: object) -> str | None:
-    """Returns a short text (an id, a name) without halves of surrogate pairs; None if `value` is none, or empty."""
+    """Returns a short text (an id, a name) without halves of surrogate pairs; None for other or empty values."""
     return well_formed(value) if isinstance(value, str) and value else None
 
 
@@ -119,17 +119,17 @@ def says_something(value: object) -> bool:
 
 
 def object_of(value: object) -> Mapping[str, Any]:
-    """Returns the value if it is a JSON object, else an empty one."""
+    """Returns the value if it is a JSON object, else an empty object."""
     return value if isinstance(value, (dict, Mapping)) else {}  # a dict is told faster
 
 
 def list_of(value: object) -> list[Any]:
-    """Returns the value if it is a list, else an empty one."""
+    """Returns the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []
 
 
 def objects_in(raw: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """Returns the objects in a field that holds a list; none if it holds none."""
+    """Returns the objects in a list field; an empty list for any other value."""
     return [one for one in list_of(raw.get(key)) if isinstance(one, dict)]
 
 
@@ -150,8 +150,8 @@ Path: TypeAlias = "tuple[str | int, ...]"
 
 
 class KnownFields:
-    """The fields of an object that a wire knows: those that are read whole, kept whole, or say nothing; and `inside`,
-    those that hold an object, or a list of objects, with the fields known there."""
+    """The fields of an object that a wire knows: those that are read whole, kept whole, or meaningless; and `inside`,
+    those with an object or a list of objects, with their known fields."""
 
     __slots__ = ("inside", "known")
 
@@ -160,7 +160,7 @@ class KnownFields:
         self.inside = tuple(inside.items())
 
     def but(self, *known: str, **inside: KnownFields) -> KnownFields:
-        """Returns these fields and more; an `inside` of the same name takes the place of the one here."""
+        """Returns these fields and more; an `inside` of the same name replaces the one here."""
         return KnownFields(*self.known, *known, **{**dict(self.inside), **inside})
 
 
@@ -202,15 +202,15 @@ def place_of(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A count that is made of others."""
+    """A count that is computed from others."""
 
     paths: tuple[str, ...]
     make: Callable[[Sequence[int | None]], int | None]
-    """Makes it of them, which are in the order of the paths; None stands for one that never came."""
+    """Computes it from the others, in the order of the paths; None for one that never came."""
 
 
 Count: TypeAlias = tuple[str, ...] | Derived
-"""Where a count stands in a usage object: dotted paths, the first with a count first; or what it is made of."""
+"""The place of a count in a usage object: dotted paths, of which the first with a count is used; or its computation."""
 
 
 def total(*paths: str) -> Derived:
@@ -219,7 +219,7 @@ def total(*paths: str) -> Derived:
 
 
 class UsageMap:
-    """Reads the token counts of one wire, and makes a `Usage` of them. Each key of *counts* is a field of `Usage`."""
+    """Reads the token counts of one wire into a `Usage`. Each key of *counts* is a field of `Usage`."""
 
     __slots__ = ("_paths", "counts", "names", "on_request", "request")
 
@@ -242,8 +242,8 @@ class UsageMap:
         self.names = frozenset(key for _, key, _ in self._paths)
 
     def read(self, usage: object, newest: dict[str, int]) -> None:
-        """Puts the counts of a usage object into `newest`, by path; one that the object leaves out, or has as 0, stays
-        as it was: gateways fill in what they do not know."""
+        """Adds the counts of a usage object to `newest`, by path. A count that is absent or 0 leaves the old one, since
+        gateways write 0 for unknown counts."""
         if not isinstance(usage, dict):
             return
         for path, key, rest in self._paths:
@@ -254,7 +254,7 @@ class UsageMap:
                 newest[path] = count
 
     def usage(self, newest: Mapping[str, int]) -> Usage | None:
-        """Returns our counts, made of those that were read; None if there are none."""
+        """Returns the `Usage` made from the counts that were read; None if there are none."""
         if not newest:
             return None
         found = {name: count for name, where in self.counts.items() if (count := _find(where, newest)) is not None}

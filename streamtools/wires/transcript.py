@@ -1,7 +1,5 @@
-"""A history as every wire can say it: what was asked, what the model said, what its calls came to.
-
-An entry knows which messages it was read from (`origin`), so that whoever changes nothing can hand those back as they
-are.
+"""Represents a history for any wire: prompts, the model's replies, the results of its calls. An entry knows the
+messages that it was read from (`origin`), so that unchanged ones can be returned verbatim.
 """
 
 from __future__ import annotations
@@ -23,44 +21,44 @@ from .reading import json_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
-    """The outcome of one call as the model will read it."""
+    """The result of one call for the model."""
 
     call_id: str
     content: str = field(repr=False)
-    """The whole content as text; placeholders stand for what is none."""
+    """The whole content as text, with placeholders for other content."""
     is_error: bool = False
     name: str | None = None
-    """The tool's name, where the wire gives it."""
+    """The tool's name, if the wire gives it."""
     blocks: tuple[Block, ...] = field(default=(), repr=False)
-    """The content in pieces, if it is more than `content` says: render these where the wire can carry them."""
+    """The content as blocks, if it is more than text: render these if the wire can carry them."""
     native: Any = field(default=None, repr=False)
-    """The content in the shape of the wire that it is rendered for; it goes there as it is."""
+    """The content in the shape of the target wire, to be sent unchanged."""
     state: Mapping[str, Any] | None = field(default=None, repr=False)
-    """The native block or message that it was read from, to go back over the same wire (`Answer.own_wire`)."""
+    """The native block or message that it was read from, to be sent back over the same wire (`Answer.own_wire`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A turn as `render` takes it: what the model said, and one result for each of its calls."""
+    """A turn for `render`: the model's reply, and one result for each of its calls."""
 
     parts: tuple[Part, ...]
     calls: Mapping[str, ToolCall]
     """The calls by id, in call order."""
     arguments: Mapping[str, tuple[str, Mapping[str, Any]]] = field(repr=False)
-    """Each call's history form: a JSON object as text and as value."""
+    """The arguments of each call for the history: a JSON object as text and as value."""
     results: tuple[CallResult, ...]
     """In call order."""
     finish: Finish | None = None
     own_wire: bool = True
-    """The turn came over the very wire it is rendered for, so that opaque provider state may go back."""
+    """True if the turn came over the target wire, so that opaque provider state may go back."""
 
     @property
     def our_calls(self) -> list[ToolCall]:
-        """The calls that were ours to run, in call order."""
+        """The calls that were not the provider's to run, in call order."""
         return [call for call in self.calls.values() if call.kind != "server"]
 
     def state_of(self, piece: Part | ToolCall) -> Mapping[str, Any]:
-        """Returns the provider's state of a part or a call; an empty one if that came over another wire."""
+        """Returns the provider's state of a part or a call; empty if it came over another wire."""
         return (piece.provider_state or {}) if self.own_wire else {}
 
     def text(self, *kinds: str) -> str:
@@ -68,34 +66,34 @@ class Answer:
         return "".join(part.text for part in self.parts if part.kind in kinds)
 
     def as_function(self, call: ToolCall) -> dict[str, Any]:
-        """Returns a call in the shape that OpenAI's chat gave to most: id, type, name, arguments as text."""
+        """Returns a call in the shape of OpenAI's chat, which most wires share: id, type, name, arguments as text."""
         function = {"name": PLAIN_NAMES.cleaned(call.name), "arguments": self.arguments[call.call_id][0]}
         return {"id": call.call_id, "type": "function", "function": function}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prompt:
-    """Something that the model was told, by the user or by a system prompt."""
+    """A message to the model, from the user or a system prompt."""
 
     role: Literal["system", "user"]
-    """``system`` also stands for OpenAI's ``developer``; `state` of the blocks tells."""
+    """``system`` includes OpenAI's ``developer``, which is in `state`."""
     blocks: tuple[Block, ...]
     origin: tuple[int, int] | None = None
-    """First and one past the last of the native messages that it was read from; None if it was made here."""
+    """The range of native messages that it was read from (first, one past the last); None if it was made here."""
     state: Mapping[str, Any] | None = field(default=None, repr=False)
-    """The message's fields beside its content (``role: developer``, ``name``), to go back over the same wire."""
+    """The other fields of the message (``role: developer``, ``name``), to be sent back over the same wire."""
     flaws: tuple[Violation, ...] = ()
-    """The faults of the messages that do not show here any more, such as an empty block."""
+    """The faults of the native messages that are not visible here, such as an empty block."""
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing is left of it that a provider would take."""
+        """True if nothing is left that a provider would accept."""
         return not self.blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reply:
-    """One answer of the model, without results (`Answer.results` is empty)."""
+    """A reply of the model, without results (`Answer.results` is empty)."""
 
     answer: Answer
     origin: tuple[int, int] | None = None
@@ -103,13 +101,13 @@ class Reply:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing is left of it that a provider would take."""
+        """True if nothing is left that a provider would accept."""
         return not self.answer.parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Returned:
-    """Results that stand together, in their order. Ids as they stand there: they may answer nothing."""
+    """Consecutive results, in order. Their ids are as written, and may match no call."""
 
     results: tuple[CallResult, ...]
     origin: tuple[int, int] | None = None
@@ -117,7 +115,7 @@ class Returned:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing is left of it that a provider would take."""
+        """True if nothing is left that a provider would accept."""
         return not self.results
 
 
@@ -147,7 +145,7 @@ def output_of(result: CallResult, native_blocks: Callable[[Iterable[Block]], lis
 
 
 def text_of(blocks: Iterable[Block]) -> str:
-    """Returns blocks as one text, with placeholders, without what only its provider understands."""
+    """Returns blocks as one text, with placeholders, without blocks that only their provider understands."""
     texts = (
         block.text if isinstance(block, Text) else block.placeholder()
         for block in blocks
@@ -193,18 +191,18 @@ _APART = "\0"  # in no id: JSON writes it as an escape, and no provider gives or
 
 
 def id_as_read(call_id: str) -> str:
-    """Returns the id that stood in the message; ``""`` if there was none."""
+    """Returns the id that was in the message; ``""`` if there was none."""
     return call_id.partition(_APART)[0]
 
 
 class CallNames:
-    """Names by which the calls of one history are told apart. One for each `read`."""
+    """Gives each call of one history a unique name. Make one for each `read`."""
 
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}
 
     def name(self, given: object) -> str:
-        """Returns a name that no other call has: the given id, if it is one and stands there for the first time."""
+        """Returns a name that no other call has: the given id, if it is valid and new."""
         own = id_as_read(given) if isinstance(given, str) else ""
         count = self._seen[own] = self._seen.get(own, 0) + 1
         return own if own and count == 1 else f"{own}{_APART}{count}"
@@ -236,7 +234,7 @@ class Flaws:
 
 
 class AnswerBuilder:
-    """Collects one answer, piece by piece, in its order."""
+    """Collects the pieces of one answer in order."""
 
     def __init__(self, names: CallNames, rules: HistoryRules | None = None) -> None:
         self.flaws = Flaws(rules or HistoryRules())
@@ -247,7 +245,7 @@ class AnswerBuilder:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing was said so far."""
+        """True if nothing was added so far."""
         return not self._parts
 
     @property
@@ -256,7 +254,7 @@ class AnswerBuilder:
         return bool(self._calls) or any(part.kind == "refusal" for part in self._parts)
 
     def text(self, text: str, state: Mapping[str, Any] | None = None) -> None:
-        """Adds a text of the model's."""
+        """Adds text of the model."""
         self._parts.append(Part(kind="text", text=text, provider_state=state))
 
     def reasoning(self, text: str, state: Mapping[str, Any] | None = None) -> None:
@@ -268,7 +266,7 @@ class AnswerBuilder:
         self._parts.append(Part(kind="refusal", text=text, provider_state=state))
 
     def provider(self, state: Mapping[str, Any]) -> None:
-        """Adds something that only its provider understands."""
+        """Adds a block that only its provider understands."""
         self._parts.append(Part(kind="provider", provider_state=state))
 
     def call(
@@ -282,9 +280,9 @@ class AnswerBuilder:
         object_at: str | None = None,
         namespace: object = None,
     ) -> None:
-        """Adds a call, whose status says whether its arguments are an object, be that a value or a text. `state`: what
-        the decoder would have kept with it; `object_at`: the path of the arguments where they have to be an object, so
-        that the text of one is a flaw."""
+        """Adds a call; its status says whether its arguments are an object, as a value or as text. `state`: the state
+        that a decoder would keep with it. `object_at`: the path of arguments that must be an object, so that text is a
+        flaw."""
         group = namespace if isinstance(namespace, str) and namespace and namespace != name else None
         key = self._names.name(call_id)
         text, value, problem = _custom(arguments) if kind == "custom" else _arguments(arguments)

@@ -1,4 +1,4 @@
-"""The record that each package of this room gives of its wire."""
+"""Defines the record with which each package of this room describes its wire."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """One deviation of real servers that a wire takes: a row of its table, and of its page."""
+    """One deviation of real servers that a wire tolerates: a row of its table, and of its page."""
 
     seen: str
     """The deviation, as the server sends it."""
     becomes: str
-    """The outcome that it has here."""
+    """The result here."""
     _: KW_ONLY
     case: str
-    """Id of the case that shows it, in ``tests/data/quirks``."""
+    """The id of its test case in ``tests/data/quirks``."""
     warning: str | None = None
-    """Code of the `StreamWarning` that says so; None where nothing was meant otherwise."""
+    """The code of its `StreamWarning`; None where the meaning is certain."""
     servers: str = ""
-    """The servers that were seen to do it."""
+    """The servers that deviate in this way."""
     source: str = ""
-    """Where it was reported or is specified."""
+    """The report or specification."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallIds:
-    """The call ids that a provider takes back."""
+    """The call ids that a provider accepts in a history."""
 
     pattern: str
-    """The pattern that a whole id has to match."""
+    """The pattern that a whole id must match."""
     own: str = ""
-    """The pattern of others that a server of the wire gives and wants back, since it wrote something into them."""
+    """The pattern of further ids that servers of the wire make and want back, since they contain data."""
     made_up: Callable[[str], str] = lambda digest: f"call_{digest[:24]}"
-    """An id that the provider takes, from 32 hexadecimal digits."""
+    """Makes an acceptable id from 32 hexadecimal digits."""
 
     def takes(self, call_id: str, *, is_own: bool = False) -> bool:
-        """Returns whether the provider takes this id; `is_own`: it stands in a history of the wire itself."""
+        """Returns whether the provider accepts this id; `is_own`: the history is the wire's own."""
         return any(re.fullmatch(pattern, call_id) for pattern in (self.pattern, *([self.own] if is_own else ())))
 
     def replacement(self, call_id: str, attempt: int) -> str:
-        """Returns the stand-in for an id that the provider does not take, always the same for one attempt."""
+        """Returns the replacement for an id that the provider does not accept; the same for each attempt number."""
         digest = hashlib.blake2b(f"{call_id}\0{attempt}".encode("utf-8", "replace"), digest_size=16)
         return self.made_up(digest.hexdigest())
 
@@ -69,61 +69,61 @@ def _no_rules() -> HistoryRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Wire:
-    """A provider's streaming format, and the way back. Each is itself alone, so that it may be a key."""
+    """A provider's streaming format, with the way back. Wires are compared by identity and hashable."""
 
     name: str
     short_name: str | None = None
-    """How the command line may call it, too."""
+    """A second name, for the command line."""
     provider: str
-    """The provider as traces name it: `gen_ai.provider.name` of OpenTelemetry's conventions, where they know it."""
+    """The provider's name in traces: `gen_ai.provider.name` of OpenTelemetry's conventions, if they define one."""
     decoder: Callable[[Limits], WireDecoder]
     recognises: Callable[[Mapping[str, Any]], bool]
     """Returns whether a payload can only be of this wire."""
     lanes: Callable[[], Lanes] | None = None
-    """Makes what tells the responses of one connection apart; None if each response has a body of its own."""
+    """Makes the object that separates the responses of one connection; None if each response has its own body."""
     taken_back: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
-    """Returns the ids of the calls that a payload takes back while they run; None if the provider never does."""
+    """Returns the ids of the running calls that a payload cancels; None if the provider never cancels calls."""
     render_reply: Callable[[Answer], list[dict[str, Any]]]
-    """An answer without its results as messages; none if nothing was said that the provider would take."""
+    """Renders an answer without its results as messages; none if the provider would accept nothing of it."""
     render_results: Callable[[Answer], list[dict[str, Any]]]
-    """The results alone, as they follow it; none for none."""
+    """Renders only the results; an empty list for none."""
     call_ids: CallIds
     usage: UsageMap = NO_COUNTS
     """Reads the wire's token counts."""
     tolerances: tuple[Tolerance, ...] = ()
     read: Callable[[Sequence[Mapping[str, Any]]], list[Entry]]
-    """Native messages of this wire as entries, without a change of meaning; the inverse of `render` and
-    `render_prompt`. A block that it does not know is an `Opaque`, what would be refused is left out with a flaw that
-    says so, and what is no message at all gives no entry. Ask `entries`, which reads around what it raises for."""
+    """Reads native messages of this wire as entries without changing their meaning; the inverse of `render` and
+    `render_prompt`. An unknown block becomes an `Opaque`, content that would be refused is left out with a flaw, and
+    anything that is not a message gives no entry. Call `entries`, which skips messages for which this raises."""
     render_prompt: Callable[[Prompt], list[dict[str, Any]]]
-    """A prompt as messages. A system prompt where the wire has none in its list gives none."""
+    """Renders a prompt as messages. A system prompt gives none where the wire has no system messages."""
     carries: tuple[str, ...] = ()
-    """The fields that its answers may give to a request beside the messages; see `Turn.carry`."""
+    """The fields of an answer that the next request needs besides the messages; see `Turn.carry`."""
     chain: str | None = None
-    """The one of these that names the answer before, which the provider has kept with all that it had read: the request
-    then has only the messages behind that answer."""
+    """The one of these that names the previous answer, which the provider stores with its input: the request then
+    contains only the messages after that answer."""
     rules: HistoryRules = field(default_factory=_no_rules)
-    """The provider's demands of a history."""
+    """The provider's rules for a history."""
     calls: tuple[CallFormat, ...]
-    """How its history writes a call, the usual form first."""
+    """The forms of a call in a history, the usual one first."""
     results: ResultFormat
-    """How its history writes the result of a call."""
+    """The form of a call's result in a history."""
     tools: tuple[ToolFormat, ...]
-    """How its requests tell tools, the usual form first."""
+    """The forms of tools in a request, the usual one first."""
     tool_changes: ToolChanges | None = None
-    """How a request says behind its messages that its tools have changed; None if its list of tools has to change."""
+    """The way to say, after a request's messages, that its tools changed; None if the list itself has to change."""
     structured: StructuredOutput | None = None
-    """How they ask for an answer that keeps to a schema; None if they cannot."""
+    """The way to request an answer that fits a schema; None if there is none."""
     resumed_arguments: tuple[str, ...] | None = None
-    """Where a payload of `ResumePoint.account` has a piece of arguments; None if nothing can be resumed."""
+    """The place of arguments in a payload of `ResumePoint.account`; None if no response can be resumed."""
     is_answer: Callable[[Mapping[str, Any]], bool] | None = None
-    """Returns whether an object is a whole answer of this wire; None if there are none."""
+    """Returns whether an object is a whole answer of this wire; None if the wire has none."""
     whole: Callable[[Mapping[str, Any]], list[dict[str, Any]]] | None = None
-    """Rewrites a whole answer as the payloads of a stream that says the same; None if an answer has the form of one."""
+    """Rewrites a whole answer as the payloads of an equivalent stream; None if an answer already has that form."""
     ends_calls: bool = True
-    """Whether it marks the end of each call; False if all of them end with the response."""
+    """True if the wire marks the end of each call; False if all calls end with the response."""
     message_in: tuple[str | int, ...] | None = None
-    """Where a whole response has its message, with ``content`` and ``tool_calls``; None without such a one."""
+    """The path of the message with ``content`` and ``tool_calls`` in a whole response; None if there is none."""
 
     def __repr__(self) -> str:
         return f"Wire({self.name!r})"
@@ -134,7 +134,7 @@ class Wire:
         return [*said, *self.render_results(answer)] if said else said
 
     def entries(self, messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-        """Returns native messages as entries. A message that `read` raises for gives none."""
+        """Returns native messages as entries. A message for which `read` raises gives none."""
         try:
             return self.read(messages)
         except Exception:
@@ -152,14 +152,14 @@ class Wire:
         return True
 
     def is_own(self, payload: Mapping[str, Any]) -> bool:
-        """Returns whether a payload can only be of this wire. One that `recognises` raises for is another's."""
+        """Returns whether a payload can only be of this wire. False if `recognises` raises."""
         try:
             return self.recognises(payload)
         except Exception:
             return False
 
     def new_decoder(self, limits: Limits) -> WireDecoder:
-        """Returns a decoder for one stream, which knows the wire's name and where it counts tokens."""
+        """Returns a decoder for one stream, with the wire's name and token counts."""
         made = self.decoder(limits)
         made.name, made.usage = self.name, self.usage
         return made
@@ -210,22 +210,22 @@ def built_in(
 
 @dataclass(slots=True, eq=False)
 class OpenResponse:
-    """A response of a connection that has several."""
+    """One of several responses of a connection."""
 
     id: str | None
     stream_id: str | None
     has_content: bool = False
-    """True if more came of it than that it was created."""
+    """True if content came, not just its creation."""
     ended: bool = False
 
 
 class Lanes(Protocol):
-    """Tells to which responses of a connection a payload belongs."""
+    """Assigns the payloads of a connection to its responses."""
 
     open: list[OpenResponse]
     """The responses that have begun and not ended."""
 
     def owners(self, payload: Mapping[str, Any], /) -> list[OpenResponse]:
-        """Returns the responses that an event belongs to: mostly one, which begins here if it is not open; none if it
-        comes between responses. An owner that the event ends is `ended` afterwards."""
+        """Returns the responses to which an event belongs: usually one, which begins here if it is not open; none
+        between responses. A response that the event ends is `ended` afterwards."""
         ...

@@ -123,7 +123,9 @@ def problems(reads: list[dict[str, Any]], folder: Path) -> list[str]:
         if history.count(f"the result of background job {job} ") != 1 or history.find(f"background job {job} (") < at:
             found.append(f"the result of job {job} stands {history.count(f'background job {job} (')} times there")
     unknown = {*ONCE} if ", unknown]" in history else set()
-    unknown |= {*AGAIN} if "it may have had its effect before" in history else set()  # cut when it was begun
+    # One that may run again has perhaps begun in a visit before that in which its response was cut.
+    is_cut = "had its effect before" in history or "was not run: the user interrupted" in history
+    unknown |= {*AGAIN} if is_cut else set()
     for ref in (*ONCE, *AGAIN):
         told = history.count(f"done {ref}")
         if told > 1 or (told and not effects[ref]) or (effects[ref] and not told and ref not in unknown):

@@ -65,7 +65,7 @@ async def test_a_worker_that_ends_before_it_starts_has_not_run_the_call(tmp_path
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     async with ProcessExecutor(["ends_workers:work"]) as executor:
-        with pytest.raises(ToolNotStarted, match=r"ended before it could start \(exit code 3\)"):
+        with pytest.raises(ToolNotStarted, match=r"ended before the call began \(exit code 3\)"):
             await executor.run(call("work"), never, nobody)
 
 
@@ -86,7 +86,7 @@ async def test_cancelling_a_call_ends_the_processes_that_its_tool_has_started(ap
 
 
 PICTURE = Media(kind="image", data="AAAA", mime_type="image/png")
-TOO_MUCH = (ToolFailed, r"\Athe tool do returned more than that \(max_message_bytes=1000\)")
+TOO_MUCH = (ToolFailed, r"\Athe result of the tool do is too large \(max_message_bytes=1000\)")
 ENDS: list[tuple[str, Any]] = [
     ("numbers", [0, 1, 2]),
     ("numbers within", {"a": [1], "b": [2, [3]]}),
@@ -135,7 +135,7 @@ async def test_a_value_that_is_too_large_or_endless_is_refused_before_it_is_writ
     """The worker may not even have the memory to write it."""
     async with ProcessExecutor([do], max_message_bytes=1 << 20) as executor:
         for what in TOO_LARGE:
-            with pytest.raises(ToolFailed, match=r"returned more than that \(max_message_bytes=1048576\)"):
+            with pytest.raises(ToolFailed, match=r"too large \(max_message_bytes=1048576\)"):
                 await executor.run(call("do", what=what), begin_with(60), nobody)
 
 
@@ -144,7 +144,7 @@ async def test_what_cannot_travel_is_not_started_and_not_told() -> None:
     async with ProcessExecutor(tools, max_message_bytes=1000) as executor:
         with pytest.raises(ToolNotStarted, match="max_message_bytes=1000"):
             await executor.run(call("do", what="x" * 1000), never, nobody)
-        with pytest.raises(ToolNotStarted, match=r"\Anot run: the arguments of echo are no plain JSON\Z"):
+        with pytest.raises(ToolNotStarted, match=r"\Anot run: the arguments of echo are not plain JSON\Z"):
             await executor.run(call("echo", value=date(2024, 1, 1)), never, nobody)
 
 
@@ -186,12 +186,12 @@ in_main.__module__ = "__main__"
 impostor.fn.__module__, impostor.fn.__qualname__ = "executor_tools", "worker_id"
 
 UNFINDABLE = [
-    (nested(), "define it at a module's top"),
-    (in_main, "cannot import __main__; move the tool into a module"),
-    (impostor, "its module has another tool there"),
+    (nested(), "define it at the top of a module"),
+    (in_main, "cannot import __main__; move the tool into another module"),
+    (impostor, "its module has another tool of this name"),
     ("no_such_module:tool", r"cannot be imported \(ModuleNotFoundError\)"),
     ("executor_tools:nothing", r"cannot be imported \(AttributeError\)"),
-    ("executor_tools", "define it at a module's top"),
+    ("executor_tools", "define it at the top of a module"),
     ("executor_tools:sys", "not callable"),
 ]
 
@@ -215,7 +215,7 @@ async def test_a_worker_whose_module_has_changed_refuses_the_call(tmp_path: Path
     monkeypatch.syspath_prepend(str(tmp_path))
     async with ProcessExecutor(["changing_tools:work"]) as executor:
         module.write_text("def work(a: int, b: int = 0) -> int:\n    '''Work, in another way.'''\n    return 22\n")
-        with pytest.raises(ToolNotStarted, match="another one in the worker; restart"):
+        with pytest.raises(ToolNotStarted, match="differs in the worker; restart"):
             await executor.run(call("work", a=1), never, nobody)
 
 
@@ -258,5 +258,5 @@ async def test_a_worker_sees_what_programs_need_and_what_it_is_given_and_no_keys
 
 def test_an_environment_that_is_none_is_refused() -> None:
     for odd in ("PATH", {"A": 1}, [b"A"]):
-        with pytest.raises(TypeError, match="env: expected a mapping of texts, or a list of names"):
+        with pytest.raises(TypeError, match="env: expected a mapping of strings, or a list of variable names"):
             ProcessExecutor([do], env=odd)  # type: ignore[arg-type]

@@ -131,7 +131,7 @@ def test_a_registry_is_neither_copied_nor_stored(how: Callable[[Any], Any], wher
     registry: Any = ToolInteropRegistry.of()
     held = registry if where == "alone" or how is copy.copy else {"_tools": [], "registry": registry}
     with pytest.raises(
-        TypeError, match=r"belongs to one request and cannot be copied or stored: keep it in .* context"
+        TypeError, match=r"belongs to one request and cannot be copied or stored; keep it in .* context"
     ):
         how(held)
     with pytest.raises(TypeError, match="ToolInteropRegistry is not JSON serializable"):
@@ -230,7 +230,7 @@ def test_the_default_gives_no_schema_whose_arguments_it_could_not_turn_back() ->
         "name": "lookup",
         "inputSchema": {"type": "object", "properties": {"odd key!": {"type": "string"}}, "required": ["odd key!"]},
     }
-    with pytest.raises(ExportError, match=r"arguments have to travel in another form.*get_registry_from_context"):
+    with pytest.raises(ExportError, match=r"the arguments have another form.*get_registry_from_context"):
         DEFAULT_TOOL_INTEROP_REGISTRY.convert_schemas([lookup], target="anthropic.messages")
     registry = ToolInteropRegistry.of()
     (written,) = registry.convert_schemas([lookup], target="anthropic.messages")
@@ -251,9 +251,7 @@ def test_the_default_remembers_nothing_of_anybody() -> None:
 
 
 def test_a_format_that_nobody_knows_is_refused_when_the_context_is_built() -> None:
-    with pytest.raises(
-        ExportError, match=r"unknown format 'openai\.chat\.function' of tools; .*openai\.chat_completions"
-    ):
+    with pytest.raises(ExportError, match=r"unknown tool format 'openai\.chat\.function'; .*openai\.chat_completions"):
         build_request_context(schema_target_formats=["mcp.tool", "openai.chat.function"])
     as_text: Any = "mcp.tool"
     with pytest.raises(TypeError, match=r"expected a list, got a str; write schema_target_formats=\['mcp\.tool'\]"):

@@ -74,7 +74,7 @@ def test_source_schemas_are_converted_when_the_request_is_made() -> None:
 def test_a_history_without_attachments_needs_no_loader() -> None:
     _, after = initialize_request(MESSAGES, {"_tools": [APPLY_PATCH]}, target=CHAT, messages=True)
     assert after["request"]["payload"]["messages"] == ready_messages(MESSAGES) == MESSAGES
-    with pytest.raises(ExportError, match=r"no attachment 'sha256:0' without a loader; pass loader=\.\.\."):
+    with pytest.raises(ExportError, match=r"attachment 'sha256:0' needs a loader; pass loader=\.\.\."):
         initialize_request([{"role": "user", "content": [reference("sha256:0")]}], {}, target=CHAT, messages=True)
     _, tools_only = initialize_request(MESSAGES, {}, target=CHAT, loader=MemoryAttachments(), messages=False)
     assert tools_only["request"]["payload"] == {}
@@ -130,7 +130,7 @@ def test_the_provider_puts_the_tools_in_where_no_extension_did() -> None:
 
 
 def test_tools_that_nobody_handles_are_not_dropped_silently() -> None:
-    with pytest.raises(ExportError, match="no extension put the tools into the request, and object has no wire"):
+    with pytest.raises(ExportError, match="no extension added the tools to the request, and object has no attribute"):
         initialize_stack(MESSAGES, {"_tools": [SCHEMA]}, provider=object())
     assert initialize_stack(MESSAGES, {}, provider=object()) == (MESSAGES, {})
     _, state = initialize_stack(MESSAGES, {"_tools": [SCHEMA]}, provider=object(), extensions=[Handles()])

@@ -244,7 +244,7 @@ def test_a_tool_that_its_provider_runs_goes_to_that_provider_only(schema: dict[s
         if target == wire:
             assert registry().convert_schemas([schema], target=target, target_formats=formats)[0] is schema
         else:
-            with pytest.raises(ExportError, match=f"run by its provider .{wire}.*{target} cannot"):
+            with pytest.raises(ExportError, match=f"its provider runs .{wire}.*{target} cannot"):
                 registry().convert_schemas([schema], target=target)
 
 
@@ -347,5 +347,5 @@ def test_two_tools_that_one_wire_would_call_by_one_name_are_refused() -> None:
     assert len(registry().convert_schemas([spoof, spoof], target=CHAT)) == 2  # one tool, said twice
     for order in (1, -1):
         tools = [{"name": "mail.send", "input_schema": {}}, spoof][::order]
-        with pytest.raises(ExportError, match=f"would both be called '{name}' by openai.chat_completions"):
+        with pytest.raises(ExportError, match=f"would both get the name '{name}' by openai.chat_completions"):
             registry().convert_schemas(tools, target=CHAT)

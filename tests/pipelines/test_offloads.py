@@ -31,7 +31,7 @@ ASKED = [{"role": "user", "content": "What does the page say?"}]
 PAGE = "".join(f"line {n}\n" for n in range(2_000))  # 18,890 characters
 IBAN = "DE44500105175407324931"
 NOTE = re.compile(
-    r'\[The first (\d+) of (\d+) characters\. Read on by \w+\(result_id="(r[0-9a-f]{16})", offset=(\d+)\)\.\]'
+    r'\[The first (\d+) of (\d+) characters\. Read more by \w+\(result_id="(r[0-9a-f]{16})", offset=(\d+)\)\.\]'
 )
 
 
@@ -85,7 +85,7 @@ def test_the_model_reads_the_beginning_of_a_long_result_and_then_the_rest_in_pie
         assert found is not None
         assert found.groups()[:2] == ("100", "18890")
         assert seen[0].model_content == f"{PAGE[:100]}\n{found[0]}"
-        assert seen[1].model_content == f"{PAGE[100:150]}\n[Characters 100 to 150 of 18890; go on with offset=150.]"
+        assert seen[1].model_content == f"{PAGE[100:150]}\n[Characters 100 to 150 of 18890; continue with offset=150.]"
         assert seen[2].model_content == f"{PAGE[18_000:]}\n[Characters 18000 to 18890 of 18890; this is the end.]"
         assert seen[3].model_content.startswith("Error: offset must be from 0 to 18889")
         assert "line 1000" not in str(run.messages)
@@ -244,7 +244,7 @@ def test_a_run_keeps_no_more_than_it_may_and_finds_its_files_when_it_is_resumed(
 
     exported = export_all([fetch], CHAT)
     for tools, given, error, words in (
-        ([read_result], 100, ValueError, "there is a tool 'read_result'"),
+        ([read_result], 100, ValueError, "the name 'read_result' is taken"),
         (exported, 100, TypeError, "pass the tools themselves"),
         ([fetch], "100", TypeError, "a number of characters"),
         ([fetch], 0, ValueError, "above=0"),

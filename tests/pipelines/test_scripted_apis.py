@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from itertools import pairwise
@@ -12,6 +13,7 @@ from random import Random
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from every_wire import ANTHROPIC, BEDROCK
 from profiles import FULL, every
@@ -55,6 +57,14 @@ async def note(at: str = "here") -> str:
     return f"noted {at}"
 
 
+@tool(effect="idempotent", background=True, name="note")
+async def later(at: str = "here") -> str:
+    """Note, when the run has gone on."""
+    for _ in range(60 * (len(at) - 1)):
+        await anyio.lowlevel.checkpoint()
+    return f"noted {at}"
+
+
 class World:
     """A conversation of some runs, and the accounts that it asks."""
 
@@ -82,6 +92,8 @@ class World:
         self.decided: dict[tuple[str, str], Decision] = {}
         self.carry: Any = {chain: None} if chain and dice.random() < 0.6 else None
         self.messages: list[Any] = [NATIVE[wire].user("Go.")]
+        self.tools = [look, pay, dice.choice((note, later))]
+        self.lost: list[str] = []
 
     def run(self, run_id: str, **more: Any) -> AgentLoop:
         kept: dict[str, Any] = {}
@@ -92,7 +104,7 @@ class World:
         elif self.keeps == "nothing":
             kept = {"approve": self.verdict}
         options = {**self.options, **kept, "fallback": self.fallback, **more}
-        return agent_loop(self.ask, self.messages, tools=[look, pay, note], wire=self.wire, **options)
+        return agent_loop(self.ask, self.messages, tools=self.tools, wire=self.wire, **options)
 
     def verdict(self, call: Any) -> Any:
         verdict = self.dice.choice((True, Deny("no"), "edit", False))
@@ -107,10 +119,12 @@ class World:
             self.decided[shown] = found if isinstance(found, Decision) else Decision.on(call, found is True)
         return self.decided[shown]
 
-    async def visit(self, run: AgentLoop, *, is_last: bool) -> None:
+    async def visit(self, run: AgentLoop, unread: Sequence[Any], *, is_last: bool) -> None:
         """Reads a run to its end, or leaves it somewhere."""
         leaves = self.dice.randint(3, 80) if self.keeps == "journal" and not is_last else 0
         async with run:
+            for one in unread:  # in the run that was suspended, and has no journal
+                run.say(one["messages"])
             async for event in run:
                 leaves -= 1
                 if leaves == 0:
@@ -125,10 +139,10 @@ class World:
 
     async def goes_on(self, run_id: str) -> None:
         given = {"carry": self.carry} if self.carry is not None else {}
-        run = self.run(run_id, **given)
+        run, unread, begun = self.run(run_id, **given), (), str(self.messages)
         for number in range(MOST_VISITS):
             with suppress(*BROKEN):
-                await self.visit(run, is_last=number == MOST_VISITS - 1)
+                await self.visit(run, unread, is_last=number == MOST_VISITS - 1)
             again: dict[str, Any] = {}
             if run.outcome == "suspended" and run.suspended is not None:
                 waits = Suspended.from_text(run.suspended.to_text(KEY), KEY)
@@ -136,8 +150,13 @@ class World:
             elif self.keeps != "journal" or run.outcome not in ("left", "error", "interrupted"):
                 break
             if number < MOST_VISITS - 1:
+                unread = run.unread if self.keeps == "store" else ()
                 self.messages = run.messages if self.keeps == "store" else self.messages
-                run = self.run(run_id, **(given if self.keeps == "journal" else {}), **again)
+                run = self.run(run_id, **(given if self.keeps == "journal" and number % 2 else {}), **again)
+        told = str(run.messages)
+        for job in re.findall(r"Started as background job (\w+)", told) if run.outcome == "answered" else ():
+            if told.count(f"the result of background job {job} ") != 1 and job not in begun:
+                self.lost.append(f"{job} is told {told.count(f'of background job {job} ')} times")
         self.ends(run)
 
     def ends(self, run: AgentLoop) -> None:
@@ -164,7 +183,7 @@ class World:
         return [{key: value for key, value in one.items() if key not in _WORDS} for one in messages]
 
 
-_WORDS = ("arguments", "id", "status", "summary")
+_WORDS = ("arguments", "id", "signature", "status", "summary")
 
 
 def _grows(before: Any, after: Any) -> bool:
@@ -201,6 +220,7 @@ async def _tried(wire: str, seeds: range, told: list[str]) -> dict[str, int]:
             await world.lives()
         apis, unlike = (world.here, world.there), list(world.unlike())
         refused = [one for api in apis for one in api.refused]
+        told += [f"seed {seed}: {one}" for one in world.lost]
         dropped = sum(api.dropped for api in apis)
         counts["runs"] += 1
         for name, found in (("requests", len(world.wholes)), ("refused", len(refused)), ("dropped", dropped)):

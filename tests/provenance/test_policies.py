@@ -403,9 +403,9 @@ async def test_calls_that_wait_for_an_index_keep_their_order_and_nothing_runs_un
 def test_where_the_history_is_not_known_a_policy_is_refused() -> None:
     pay = payer(only_from_user("to"))
     for policy, tools in ((None, [pay]), (untrusted("to"), [payer(None)])):
-        with pytest.raises(TypeError, match="policy= of pay needs what the model has read"):
+        with pytest.raises(TypeError, match="policy= of pay needs the messages that the model has read"):
             pipeline(stream(chat()), tools=tools, policy=policy)
-        with pytest.raises(TypeError, match="run_calls wants the trajectory of such a step"):
+        with pytest.raises(TypeError, match="pass the trajectory of such a step to run_calls"):
             run_calls([("c", *EVE)], tools, policy=policy)
     for policy, tools in ((None, [pay]), (untrusted("to"), [payer(None)])):  # behind the adapters
         with pytest.raises(TypeError, match="RunCalls: policy= cannot hold"):
@@ -420,7 +420,7 @@ def test_where_the_history_is_not_known_a_policy_is_refused() -> None:
         lambda text: "a" + text,
         lambda text: text + "a",
     ):
-        with pytest.raises(TypeError, match="has no mark"):
+        with pytest.raises(TypeError, match="joining loses the mark"):
             join(Untrusted("b"))
 
 

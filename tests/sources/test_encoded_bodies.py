@@ -211,9 +211,9 @@ async def test_what_follows_the_end_of_the_encoding_is_no_part_of_the_body(codin
 @every(
     ("says", "told"),
     [
-        ("compress", "'compress', which nobody knows here; send the request with Accept-Encoding: identity"),
+        ("compress", "'compress'; send the request with Accept-Encoding: identity"),
         ("gzip, snappy", "'snappy'"),
-        ("gzip, gzip, gzip, gzip, gzip", "encoded 5 times, and more than 4"),
+        ("gzip, gzip, gzip, gzip, gzip", "5 content codings; at most 4"),
         ("x" * 5000, "xxx"),
         ("\x1b[31m", "x1b"),
     ],

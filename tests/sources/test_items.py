@@ -104,7 +104,9 @@ def test_the_base64_and_the_names_of_a_gemini_response_are_those_of_the_wire() -
 
 @every("item", [42, None, object(), ("chunk", {}), [b"data"]])
 def test_anything_else_is_refused_and_one_is_told_what_to_pass(item: Any) -> None:
-    with pytest.raises(TypeError, match=f"not {type(item).__name__}; make each item the provider's payload, a dict"):
+    with pytest.raises(
+        TypeError, match=f"not {type(item).__name__}; convert each item to the provider's payload, a dict"
+    ):
         as_item(item)
 
 

@@ -188,7 +188,7 @@ async def test_what_cannot_be_streamed_is_refused_before_anything_starts() -> No
     cases: list[tuple[Any, str]] = [
         ({"choices": []}, "stream=True"),
         ({"ResponseMetadata": {}, "stream": iter([])}, r"pass response\['stream'\]"),
-        (openai.types.chat.ChatCompletionMessage(role="assistant"), "ask for stream=True"),
+        (openai.types.chat.ChatCompletionMessage(role="assistant"), "stream=True"),
         (42, "cannot stream from int; pass an SDK's stream"),
         (None, "the stream is None; return it"),
     ]
@@ -238,7 +238,7 @@ async def test_a_request_that_fails_raises_its_own_error_and_one_that_returns_no
         with pytest.raises(TypeError, match=says):
             await pipeline(returns(value))
     inner = returns(None)
-    with pytest.raises(TypeError, match="has to be awaited once more"):
+    with pytest.raises(TypeError, match="has to be awaited again"):
         await pipeline(returns(inner))
     inner.close()
 
@@ -251,5 +251,5 @@ async def test_a_context_manager_that_opens_another_is_refused() -> None:
 async def test_an_item_that_is_nothing_we_know_is_an_error_that_names_its_type() -> None:
     for make in (stream, iter):
         async with pipeline(make([b"", 42])) as events:
-            with pytest.raises(TypeError, match=r"not int; make each item the provider's payload, a dict"):
+            with pytest.raises(TypeError, match=r"not int; convert each item to the provider's payload, a dict"):
                 _ = [event async for event in events]

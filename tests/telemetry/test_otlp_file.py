@@ -103,7 +103,7 @@ def test_the_file_keeps_the_first_spans_and_says_once_that_it_drops(
     assert names(path) == [span.name for span in spans.all[:3]]
     assert exporter.dropped == len(spans.all) - 3
     assert [record.getMessage() for record in caplog.records] == [
-        f"{path} holds max_spans=3 spans; further spans are dropped"
+        f"{path} contains max_spans=3 spans; further spans are dropped"
     ]
 
 

@@ -179,11 +179,11 @@ def test_the_longest_name_that_a_models_begins_with_has_its_price() -> None:
 
 
 def test_prices_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(ValueError, match="unknown count 'input'; there are input_tokens"):
+    with pytest.raises(ValueError, match="unknown count 'input'; known: input_tokens"):
         Tracing(prices={"m": {"input": 1}})
     with pytest.raises(TypeError, match="expected a number, got str"):
         Tracing(prices={"m": {"input_tokens": "1"}})  # type: ignore[dict-item]
-    with pytest.raises(TypeError, match="prices is a function, or has the prices of each model"):
+    with pytest.raises(TypeError, match="prices must be a function or a mapping by model"):
         Tracing(prices={"m": 1})  # type: ignore[dict-item]
     with pytest.raises(TypeError, match="request is a mapping of the request's fields, not list"):
         pipeline(ENDS, request=[{"role": "user"}])  # type: ignore[arg-type]

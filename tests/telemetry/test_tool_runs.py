@@ -76,7 +76,7 @@ DID_NOT = {
     "pay invalid": "not run: its arguments do not fit the tool's schema",
     "nothing unknown_tool": "not run: no tool has this name",
     "book unknown": "unknown end: it may or may not have run",
-    "book ok": "not run again: its end is on record",
+    "book ok": "not run again: its end is recorded",
     "answer skipped": "not run: its turn ended by length",
     "answer over_budget": "not run: the budget is spent",
 }
@@ -125,7 +125,7 @@ async def test_a_call_that_is_left_to_the_caller_is_a_point_and_no_error(spans: 
     left = spans.named("streamtools.call book")
     assert spans.names() == ["chat c", "execute_tool answer", "streamtools.call book", "streamtools.step"]
     assert left.status.status_code is StatusCode.UNSET
-    assert (left.attributes or {})["streamtools.call.reason"] == "not run here: it is left to the caller"
+    assert (left.attributes or {})["streamtools.call.reason"] == "not run here: the caller runs it"
     assert "streamtools.call.outcome" not in (left.attributes or {})
 
 
@@ -138,4 +138,7 @@ async def test_a_call_that_its_middleware_answers_has_a_span_without_attempts(sp
     (span,) = spans.tools()
     told = span.attributes or {}
     assert (told["streamtools.call.outcome"], told["streamtools.tool.attempts"]) == ("ok", 0)
-    assert (span.name, told["streamtools.call.reason"]) == ("streamtools.call answer", "not run: its result was given")
+    assert (span.name, told["streamtools.call.reason"]) == (
+        "streamtools.call answer",
+        "not run: its result was passed in",
+    )

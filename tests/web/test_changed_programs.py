@@ -172,7 +172,7 @@ async def test_a_program_that_makes_another_run_refuses_answers_to_the_one_that_
         for path, body in requests:
             refused = await page.ask("POST", path, body)
             assert (refused.status, refused.json["error"]["code"]) == (409, "waiting"), (path, refused.body)
-            assert "change back" in refused.json["error"]["message"]
+            assert "change it back" in refused.json["error"]["message"]
         for route in ("/k", "/k/ag-ui"):
             assert (await page.ask("GET", route)).json["refuses"] == refused.json["error"]["message"]
         assert (await page.ask("GET", "/k/stream")).status == 204

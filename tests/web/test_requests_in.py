@@ -213,7 +213,7 @@ def test_hostile_bodies_are_refused() -> None:
             (valid(messages=many), 413, "max_values=200000"),
             (valid(messages=many[:20_000]), 413, "(max_length=10000)"),
             (b"[" + b"[]," * (2 << 20), 413, "max_values"),
-            (b'"' + rb"\"" * (4 << 19) + b'"', 400, "no JSON object"),
+            (b'"' + rb"\"" * (4 << 19) + b'"', 400, "not a JSON object"),
             (rb"\"" * (4 << 19), 400, "not JSON"),
             (b'{"id": NaN}', 400, "not JSON"),
             (b'{"id": -Infinity}', 400, "not JSON"),
@@ -225,7 +225,7 @@ def test_hostile_bodies_are_refused() -> None:
             (body[:-1], 400, "not JSON"),
             (body + b"{}", 400, "not JSON"),
             (b"", 400, "not JSON"),
-            (b"[]", 400, "no JSON object"),
+            (b"[]", 400, "not a JSON object"),
         ):
             error = refusal(read, wrong)
             assert (error.status, words in str(error)) == (status, True), (words, str(error))

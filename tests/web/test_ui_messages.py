@@ -159,7 +159,7 @@ def test_an_approval_s_id_names_what_was_shown_and_others_are_none() -> None:
         "é#0#a#f",
     ]:
         assert read_approval_id(text) is None, text
-    with pytest.raises(ValueError, match="versions 6 and 7"):
+    with pytest.raises(ValueError, match="version 6 or 7"):
         UIMessages(version=5)  # type: ignore[arg-type]
 
 

@@ -105,7 +105,7 @@ def test_a_completed_response_with_calls_of_ours_finishes_by_them() -> None:
 
 ERRORS: list[tuple[Payload, str, Any]] = [
     (ended("failed", error={"code": "server_error", "message": "boom"}), "boom", "server_error"),
-    (ended("failed", error=None), "the provider failed the response without saying why", None),
+    (ended("failed", error=None), "the response failed; the provider gave no reason", None),
     ({"type": "error", "code": None, "message": "boom", "param": None}, "boom", None),
     ({"type": "error", "error": {"type": "tokens", "code": "rate_limit", "message": "boom"}}, "boom", "rate_limit"),
     ({"type": "response.error", "error": {"message": "boom"}}, "boom", None),

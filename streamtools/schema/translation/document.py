@@ -44,8 +44,8 @@ KEYWORDS_OF: Mapping[str, frozenset[str]] = {
 }
 
 MAX_COST = 50_000
-"""The most subschemas that one export may write, with references followed; lists and long texts count for more. A
-schema below it makes some megabytes."""
+"""The most subschemas that one export may write, with references followed; lists and long texts count as several. A
+schema at the limit makes a few megabytes."""
 
 
 def without(node: Mapping[str, Any], *keywords: AbstractSet[str]) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class SchemaDocument:
                 elif isinstance(value, list):
                     self.spent += len(value)
         if self.spent > MAX_COST:
-            raise self.refused(place, "with its references followed, the schema is too large; make it smaller")
+            raise self.refused(place, "the schema, with its references followed, is too large; make it smaller")
 
     def target(self, reference: str, place: str) -> tuple[str, Any]:
         """Raises an `ExportError` if the reference leads nowhere in this document, or in the end to itself."""
@@ -122,7 +122,7 @@ class SchemaDocument:
         result = at, node
         while isinstance(node, dict) and (further := reference_of(node)) is not None:
             if at in passed:
-                raise self.refused(place, f"refers to {reference[:80]!r}, which refers to nothing but itself")
+                raise self.refused(place, f"refers to {reference[:80]!r}, which only refers to itself")
             passed.add(at)
             at, node = self._found(further, at)
         return result
@@ -240,7 +240,7 @@ class Build:
         self.document.spend(node, place)
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise self.refused(place, f"the schema is nested deeper than {MAX_DEPTH} levels, its references followed")
+            raise self.refused(place, f"the schema with its references is nested deeper than {MAX_DEPTH} levels")
         try:
             return self._translate(self, {} if node is True else node, place)
         finally:

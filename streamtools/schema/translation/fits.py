@@ -227,7 +227,7 @@ class _Merging:
         if reference is not None:
             at, inner = self.document.target(reference, place)
             if at in opened:
-                raise self.document.refused(place, "its allOf contains itself")
+                raise self.document.refused(place, "the allOf contains itself")
             self.add(at, inner, (*opened, at))
 
     def report_opened(self) -> None:
@@ -248,7 +248,7 @@ class _Merging:
         if keyword in _COMBINED:
             self.made[keyword] = _COMBINED[keyword](before, value)
             if keyword in ("type", "enum") and self.made[keyword] == []:
-                why = "contradicts another demand at the same place"
+                why = "contradicts another rule for the same place"
                 raise Contradiction(str(self.document.refused(pointer(place, keyword), why)))
         elif keyword not in ANNOTATIONS and before != value:
             self.lose(pointer(place, keyword), NOT_EXPRESSED)
@@ -310,7 +310,7 @@ def outermost(document: SchemaDocument, lose: Lose, *, flat: bool) -> dict[str, 
         root = _merged(document, root, lose)
     kinds = root.get("type", "object")
     if "object" not in ([kinds] if isinstance(kinds, str) else kinds):
-        raise document.refused("#", "the arguments of a call are an object, which this schema does not accept")
+        raise document.refused("#", "the arguments of a call are an object, but this schema accepts no object")
     root["type"] = "object"
     if flat and is_union(root):
         root = _flattened(document, _merged(document, root, lose), lose)
@@ -332,7 +332,7 @@ def _flattened(document: SchemaDocument, root: dict[str, Any], lose: Lose) -> di
             lose(pointer("#", keyword), "not expressed; its alternatives became one object")
             objects = list(_objects(document, branches, keyword, lose))
             if not objects:
-                raise document.refused(pointer("#", keyword), "no alternative accepts an object, which arguments are")
+                raise document.refused(pointer("#", keyword), "no alternative accepts an object, but arguments are one")
             root = _one_object(root, objects)
     return root
 

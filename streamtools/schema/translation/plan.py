@@ -59,7 +59,7 @@ class JsonText:
         try:
             return from_json(value, allow_inf_nan=False)
         except (ValueError, TypeError):  # half a surrogate pair is a TypeError; the messages quote the text
-            rule = 'should be a JSON value written as JSON text (a plain text as "text", in quotes)'
+            rule = 'should be a JSON value written as JSON text (a string as "text", with quotes)'
             raise _refused(path, rule) from None
 
 
@@ -194,7 +194,7 @@ class Inverse:
         except InvalidArguments as error:
             lines = error.problems
         except RecursionError:
-            lines = ["the arguments: are nested too deep"]
+            lines = ["the arguments: are nested too deeply"]
         raise InvalidArguments(f"invalid arguments for {self.tool}: " + "; ".join(lines), problems=lines)
 
 

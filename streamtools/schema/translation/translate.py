@@ -31,7 +31,7 @@ from .plan import Choice, Entries, Fields, Items, JsonText, Named, Plan, Propert
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MAX_UNROLLED = 2
-"""The number of times that a recursive definition stands inside itself before it is cut, where it has to be inlined."""
+"""The number of levels to which a recursive definition is inlined before it is cut."""
 MAX_BUILDS = 10  # the most builds of one schema; two or three settle it
 WRAPPED = "arguments"  # the property that contains the arguments where they cannot be the outermost object themselves
 
@@ -85,7 +85,7 @@ def _anew(document: SchemaDocument, dialect: Dialect) -> Made:
             break
         known = made_now
     else:
-        raise document.refused("#", "its definitions that contain themselves cannot be distinguished")
+        raise document.refused("#", "its recursive definitions cannot be distinguished")
     # Every provider wants an object at the root; a recursive definition may have become a reference, or JSON text.
     if translation.schema.get("type") != "object":
         translation = wrapped(translation, WRAPPED)
@@ -116,7 +116,7 @@ def _upper(node: dict[str, Any]) -> dict[str, Any]:
 
 def _subschema(build: Build, node: Any, place: str) -> Translation:
     if not isinstance(node, Mapping):
-        raise build.refused(place, "accepts nothing, so no call could be right")
+        raise build.refused(place, "accepts nothing, so no call could be valid")
     if "allOf" in node:
         return _all_of(build, node, place)
     if reference_of(node) is not None:
@@ -155,14 +155,14 @@ def _reference(build: Build, node: Mapping[str, Any], place: str) -> Translation
         return build.translate(merge(build.document, [(place, node)], build.lose), place)
     # Merged with its target, a recursive definition would be unrolled without an end.
     for keyword in demands:
-        build.lose(pointer(place, keyword), "not expressed; it is beside a reference to a schema that contains itself")
+        build.lose(pointer(place, keyword), "not expressed beside a reference to a recursive schema")
     return _referred(build, {key: value for key, value in siblings.items() if key in ANNOTATIONS}, at, target, place)
 
 
 def _referred(build: Build, annotations: Mapping[str, Any], at: str, target: Any, place: str) -> Translation:
     if at in build.document.recursive and build.dialect.action("(recursion)") is Action.REFUSE:
         # Anthropic compiles strict schemas to a grammar, and refuses recursion in them, as does Bedrock.
-        why = "the schema contains itself, which this target's strict tools may not; export it without strict"
+        why = "the schema contains itself, which strict tools of this target do not allow; export it without strict"
         raise build.refused(place, why)
     name = build.document.name(at)
     if name not in build.definitions:
@@ -260,7 +260,7 @@ def _value(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     if further is not False:
         translations.append(build.translate(further, pointer(place, "additionalProperties")))
     if len(translations) > 1:
-        build.lose(pointer(place, "patternProperties"), "not expressed which keys have which values")
+        build.lose(pointer(place, "patternProperties"), "not expressed: which keys have which values")
     return joined(build, translations, place)
 
 
@@ -493,7 +493,7 @@ def translate_union(build: Build, node: Mapping[str, Any], place: str) -> Transl
     if demands:
         branches = _refined(build, branches, (place, demands))
     if not branches:
-        raise build.refused(pointer(place, keyword), "has no alternative that anything could fit")
+        raise build.refused(pointer(place, keyword), "has no alternative that any value could fit")
     translation = joined(build, [build.translate(branch, at) for at, branch in branches], place)
     return _annotated(build, base, translation, place)
 
@@ -602,7 +602,7 @@ _TOUCHED: Mapping[type, frozenset[str]] = {  # types of the values that each kin
 def _distinguished(build: Build, several: Sequence[Translation], place: str) -> list[Translation]:
     """Returns the alternatives; wraps those with a plan that could be mistaken for another."""
     if len(several) > MAX_DISTINGUISHED:
-        raise build.refused(place, f"has more than {MAX_DISTINGUISHED} alternatives that have to be distinguished")
+        raise build.refused(place, f"has more than {MAX_DISTINGUISHED} alternatives to distinguish")
     names: set[str] = set()
     made = [one if one.plan is None or _stands_out(build, one, several) else _named(one, names) for one in several]
     if not all(one.plan is None or _stands_out(build, one, made) for one in made):
@@ -693,7 +693,7 @@ def translate_scalar(build: Build, node: Mapping[str, Any], kinds: list[str], pl
     if values is not None and kinds != ["null"]:
         values = [value for value in values if is_of(value, kinds)]
         if not values:
-            raise build.refused(place, "none of its values is of its type, so no call could be right")
+            raise build.refused(place, "none of its values has its type, so no call could be valid")
         # Gemini's OpenAPI form has enums of strings only, and a model that reads `"1"` answers so: for 1, it is better
         # told in words.
         if not all(type(value) in build.dialect.enums for value in values):
@@ -707,7 +707,7 @@ def translate_scalar(build: Build, node: Mapping[str, Any], kinds: list[str], pl
 
 def untyped(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     if values_of(node) is not None:
-        raise build.refused(place, "its enum is empty, so no call could be right")
+        raise build.refused(place, "its enum is empty, so no call could be valid")
     if not build.dialect.rewrites("(no type)"):
         return Translation(build.finish(node, {}, place, kinds=KEYWORDS_OF))
     # Bounds of the value are not bounds of the text that it is written in.
@@ -807,7 +807,7 @@ def inlined(document: SchemaDocument, lose: Lose) -> dict[str, Any]:
     inlining = _Inline(document, lose)
     made: Any = inlining.inline(document.root, "#", 0)
     if made is False:
-        raise document.refused("#", "accepts nothing, so no call could be right")
+        raise document.refused("#", "accepts nothing, so no call could be valid")
     made = {} if made is True else made
     # `kept` grows meanwhile
     kept = {document.name(at): inlining.inline(document.target(at, at)[1], at, 1) for at in inlining.kept}
@@ -823,7 +823,7 @@ class _Inline:
     def inline(self, node: Any, place: str, depth: int) -> Any:
         self.document.spend(node, place)
         if depth > MAX_DEPTH:
-            raise self.document.refused(place, f"with its references inlined, it is deeper than {MAX_DEPTH} levels")
+            raise self.document.refused(place, f"the schema with its references is deeper than {MAX_DEPTH} levels")
         if not isinstance(node, Mapping):
             return node
         copied = {

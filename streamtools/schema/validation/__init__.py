@@ -3,10 +3,10 @@
     validator = compile({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})
     validator.validate({"city": 5})  # [SchemaProblem(path=("city",), keyword="type", ...)]
 
-jsonschema-rs judges. Nobody can stop it while it works, and no other thread runs meanwhile, so all that it is given is
-bounded before: a schema is copied within the limits (`reading`), its schemas and references are found (`document`) and
-written again with local references and the patterns that can be enforced (`plain`, `patterns`), its circles are looked
-at (`graph`), and the work for each value is bounded (`work`). `problems` words what it finds.
+jsonschema-rs judges. It cannot be interrupted, and no other thread runs meanwhile, so all its input is bounded before:
+a schema is copied within the limits (`reading`), its schemas and references are found (`document`) and written again
+with local references and the patterns that can be enforced (`plain`, `patterns`), its circles are looked at (`graph`),
+and the work for each value is bounded (`work`). `problems` words what it finds.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Validator:
             message = f"takes too much work to check (Limits(max_validation_steps={self._most}))"
             return [SchemaProblem(path=(), keyword="limit", message=message)]
         except (TypeError, ValueError):  # not possible in JSON text: half a surrogate pair, a key that is not a string
-            return [SchemaProblem(path=(), keyword="", message="holds something that JSON does not have")]
+            return [SchemaProblem(path=(), keyword="", message="contains a value that JSON does not have")]
         if found is None and quick:
             raise TooMuch
         return found or [SchemaProblem(path=(), keyword="", message="does not fit the schema")]
@@ -145,7 +145,7 @@ def _engine(schema: dict[str, Any]) -> Any:
             mask="the value",
         )
     except ValueError as error:
-        raise SchemaError(f"is no schema: {str(error)[:200]}") from error
+        raise SchemaError(f"is not a schema: {str(error)[:200]}") from error
 
 
 def _printed(value: Any) -> int:

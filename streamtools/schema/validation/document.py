@@ -200,7 +200,8 @@ class Document:
             resource = self._add(schema, uri, place.resource.dialect).resource
         if resource is None or resource.root is None:
             raise SchemaError(
-                f"{_shown(reference)} refers to another document, and none is ever fetched; put it under $defs", path=at
+                f"{_shown(reference)} refers to another document, and none is fetched; put it under $defs",
+                path=at,
             )
         fragment = unquote(fragment)
         if not fragment:

@@ -54,7 +54,7 @@ def outline(plain: Plain, limits: Limits) -> Outline:
         raise SchemaError("refers back to itself without going deeper into the value", path=where) from None
     longest = MAX_CHAIN * limits.max_schema_depth
     if _height(same, same_value) > longest:
-        what = f"applies more than {longest} schemas to one value, each by the one before; the most follows from"
+        what = f"applies a chain of more than {longest} schemas to one value; the limit follows from"
         raise refuse_size(what, "max_schema_depth", limits.max_schema_depth)
     targets = {
         name: {inner["$ref"].removeprefix(PREFIX) for inner in plain.objects(node) if "$ref" in inner}
@@ -66,7 +66,7 @@ def outline(plain: Plain, limits: Limits) -> Outline:
     deep = _bottom_up(nodes, everywhere)
     longest = MAX_HEIGHT * limits.max_schema_depth
     if _height(deep, everywhere) > longest:
-        what = f"is deeper than {longest} levels, its references followed; the most follows from"
+        what = f"is deeper than {longest} levels with its references followed; the limit follows from"
         raise refuse_size(what, "max_schema_depth", limits.max_schema_depth)
     reached = {name: _reached(name, targets, circles) for name in circles}
     circular = {

@@ -54,7 +54,7 @@ class Patterns:
         if pattern not in self._sizes:
             self._sizes[pattern] = self._measured(pattern, place, step)
         if self._sizes[pattern] == 0 and len(self.unenforced) < MAX_LINES:
-            why = "is no regular expression of ECMA-262"
+            why = "is not a regular expression of ECMA-262"
             if _UNSUPPORTED.search(given):
                 why = "look-around, flags and back references are not supported"
             self.unenforced.append(f"{place.pointer}{step}: {why}")

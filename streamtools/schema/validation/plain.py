@@ -113,7 +113,7 @@ class _Writing:
         written: dict[str, Any] = {}
         self._made.origins[id(written)] = place
         if len(self._made.origins) > self._limits.max_schema_nodes:
-            what = "has more schemas, its $dynamicRefs followed, than"
+            what = "has, with its $dynamicRefs followed, more schemas than"
             raise refuse_size(what, "max_schema_nodes", self._limits.max_schema_nodes, place.pointer)
         for keyword, value in place.keywords.items():
             if keyword in place.children:

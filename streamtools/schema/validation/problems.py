@@ -1,4 +1,4 @@
-"""Words what jsonschema-rs found: a path into the value, and the rule that it breaks, never the value itself."""
+"""Words the problems found by jsonschema-rs: a path into the value, and the rule that it breaks, never the value."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check_values(document: Document) -> None:
     except ValueError as error:
         number, keyword, *_ = getattr(error, "instance_path", None) or (0, None)
         if keyword is None:
-            raise SchemaError("holds something that JSON does not have") from error
+            raise SchemaError("contains a value that JSON does not have") from error
         message = f"should be one of {', '.join(TYPES)}, or a list of those"
         if keyword != "type":
             message = problems_of([error], values, Plain(True))[0].message

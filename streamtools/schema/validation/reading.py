@@ -65,7 +65,7 @@ def _copied(value: Any, trail: Trail) -> tuple[Any, int]:
         return str.__str__(value), _text_bytes(value)
     if isinstance(value, int):
         if value.bit_length() > MAX_INTEGER_BITS:
-            raise SchemaError("is an integer of more than three hundred digits", path=pointer_of(trail))
+            raise SchemaError("is an integer with more than three hundred digits", path=pointer_of(trail))
         return int.__int__(value), 1 + value.bit_length() // 4
     if isinstance(value, float):
         if not math.isfinite(value):

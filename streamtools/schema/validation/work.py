@@ -1,4 +1,4 @@
-"""Bounds the work of judging a value by a plain schema before it begins, since nobody can stop the engine.
+"""Bounds the work of validating a value by a plain schema before it begins, since the engine cannot be interrupted.
 
 Input: a plain schema with its outline, and plain JSON. Output: units of work, each at most some 50 ns: as many as the
 engine needs if no alternative ends early. A schema is refused if one small value can take too many.
@@ -69,7 +69,7 @@ class Work:
             if peak > most:
                 place = self.plain.origins[node]
                 what = f"may take {peak} units of work for one value, more than max_validation_steps={most}"
-                raise SchemaError(f"the schema {what}; it needs fewer alternatives and references", path=place.pointer)
+                raise SchemaError(f"the schema {what}; reduce its alternatives and references", path=place.pointer)
 
     def surely_within(self, chars: int, most: int) -> bool:
         """Returns whether arguments of so many characters cannot be more than `most` units."""

@@ -39,7 +39,7 @@ class AnthropicDecoder(GrowingDecoder):
     def _message_start(self, payload: dict[str, Any]) -> None:
         message = payload.get("message")
         if not isinstance(message, dict):
-            self.fail(malformed("'message' of message_start is no object"))
+            self.fail(malformed("'message' of message_start is not an object"))
             return
         if self._started:
             if message.get("id") == self._message_id:
@@ -96,7 +96,7 @@ class AnthropicDecoder(GrowingDecoder):
     def _block_start(self, payload: dict[str, Any]) -> None:
         index, raw = payload.get("index"), payload.get("content_block")
         if not isinstance(raw, dict) or isinstance(index, (dict, list)):
-            self.fail(malformed("'content_block' of content_block_start is no object, or its index no number"))
+            self.fail(malformed("'content_block' of content_block_start is not an object, or its index no number"))
             return
         self._begin(index, raw, ("content_block", "input"))
 

@@ -201,7 +201,7 @@ def _check(messages: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
     results = [object_of(block).get("type") == "tool_result" for block in blocks]
     if any(results) and not all(results):
         path = f"messages[{len(messages) - 1}]"
-        yield RULES.violation("mixed_results", path, "the provider's code waits for results, and takes nothing else")
+        yield RULES.violation("mixed_results", path, "the provider's code waits for results, and accepts nothing else")
 
 
 RULES = HistoryRules(

@@ -51,7 +51,7 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
 
 def _block_flaw(raw: object, path: str) -> Violation | None:
     if not isinstance(raw, dict):
-        return RULES.violation("not_a_message", path, "this is no content block, which is an object with a type")
+        return RULES.violation("not_a_message", path, "expected a content block: an object with a type")
     is_blank = raw.get("type") == "text" and not str(raw.get("text") or "").strip()
     return RULES.violation("empty_message", path, "the text block is blank") if is_blank else None
 
@@ -87,7 +87,7 @@ def _result(raw: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
     is_error = raw.get("is_error") is True
     if is_error and (not content or (isinstance(content, str) and not content.strip())):
         text = "messages.14.content.0.tool_result: content cannot be empty if `is_error` is true"
-        flaws.add("empty_message", path, "the result of a call that failed says nothing", text)
+        flaws.add("empty_message", path, "the result of a failed call is empty", text)
         content = "(empty)"
         raw = {**raw, "content": content}
     blocks = read_blocks(content)
@@ -166,12 +166,12 @@ def _calls_apart(messages: Sequence[Mapping[str, Any]]) -> dict[str, Violation]:
         elif kind == "tool_use" and isinstance(caller, dict) and isinstance(id_ := caller.get("tool_id"), str):
             callers.add(id_)
         elif kind.endswith("_tool_result") and isinstance(id_ := raw.get("tool_use_id"), str) and not open_.take(id_):
-            what = "the result of a server's tool has no call before it"
+            what = "the result of a server's tool follows no call"
             flawed[path] = RULES.violation("orphan_result", path, what, SERVER_RESULT)
         elif kind == "fallback":
             # Before it only the provider's own calls count, and those that have their result. (Read 2026-11-29)
             # https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback#continuing-the-conversation
-            message, what = path.partition(".")[0] + ".", "the call is of a model that was declined"
+            message, what = path.partition(".")[0] + ".", "the call was made by a model that was declined"
             for left, text in ((ours, None), (open_.left, SERVER_CALL)):
                 while left and (at := next(reversed(left))).startswith(message):
                     del left[at]

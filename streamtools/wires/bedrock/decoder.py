@@ -54,9 +54,9 @@ class BedrockDecoder(GrowingDecoder):
 
     def _event(self, name: str, event: object, handler: Handler) -> None:
         if not isinstance(event, dict):
-            self.fail(malformed(f"'{name}' is no object"))
+            self.fail(malformed(f"'{name}' is not an object"))
         elif isinstance(event.get("contentBlockIndex"), (dict, list)):
-            self.fail(malformed(f"the contentBlockIndex of {name} is no number"))
+            self.fail(malformed(f"the contentBlockIndex of {name} is not a number"))
         elif self._stopped and name != "metadata":
             self.warn("event_after_stop")
             self.emit_unknown({name: event})
@@ -92,11 +92,11 @@ class BedrockDecoder(GrowingDecoder):
     def _block_start(self, event: dict[str, Any]) -> None:
         index, start = event.get("contentBlockIndex"), event.get("start")
         if start is not None and not isinstance(start, dict):
-            self.fail(malformed("'start' of contentBlockStart is no object"))
+            self.fail(malformed("'start' of contentBlockStart is not an object"))
             return
         kind, body = next(((str(k), v) for k, v in (start or {}).items() if v is not None), ("", {}))
         if kind == "toolUse" and not isinstance(body, dict):
-            self.fail(malformed("'toolUse' of contentBlockStart is no object"))
+            self.fail(malformed("'toolUse' of contentBlockStart is not an object"))
             return
         head = dict(body) if isinstance(body, dict) else {}
         block = self.begin(index, _ROLES.get(kind, "item"), kind, head, id=head.get("toolUseId"))
@@ -155,7 +155,7 @@ class BedrockDecoder(GrowingDecoder):
     def _block_delta(self, event: dict[str, Any]) -> None:
         index, delta = event.get("contentBlockIndex"), event.get("delta")
         if not isinstance(delta, dict):
-            self.fail(malformed("'delta' of contentBlockDelta is no object"))
+            self.fail(malformed("'delta' of contentBlockDelta is not an object"))
             return
         for name, value in delta.items():
             handler = _DELTAS.get(name)
@@ -192,7 +192,7 @@ class BedrockDecoder(GrowingDecoder):
 
     def _input_delta(self, index: object, _: str, use: object) -> bool:
         if not isinstance(use, dict):  # arguments that cannot be read must not be taken for none
-            self.fail(malformed("'toolUse' of a delta is no object"))
+            self.fail(malformed("'toolUse' of a delta is not an object"))
             return True
         self.emit_beside(use, _OF_INPUT, "contentBlockDelta.delta.toolUse")
         given = use.get("input")
@@ -211,7 +211,7 @@ class BedrockDecoder(GrowingDecoder):
         self.close_places(whole=False)
         raw = self._finish_raw
         if raw in CONDEMNED:
-            why = "the service could not read what the model wrote"
+            why = "the service could not read the model's output"
             self._verdict = ProviderError(why, code=raw, kind=CONDEMNED[raw])
         finish = FINISHES.get(raw, "other") if raw else None
         return self.normalized(finish, self._has_calls), self._stopped

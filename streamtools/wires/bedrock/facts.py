@@ -129,7 +129,7 @@ def _beside(message: Any) -> Any:
 def _check(messages: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
     for at, message in enumerate(messages):
         if _beside(message) is not message:
-            what = "an image or a video stands in a result, and this model takes them beside results alone"
+            what = "a result contains an image or a video, which this model accepts only beside results"
             yield RULES.violation("bad_result", f"messages[{at}]", what, MEDIA_INSIDE)
 
 

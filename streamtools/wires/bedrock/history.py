@@ -54,7 +54,7 @@ def _flaw(raw: Any, path: str) -> Violation | None:
     if kind := kind_of(raw):
         blank = kind == "text" and not str(raw["text"]).strip()
         return RULES.violation("empty_message", path, "the text block is blank", BLANK_TEXT) if blank else None
-    return RULES.violation("not_a_message", path, "this is no content block, which is an object with one key")
+    return RULES.violation("not_a_message", path, "expected a content block: an object with one key")
 
 
 # -- what was asked, and what calls came to --
@@ -79,7 +79,7 @@ def _with_text(prompt: Prompt) -> Prompt:
     kinds = {kind_of(block.state) for block in prompt.blocks}
     if "document" not in kinds or "text" in kinds or prompt.origin is None:
         return prompt
-    path, what = f"messages[{prompt.origin[0]}]", "a document stands without any text beside it"
+    path, what = f"messages[{prompt.origin[0]}]", "a document has no text beside it"
     flaw = RULES.violation("empty_message", path, what, DOCUMENT_WITHOUT_TEXT)
     return replace(prompt, flaws=(*prompt.flaws, flaw))
 
@@ -94,7 +94,7 @@ def _result(raw: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
     given = [(_with_object(block, at, flaws), at) for block, at in numbered(body.get("content"), f"{path}.content")]
     content = [block for block, _ in flaws.sound(given, _flaw)]
     if not given:
-        flaws.add("empty_message", path, "the result says nothing", EMPTY_RESULT)
+        flaws.add("empty_message", path, "the result is empty", EMPTY_RESULT)
     content = content or [{"text": "(empty)"}]
     blocks, state = read_blocks(content), {"toolResult": {**body, "content": content}}
     rich = any(isinstance(block, Media) for block in blocks)
@@ -104,7 +104,7 @@ def _result(raw: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
 def _with_object(block: Any, path: str, flaws: Flaws) -> Any:
     if kind_of(block) != "json" or isinstance(block["json"], dict):
         return block
-    flaws.add("bad_result", path, "the JSON of a result is no object")
+    flaws.add("bad_result", path, "the JSON of a result is not an object")
     value = block["json"]
     return {"text": value if isinstance(value, str) else json_text(value) or "(empty)"}
 
@@ -128,7 +128,7 @@ def _unusable(raw: dict[str, Any], path: str) -> Violation | None:
         return RULES.violation("missing_signature", path, "the reasoning has no signature: it was cut, or is another's")
     result = _body(raw, "toolResult")
     if any(kind in raw and _body(raw, kind) is None for kind in ("toolUse", "toolResult", "reasoningContent")):
-        return RULES.violation("not_a_message", path, "the block is no object")
+        return RULES.violation("not_a_message", path, "the block is not an object")
     if result is not None and not isinstance(result.get("toolUseId"), str):
         return RULES.violation("not_a_message", path, "the result names no call")
     return None
@@ -164,7 +164,7 @@ def _is_server(use: Mapping[str, Any]) -> bool:
 
 
 def _server_calls_apart(blocks: list[Numbered]) -> dict[str, Violation]:
-    what = "a call that the service ran itself stands without its result, or a result without its call"
+    what = "a call that the service ran itself has no result, or a result has no call"
     asked = {_id(use) for raw, _ in blocks if (use := _body(raw, "toolUse")) is not None}
     answered = {_id(result) for raw, _ in blocks if (result := _body(raw, "toolResult")) is not None}
     return {

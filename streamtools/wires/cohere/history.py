@@ -59,7 +59,7 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
     for raw, where in _with_ids(chat.calls_of(message, path, answer.flaws), index, answer.flaws):
         chat.read_call(raw, where, answer)
     if answer.says_more and has_text:
-        answer.flaws.add("mixed_results", path, "text beside calls: it belongs into tool_plan")
+        answer.flaws.add("mixed_results", path, "text beside calls; it belongs in tool_plan")
     if not (answer.says_more or has_text):
         answer.flaws.add("empty_message", path, "the message has neither text nor calls")
     for citation in list_of(message.get("citations")):
@@ -93,7 +93,7 @@ def _content(content: object, path: str, answer: AnswerBuilder) -> bool:
             answer.text(said)
             has_text = True
         elif isinstance(content, list):
-            answer.flaws.add("empty_message", where, "this is neither text nor thinking, or says nothing")
+            answer.flaws.add("empty_message", where, "this is neither text nor thinking, or is empty")
     return has_text
 
 

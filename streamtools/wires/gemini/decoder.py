@@ -72,11 +72,11 @@ class GeminiDecoder(WireDecoder):
             if refusal := refusal_of(payload.get("promptFeedback")):
                 self.fail(refusal)
         elif not isinstance(candidates, list):
-            self.fail(malformed("'candidates' of a response is no list"))
+            self.fail(malformed("'candidates' of a response is not a list"))
         else:
             for position, candidate in enumerate(candidates):
                 if not isinstance(candidate, dict):
-                    self.fail(malformed("a candidate of a response is no object"))
+                    self.fail(malformed("a candidate of a response is not an object"))
                 elif self._follows(candidate.get("index"), position):
                     self._read_candidate(candidate, (*self._path, "candidates", position, "content", "parts"))
                     about = self._read_about(candidate)

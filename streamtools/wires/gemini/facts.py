@@ -139,7 +139,7 @@ def _calls_after_model(contents: Sequence[Any]) -> Iterator[int]:
 
 def _check(contents: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
     for place in _calls_after_model(contents):
-        yield RULES.violation("role_order", f"contents[{place}]", "a call of the model's follows what the model said")
+        yield RULES.violation("role_order", f"contents[{place}]", "a call of the model follows text of the model")
 
 
 def _mend(contents: list[Any]) -> list[Any]:

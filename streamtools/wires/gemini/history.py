@@ -68,7 +68,7 @@ def _part(part: Any) -> Any:
 
 def _flaw(part: object, path: str) -> Violation | None:
     if not isinstance(part, dict) or not part:
-        return RULES.violation("not_a_message", path, "this is no part, which is an object with a field", BLANK_PART)
+        return RULES.violation("not_a_message", path, "expected a part: an object with a field", BLANK_PART)
     if part.keys() - {"thought"} == {"text"} and not part["text"]:
         return RULES.violation("empty_message", path, "the text is empty", BLANK_PART)
     return None
@@ -93,12 +93,12 @@ def _result(part: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
     body = part["functionResponse"]
     name, parts, response = body.get("name"), body.get("parts"), body.get("response")
     if not isinstance(name, str) or not name:
-        flaws.add("missing_field", f"{path}.functionResponse.name", "the response does not name its function")
+        flaws.add("missing_field", f"{path}.functionResponse.name", "the response has no function name")
     if not isinstance(response, dict):
-        flaws.add("bad_result", path, "the response of a function is no object", "")
+        flaws.add("bad_result", path, "the response of a function is not an object", "")
         response = {"output": response or ""}
     if refers(response) and not parts:
-        flaws.add("bad_result", path, "the response has a key $ref, which stands for a part there")
+        flaws.add("bad_result", path, "the response has a key $ref, which the API reads as a reference to a part")
         response = as_text(response)
     media = [_read_block(as_wire(raw)) for raw in objects_in(body, "parts")]
     text, is_error = _output(response)
@@ -145,12 +145,12 @@ def _model(parts: list[Numbered], origin: tuple[int, int], names: CallNames, *, 
             answer.flaws.add("unanswered_call", path, "a call that the API ran itself has no result", "")
             continue
         if sign and "functionCall" in part:
-            what = "the first call of a step has no signature, and others have theirs"
+            what = "the first call of a step has no signature, but others have one"
             answer.flaws.add("missing_signature", path, what)
             part, sign = {**part, "thoughtSignature": FOREIGN_SIGNATURE}, False
         _add(part, path, answer)
     if kept and all(part.keys() == {"text", "thought"} for part, _ in kept):
-        answer.flaws.add("empty_message", f"contents[{origin[0]}]", "summaries of thoughts alone are no content")
+        answer.flaws.add("empty_message", f"contents[{origin[0]}]", "thought summaries alone are not content")
     return answer.reply(origin)
 
 

@@ -193,7 +193,7 @@ class InteractionsDecoder(GrowingDecoder):
         if interaction.get("previous_interaction_id"):  # the program chains its requests
             self.carry_on("previous_interaction_id", interaction.get("id"))
         if status == "failed":
-            self.fail(self._verdict or ProviderError("the provider failed the interaction without saying why"))
+            self.fail(self._verdict or ProviderError("the interaction failed; the provider gave no reason"))
         self.close_places(whole=self.error is None)
         self._hops.may_go_on = status == "requires_continuation"
         self.done = not self._hops.may_go_on

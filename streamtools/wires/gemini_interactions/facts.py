@@ -164,10 +164,10 @@ INTERACTION_FIELDS = frozenset({
 
 
 LEGACY_SCHEMA = (
-    "the stream has the legacy schema of the Interactions API (content.* instead of step.* events), which Google ended "
-    "on 2026-06-08; ask for the current one: update google-genai, or leave out the header Api-Revision"
+    "the stream has the legacy schema of the Interactions API (content.* instead of step.* events), which Google "
+    "ended on 2026-06-08; update google-genai, or omit the header Api-Revision, to get the current one"
 )
-SAID_AGAIN = "the interaction was resumed from a checkpoint behind which several texts had ended; they cannot be unsaid"
+SAID_AGAIN = "the interaction was resumed from a checkpoint before texts that had ended, which cannot be undone"
 
 
 def call_kind(type_: str, raw: Mapping[str, Any]) -> CallKind | None:

@@ -67,7 +67,7 @@ def _prompt(step: Mapping[str, Any], place: int) -> Prompt:
         return Prompt(role="user", blocks=(_read_block(dict(step)),), origin=(place, place + 1))
     flaws, content = Flaws(RULES), step.get("content")
     if isinstance(content, list) and any(not _is_step(raw) for raw in content):
-        flaws.add("not_a_message", f"input[{place}]", "something in the step is no content, which has a type")
+        flaws.add("not_a_message", f"input[{place}]", "the step contains something without a type")
     beside = rest_of(step, "type", "content") or None
     blocks = _read_blocks(content)
     return Prompt(role="user", blocks=blocks, origin=(place, place + 1), state=beside, flaws=tuple(flaws.found))
@@ -76,10 +76,10 @@ def _prompt(step: Mapping[str, Any], place: int) -> Prompt:
 def _returned(step: Mapping[str, Any], place: int) -> Returned:
     flaws, path = Flaws(RULES), f"input[{place}]"
     if not isinstance(step.get("call_id"), str) or not step["call_id"]:
-        flaws.add("missing_field", f"{path}.call_id", "the result does not say which call it answers")
+        flaws.add("missing_field", f"{path}.call_id", "the result has no call id")
     result = step.get("result")
     if not isinstance(result, (str, list)) and step["type"] == "function_result":
-        flaws.add("bad_result", path, "the result is neither a text nor a list of contents", "")
+        flaws.add("bad_result", path, "the result is neither text nor a list of contents", "")
     found = _result(step, sound=not flaws.found)
     return Returned(results=(found,), origin=(place, place + 1), flaws=tuple(flaws.found))
 

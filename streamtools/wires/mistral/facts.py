@@ -59,6 +59,6 @@ USAGE = UsageMap({
 })  # fmt: skip
 
 CONVERSATION = (
-    "these are events of Mistral's conversations, which are not read: their calls run nowhere here; stream chat "
-    "completions instead (client.chat.stream)"
+    "these are events of Mistral's conversations API, which is not supported; stream chat completions instead "
+    "(client.chat.stream)"
 )

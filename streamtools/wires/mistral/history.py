@@ -58,16 +58,16 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
 
 def _chunk(chunk: object, path: str, answer: AnswerBuilder) -> None:
     if not isinstance(chunk, Mapping):
-        answer.flaws.add("not_a_message", path, "this is no chunk of content, which is an object")
+        answer.flaws.add("not_a_message", path, "expected a chunk of content: an object")
     elif chunk.get("type") == "text":
         if isinstance(text := chunk.get("text"), str) and text:
             answer.text(text)
         else:
-            answer.flaws.add("empty_message", path, "the text says nothing")
+            answer.flaws.add("empty_message", path, "the text is empty")
     elif chunk.get("type") != "thinking":
         answer.provider(chunk)
     elif says_nothing(chunk):
-        answer.flaws.add("empty_message", path, "the thinking says nothing")
+        answer.flaws.add("empty_message", path, "the thinking is empty")
     else:
         thinking = Thinking(texts := list[str]())
         for text in thinking.add(chunk):

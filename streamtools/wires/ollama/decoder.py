@@ -52,7 +52,7 @@ class OllamaDecoder(WireDecoder):
         if isinstance(message, dict):
             self._message(message)
         elif message is not None:
-            self.fail(malformed("'message' of a line is no object"))
+            self.fail(malformed("'message' of a line is not an object"))
         else:
             self._emit_texts(payload.get("thinking"), response)
         self._emit_rest(payload, LINE_FIELDS[isinstance(message, dict)])
@@ -93,7 +93,7 @@ class OllamaDecoder(WireDecoder):
     def _call(self, call: object, path: tuple[str | int, ...]) -> None:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(call, dict) or not isinstance(function, dict):
-            self.fail(malformed("a tool call is no object, or has no function"))
+            self.fail(malformed("a tool call is not an object, or has no function"))
             return
         self.end_part()
         self._has_calls = True

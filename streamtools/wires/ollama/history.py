@@ -46,7 +46,7 @@ def _blocks(message: Mapping[str, Any], index: int, flaws: Flaws) -> Iterator[Bl
     if isinstance(content, str) and content:
         yield Text(content)
     elif not isinstance(content, str) and content is not None:
-        flaws.add("not_a_message", f"messages[{index}].content", "content has to be a text")
+        flaws.add("not_a_message", f"messages[{index}].content", "content must be text")
     for image in list_of(message.get("images")):
         if isinstance(image, str) and image:
             mime_type = next((type_ for head, type_ in _TYPES.items() if image.startswith(head)), None)
@@ -68,11 +68,11 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
     for raw, where in calls_of(message, path, answer.flaws):
         function = raw.get("function") if isinstance(raw, Mapping) else None
         if not isinstance(function, Mapping):
-            answer.flaws.add("not_a_message", where, "this is no call, which is an object with a function")
+            answer.flaws.add("not_a_message", where, "expected a call: an object with a function")
             continue
         given, position = function.get("arguments"), function.get("index")
         if isinstance(given, str):
-            answer.flaws.add("arguments_not_object", where, "the arguments are a text, not an object")
+            answer.flaws.add("arguments_not_object", where, "the arguments are text, not an object")
         state = {"index": position} if isinstance(position, int) else None
         answer.call(raw.get("id"), function.get("name"), given, state=state)
     return answer.reply((index, index + 1))

@@ -92,12 +92,12 @@ class OpenAIChatDecoder(WireDecoder):
                 self.emit_unknown(payload)
             return out
         if type(choices) is not list:
-            self.fail(malformed("'choices' of a chunk is no list"))
+            self.fail(malformed("'choices' of a chunk is not a list"))
             return out
         self._payload, self._exact = payload, None
         for position, choice in enumerate(choices):
             if type(choice) is not dict:
-                self.fail(malformed("a choice of a chunk is no object"))
+                self.fail(malformed("a choice of a chunk is not an object"))
                 return out
             index = choice.get("index")
             if index != self._choice and not self._follows(index):

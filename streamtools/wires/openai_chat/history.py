@@ -57,15 +57,15 @@ def content_blocks(content: object, path: str, flaws: Flaws) -> tuple[Block, ...
     for raw, where in numbered(content, path):
         if isinstance(raw, str) and raw:
             raw = {"type": "text", "text": raw}
-            flaws.add("not_a_message", where, "a bare text where an object is wanted")
+            flaws.add("not_a_message", where, "expected an object, got bare text")
         if not isinstance(raw, Mapping):
-            flaws.add("not_a_message", where, "this is no part of content, which is an object")
+            flaws.add("not_a_message", where, "expected a content part: an object")
             continue
         if raw and not isinstance(raw.get("type"), str):  # a list of a tool's own objects
             _typeless(where, flaws)
             raw = {"type": "text", "text": raw["text"] if isinstance(raw.get("text"), str) else json_text(raw)}
         if raw.get("type") == "text" and not raw.get("text"):
-            flaws.add("empty_message", where, "the text says nothing")
+            flaws.add("empty_message", where, "the text is empty")
         else:
             found.append(read_block(raw))
     return tuple(found)
@@ -73,7 +73,7 @@ def content_blocks(content: object, path: str, flaws: Flaws) -> tuple[Block, ...
 
 def _typeless(path: str, flaws: Flaws) -> None:
     text = f"Missing required parameter: '{path}.type'."  # langchain-ai/langgraphjs#370
-    flaws.add("missing_field", f"{path}.type", "it does not say of which type it is", text)
+    flaws.add("missing_field", f"{path}.type", "the part has no type", text)
 
 
 def _empty_lists(message: Mapping[str, Any], path: str, flaws: Flaws, *fields: str) -> None:
@@ -81,7 +81,7 @@ def _empty_lists(message: Mapping[str, Any], path: str, flaws: Flaws, *fields: s
     for field in fields:
         if message.get(field) == []:
             text = f"Invalid '{path}.{field}': {EMPTY_ARRAY}"
-            flaws.add("empty_message", f"{path}.{field}", "an empty list, which has to be left out", text)
+            flaws.add("empty_message", f"{path}.{field}", "an empty list; leave the field out", text)
 
 
 def set_fields(message: Mapping[str, Any], *known: str) -> dict[str, Any] | None:
@@ -95,7 +95,7 @@ def result_blocks(message: Mapping[str, Any], path: str, flaws: Flaws) -> tuple[
     content = message.get("content")
     blocks = content_blocks(content, f"{path}.content", flaws)
     if not isinstance(content, (str, list)):
-        flaws.add("empty_message", path, "a result has to have content, if only an empty text")
+        flaws.add("empty_message", path, "a result must have content, if only an empty text")
     return blocks
 
 
@@ -112,10 +112,10 @@ def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
     blocks = result_blocks(message, path, flaws)
     _empty_lists(message, path, flaws, "content")
     if any(isinstance(block, Media) for block in blocks):
-        what = "a result may hold text only: what else there is goes into a user's message behind it"
+        what = "a result may contain only text; put other content in a user message after it"
         flaws.add("mixed_results", path, what)
     if message["role"] == "function":
-        flaws.add("not_a_message", path, "functions are no more: results have the role 'tool'")
+        flaws.add("not_a_message", path, "the role 'function' is obsolete; results have the role 'tool'")
     return returned(message, index, blocks, flaws, rich=True, name=message.get("name"))
 
 
@@ -140,7 +140,7 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
     for raw, where in calls:
         read_call(raw, where, answer, says_empty=content == "")
     if isinstance(legacy := message.get("function_call"), Mapping):  # from before there were several
-        answer.flaws.add("not_a_message", f"{path}.function_call", "functions are no more: use tool_calls")
+        answer.flaws.add("not_a_message", f"{path}.function_call", "function_call is obsolete; use tool_calls")
         answer.call(None, legacy.get("name"), legacy.get("arguments"))
     kept = set_fields(message, *READ) or {}
     if isinstance(content, list) and content:
@@ -157,9 +157,9 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
 
 def _part_flaw(raw: object, path: str) -> Violation | None:
     if not isinstance(raw, Mapping):
-        return RULES.violation("not_a_message", path, "this is no part of content, which is an object")
+        return RULES.violation("not_a_message", path, "expected a content part: an object")
     says_nothing = raw.get("type") == "text" and not raw.get("text")
-    return RULES.violation("empty_message", path, "the text says nothing") if says_nothing else None
+    return RULES.violation("empty_message", path, "the text is empty") if says_nothing else None
 
 
 def _add(content: str | list[Any], answer: AnswerBuilder) -> None:
@@ -191,23 +191,23 @@ def split_text(text: str, answer: AnswerBuilder) -> None:
 def calls_of(message: Mapping[str, Any], path: str, flaws: Flaws) -> list[Numbered]:
     calls, path = message.get("tool_calls"), f"{path}.tool_calls"
     if calls is not None and not isinstance(calls, list):
-        flaws.add("not_a_message", path, "these are no calls, which are a list")
+        flaws.add("not_a_message", path, "expected a list of calls")
     return numbered(calls, path)
 
 
 def read_call(raw: object, path: str, answer: AnswerBuilder, *, says_empty: bool = False) -> None:
     """Reads a call; `says_empty`: it stands beside an empty text."""
     if not isinstance(raw, Mapping):
-        answer.flaws.add("not_a_message", path, "this is no call, which is an object")
+        answer.flaws.add("not_a_message", path, "expected a call: an object")
         return
     is_custom = isinstance(raw.get("custom"), Mapping)
     body = raw.get("custom") if is_custom else raw.get("function")
     if not isinstance(body, Mapping):
-        answer.flaws.add("not_a_message", path, "this call has no function")
+        answer.flaws.add("not_a_message", path, "the call has no function")
         return
     given = body.get("input") if is_custom else body.get("arguments")
     if not isinstance(given, str):
-        answer.flaws.add("arguments_not_object", path, "arguments have to be a text, which is that of a JSON object")
+        answer.flaws.add("arguments_not_object", path, "arguments must be the text of a JSON object")
     state = set_fields(raw, "id", "type", "index", "function", "custom") or {}
     state |= {IN_FUNCTION + name: value for name, value in body.items() if name in OF_CALLS}
     state |= {IN_MESSAGE + "content": ""} if says_empty else {}

@@ -53,7 +53,7 @@ class RealtimeDecoder(ResponsesDecoder):
         status = read_text(response.get("status")) or "without a status"
         if status == "failed":
             error = provider_error({"error": details.get("error")})
-            self.fail(error or ProviderError("the provider failed the response without saying why"))
+            self.fail(error or ProviderError("the response failed; the provider gave no reason"))
             return
         self._is_completed = self.may_end_calls = status == "completed"
         if isinstance(output := response.get("output"), list):

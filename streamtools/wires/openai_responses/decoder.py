@@ -157,7 +157,7 @@ class ResponsesDecoder(WireDecoder):
             status = facts.TERMINALS[payload["type"]]  # what the event is called counts where the status is no bad news
         if status == "failed" or response.get("error"):  # whatever the event is called
             error = provider_error({"error": response.get("error")})
-            self.fail(error or ProviderError("the provider failed the response without saying why"))
+            self.fail(error or ProviderError("the response failed; the provider gave no reason"))
             return
         if isinstance(output := response.get("output"), list):
             self._reconcile(output)
@@ -229,7 +229,7 @@ class ResponsesDecoder(WireDecoder):
         raw = payload.get("item")
         if isinstance(raw, dict):
             return raw
-        self.fail(malformed(f"'item' of {payload['type']} is no object"))
+        self.fail(malformed(f"'item' of {payload['type']} is not an object"))
         return None
 
     def _find(self, payload: dict[str, Any], raw: dict[str, Any]) -> Item | None:

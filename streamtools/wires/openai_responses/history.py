@@ -94,9 +94,9 @@ class _Reader:
             return
         if output is None:
             text = f"Missing required parameter: '{path}.output'."
-            yield RULES.violation("missing_field", path, "a result has to have an output, if only an empty text", text)
+            yield RULES.violation("missing_field", path, "a result must have an output, if only an empty text", text)
         else:
-            yield RULES.violation("bad_result", path, "the output is neither a text nor a list of blocks")
+            yield RULES.violation("bad_result", path, "the output is neither text nor a list of blocks")
 
 
 _NAMED_BY_ID = frozenset({"local_shell_call_output", "mcp_approval_request"})
@@ -226,7 +226,7 @@ _ASKING = ("user", "system", "developer")
 _LED_TO = frozenset({"function_call", "message"})
 _TEXTS = ("id", "type", "status")
 _ANSWERS = ("_call_output", "tool_search_output", "mcp_approval_response")
-_NO_BLOCK = "something in the message is no content block, which is an object with a type"
+_NO_BLOCK = "the message contains something other than content blocks, which are objects with a type"
 
 
 def is_item(item: object) -> TypeGuard[Mapping[str, Any]]:
@@ -270,7 +270,7 @@ class _Sound:
         that has a status was completed. Removes also what reasoning may not have."""
         for place, item in enumerate(self.items):
             for key in _surplus(item or {}):
-                self._flaw(place, "surplus_field", f"reasoning may not go back with this {key}")
+                self._flaw(place, "surplus_field", f"reasoning cannot be sent back with this {key}")
                 item = self.items[place] = rest_of(item or {}, key)
             null = _null(item or {})
             if item is not None and null:
@@ -285,7 +285,7 @@ class _Sound:
             content = item.get("content")
             blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else content
             if not isinstance(blocks, (list, str)) or not blocks:
-                self._flaw(place, "empty_message", "the message says nothing")
+                self._flaw(place, "empty_message", "the message is empty")
                 self.items[place] = None if not is_prompt(item) else {**item, "content": []}
             elif blocks != content:
                 self._flaw(place, "not_a_message", _NO_BLOCK)
@@ -318,13 +318,13 @@ class _Sound:
         for place in run:
             item = self.items[place]
             if _is_reasoning(item) and not isinstance(item.get("summary"), list):
-                self._flaw(place, "missing_field", "the reasoning has no summary, which may be empty")
+                self._flaw(place, "missing_field", "the reasoning has no summary (an empty one is allowed)")
                 self.items[place] = {**item, "summary": []}
 
     def without_loose_reasoning(self, run: list[int]) -> None:
         while run and _is_reasoning(self.items[run[-1]]):
             place = run.pop()
-            self._flaw(place, "reasoning_apart", "the reasoning stands without the item that it led to")
+            self._flaw(place, "reasoning_apart", "the reasoning lacks the item that it led to")
             self.items[place] = None
 
     def without_lost_reasoning(self) -> None:
@@ -335,7 +335,7 @@ class _Sound:
             for place in filter(self._is_led_to, run.places):
                 item = self.items[place]
                 assert item is not None, "what is led to is an item"
-                self._flaw(place, "reasoning_apart", "the item's reasoning is not there", NO_REASONING)
+                self._flaw(place, "reasoning_apart", "the item lacks its reasoning", NO_REASONING)
                 self.items[place] = rest_of(item, "id")
 
     def _is_led_to(self, place: int) -> bool:
