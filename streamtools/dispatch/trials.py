@@ -275,7 +275,8 @@ class Trial:
             self._cancel()
 
     def make_room(self, waiting: Call) -> None:
-        if self.growth is None and self.ended is None and (waiting is self.call or self.job.state == "running"):
+        needs_it = waiting is self.call or self.job.state == "running"
+        if self.ended is None and (needs_it if self.growth is None else waiting is self.call and not self.fits):
             self.drop()
 
     def _cancel(self) -> None:
