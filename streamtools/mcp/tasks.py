@@ -98,9 +98,11 @@ class Task:
                 if made is not None and "note" in self.ctx.services:
                     await self.ctx.services["note"](json.dumps([self.server, self.id]))
                 return await self._end(made)
-        finally:
-            if not self._is_over:
+        except BaseException as error:
+            is_left = isinstance(error, anyio.get_cancelled_exc_class()) and self.ctx.services.get("goes_on", bool)()
+            if not self._is_over and not is_left:
                 await self._cancel()
+            raise
 
     async def _end(self, state: Any) -> Any:
         pause = _FIRST_PAUSE_S

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from every_wire import framed, said
 from mcp import ClientSession
 from mcp_servers import SDK2, sdk2_only, served_over_http, streamable_http_client
 from mcp_session import observed
@@ -17,13 +19,15 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from profiles import every
 from streams import chat, stream
 
-from streamtools import Limits, Observation, Trajectory, pipeline
+from streamtools import Limits, Observation, Trajectory, agent_loop, pipeline
 from streamtools.dispatch import MemoryStore
+from streamtools.durable.journal import Journal
 from streamtools.events import AnswerRequested, StreamWarning, ToolProgress
 from streamtools.mcp import TASKS, BoundedHTTPTransport, Elicitation, fetch_tools
 from streamtools.telemetry import Tracing
 
 pytestmark = pytest.mark.anyio
+WIRE = "openai.chat_completions"
 BOTH = every("version", [V1, *([V2] if SDK2 else [])])
 
 
@@ -185,6 +189,28 @@ async def test_a_once_call_is_gone_on_with_by_its_id_or_unknown_and_never_made_a
         (seen,), _ = await ended(server, name=name, answers=True, **options)
         assert seen.outcome == outcome, seen
     assert len(server.asked("tools/call")) == (calls if not approved else 1) + (calls == 2 and not approved)
+
+
+@BOTH
+async def test_a_task_goes_on_while_its_run_is_left_that_has_a_journal(version: str) -> None:
+    async def ask(messages: list[Any], tools: Any) -> AsyncIterator[bytes]:
+        calls = [("c", "work", '{"ref": "a"}')] if len(messages) == 1 else []
+        for chunk in framed(WIRE, said(WIRE, text=["x"], calls=calls)):
+            yield chunk
+
+    server, journal, outcomes = TaskServer(version, WORKING), Journal(MemoryStore()), list[Any]()
+    for _ in range(2):
+        async with session_with(server, **({"extensions": TASKS} if version == V2 else {})) as session:
+            tools, known = await fetch_tools(session, server="s"), Trajectory(run_id="r")
+            asked = [{"role": "user", "content": "x"}]
+            async with agent_loop(ask, asked, tools=tools, wire=WIRE, journal=journal, trajectory=known) as run:
+                async for event in run:
+                    if isinstance(event, ToolProgress) and server.states == (WORKING,):
+                        break
+        server.states = (DONE,)
+        outcomes.append((run.outcome, run.messages[2]["content"] if run.messages[2:] else ""))
+    assert (outcomes[0][0], outcomes[1]) == ("left", ("answered", "done a"))
+    assert server.asked("tools/call", "tasks/cancel") == ["tools/call"]
 
 
 async def test_a_task_goes_on_where_its_id_cannot_be_noted_and_a_warning_says_so() -> None:
