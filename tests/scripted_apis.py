@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from every_wire import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, MISTRAL, OLLAMA, RESPONSES, framed, said
-from spoken_histories import flow
+from spoken_histories import NATIVE, Call, flow
 from wire_cases.gemini import SKIP
 from wire_cases.names import INTERACTIONS
 
@@ -285,10 +285,6 @@ class Api:
     def plainly(self, messages: list[Any], tools: Any) -> Any:
         return self._answered(messages, tools, {})
 
-    def request(self, messages: list[Any], tools: Any, carry: Mapping[str, Any]) -> Request:
-        before = carry.get(str(find(self.wire).chain))
-        return Request(self, [*self.kept.get(before or "", []), *messages], list(tools), carry)
-
     def objections(self, request: Request) -> Iterator[tuple[Rule, Any]]:
         for rule in RULES:
             if self.wire in rule.sources:
@@ -314,7 +310,8 @@ class Api:
         return sorted(one for one in (callers if by_code else callers | own) if one)
 
     def _answered(self, messages: list[Any], tools: Any, carry: dict[str, Any]) -> Any:
-        request = self.request(deepcopy(messages), deepcopy(tools), carry)
+        kept = self.kept.get(carry.get(str(find(self.wire).chain)) or "", [])
+        request = Request(self, [*kept, *deepcopy(messages)], deepcopy(tools), carry)
         for rule, where in self.objections(request):
             self.refused.append(f"{self.wire}: {rule.name}: {where!r:.200} in {json.dumps(request.messages)}")
             raise Refused(rule.name)
@@ -336,11 +333,31 @@ class Api:
         calls = [self._call(f"{self.name}{number:04}{at:04}"[-9:]) for at in range(dice.randint(1, 3) if some else 0)]
         text = [] if calls and dice.random() < 0.5 else ["Well."]
         thinks = dice.random() < 0.6
-        compose = {ANTHROPIC: self._claude, BEDROCK: self._converse, RESPONSES: self._responses, GEMINI: self._gemini,
-                   INTERACTIONS: self._interactions}.get(self.wire)  # fmt: skip
-        if compose is None:
-            return said(self.wire, reasoning=["so"] if thinks else [], text=text, calls=calls)
-        return compose(request, thinks, text, calls)
+        if self.wire == ANTHROPIC:
+            return self._claude(request, thinks, text, calls)
+        key = f"{self.name}{number}"
+        composed = json.dumps(said(self.wire, reasoning=["so"] if thinks else [], text=text, calls=calls))
+        for name in ("c2ln", "QUI=", "rs_1", "msg_output_text", "fc_0", "fc_1", "fc_2", "resp_1", "v1_a"):
+            is_signature = name in ("c2ln", "QUI=") and name in composed
+            composed = composed.replace(f'"{name}"', f'"{self._sign(request, []) if is_signature else name + key}"')
+        payloads: list[Any] = json.loads(composed)
+        for whole in payloads[-1].values() if (chain := find(self.wire).chain) else ():
+            if isinstance(whole, dict):
+                whole.update({chain: None, **request.carry})
+        if self.wire == RESPONSES:
+            self.kept[f"resp_1{key}"] = [*request.messages, *deepcopy(payloads[-1]["response"]["output"])]
+        elif self.wire == INTERACTIONS:
+            steps = NATIVE[self.wire].said("".join(text), [Call(*one) for one in calls])
+            self.kept[f"v1_a{key}"] = [
+                *request.messages,
+                *[{"type": "thought", "signature": f"{key}"}] * thinks,
+                *steps,
+            ]
+        elif self.wire == GEMINI:
+            parts = [one["candidates"][0]["content"]["parts"][0] for one in payloads]
+            for part in [one for one in parts if "functionCall" in one][:1]:
+                part["thoughtSignature"] = self.signed[json.dumps(part["functionCall"])] = f"signed {key}"
+        return payloads
 
     def _call(self, id_: str) -> tuple[str, str, str]:
         name = self.dice.choice(("look", "look", "look", "pay", "note", "none"))
@@ -391,61 +408,7 @@ class Api:
         expires = self.expiry.setdefault(made, LATER if coded or dice.random() < 0.7 else OVER)
         held = {"container": {"id": made, "expires_at": expires}} if coded or dice.random() < 0.2 else {}
         facts = {"id": f"m{number}", "type": "message", "role": "assistant", "model": "m", "usage": {}}
-        return self._whole(
-            {**facts, "content": content or [{"type": "text", "text": "Well."}], "stop_reason": stop} | held
-        )
-
-    def _whole(self, answer: dict[str, Any]) -> list[Any]:
         whole = find(self.wire).whole
         assert whole is not None
-        return whole(deepcopy(answer))
-
-    def _converse(self, request: Request, thinks: bool, text: list[str], calls: list[Any]) -> list[Any]:
-        content = list[Any]()
-        if thinks:
-            reasoning = {"text": "so", "signature": self._sign(request, [])}
-            content.append({"reasoningContent": {"reasoningText": reasoning}})
-        content += [{"text": one} for one in text]
-        for id_, name, arguments in calls:
-            value = json.loads(arguments) if arguments.endswith("}") else {}
-            content.append({"toolUse": {"toolUseId": id_, "name": name, "input": value}})
-        message = {"role": "assistant", "content": content}
-        return self._whole({"output": {"message": message}, "stopReason": "tool_use" if calls else "end_turn"})
-
-    def _responses(self, request: Request, thinks: bool, text: list[str], calls: list[Any]) -> list[Any]:
-        number, key = f"{self.name}{len(self.requests)}", {"status": "completed"}
-        made: list[Any] = [
-            {"id": f"rs_{number}", "type": "reasoning", "summary": [], "encrypted_content": "x"}
-        ] * thinks
-        for one in text:
-            part = {"type": "output_text", "text": one, "annotations": []}
-            made.append({"id": f"msg_{number}", "type": "message", "role": "assistant", **key, "content": [part]})
-        for at, (id_, name, arguments) in enumerate(calls):
-            head = {"id": f"fc_{number}_{at}", "type": "function_call", "call_id": id_, "name": name}
-            made.append({**head, "arguments": arguments, **key})
-        self.kept[f"resp_{number}"] = [*request.messages, *deepcopy(made)]
-        before = request.carry.get("previous_response_id")
-        facts = {"id": f"resp_{number}", "object": "response", "model": "m", "previous_response_id": before}
-        return self._whole({**facts, **key, "output": made})
-
-    def _interactions(self, request: Request, thinks: bool, text: list[str], calls: list[Any]) -> list[Any]:
-        number = f"{self.name}{len(self.requests)}"
-        made: list[Any] = [{"type": "thought", "summary": [], "signature": self._sign(request, [])}] * thinks
-        made += [{"type": "model_output", "content": [{"type": "text", "text": one}]} for one in text]
-        for id_, name, arguments in calls:
-            value = json.loads(arguments) if arguments.endswith("}") else {}
-            made.append({"type": "function_call", "id": id_, "name": name, "arguments": value})
-        self.kept[f"v1_{number}"] = [*request.messages, *deepcopy(made)]
-        before = request.carry.get("previous_interaction_id")
-        facts = {"id": f"v1_{number}", "object": "interaction", "model": "m", "previous_interaction_id": before}
-        return self._whole({**facts, "status": "requires_action" if calls else "completed", "steps": made})
-
-    def _gemini(self, request: Request, thinks: bool, text: list[str], calls: list[Any]) -> list[Any]:
-        parts: list[Any] = [{"text": "so", "thought": True}] * thinks + [{"text": one} for one in text]
-        for at, (id_, name, arguments) in enumerate(calls):
-            call = {"id": id_, "name": name, "args": json.loads(arguments)}
-            self.signed[json.dumps(call)] = signature = f"{self.name}{id_}" if at == 0 else ""
-            parts.append({"functionCall": call, **({"thoughtSignature": signature} if signature else {})})
-        candidates = [{"content": {"role": "model", "parts": [part]}, "index": 0} for part in parts]
-        candidates[-1]["finishReason"] = "STOP"
-        return [{"candidates": [one], "responseId": "r"} for one in candidates]
+        content = content or [{"type": "text", "text": "Well."}]
+        return whole(deepcopy({**facts, "content": content, "stop_reason": stop, **held}))

@@ -1,35 +1,31 @@
 """A client and an MCP server that runs its calls as tasks are killed at points, and begin again until the run ended.
 
     python tests/crashes/mcp_tasks.py --schedules 50
-    python tests/crashes/mcp_tasks.py --seed 17 --schedules 1
 
-A point is in the server: behind a call's effect, and before and behind each of its answers. There it kills its client,
-itself or both, or loses its tasks as well. No call may have its effect twice, and the model must read the result of
-each task that the server has kept and was asked about, which shows that its id had been noted. What nobody can know is
-settled, as a person would.
+A point is in the server: behind a call's effect, and before and behind each answer. There it kills its client, itself
+or both, or loses its tasks as well. No call may have its effect twice, and the model must read the result of each task
+that the server has kept and was asked about, which shows that its id was noted. The rest is settled, as by a person.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
 import random
 import sys
 import tempfile
-import time
-import traceback
 from collections import Counter
-from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).resolve().parents[at]) for at in (1, 2)]
-sys.path.append(str(Path(__file__).resolve().parents[1] / "mcp"))
+    sys.path[:0] = [str(Path(__file__).resolve().parents[1] / at) for at in ("", "..", "mcp")]
 
-import anyio
+import mcp_task_server
+from crashes.journaled import begun, ended
 from crashes.stores import places, store_at
 from every_wire import framed, said
 from mcp import ClientSession, StdioServerParameters
@@ -47,29 +43,26 @@ __all__ = ["main"]
 WIRE = "openai.chat_completions"
 STEPS: tuple[tuple[str, ...], ...] = (("a", "b"), ("c",), ())
 MOST_VISITS, SETTLES_AFTER = 12, 6
-SERVER = Path(__file__).resolve().parents[1] / "mcp" / "mcp_task_server.py"
 DEATHS = ("client", "client", "server", "client and server", "client, and forget")
 
 
-async def ask(messages: list[Any], tools: Any) -> AsyncIterator[bytes]:
+async def ask(messages: list[Any], tools: Any) -> Any:
     """Answers as the model does."""
     step = sum(one["role"] == "assistant" for one in messages)
-    calls = [(f"call_{ref}", "work", json.dumps({"ref": ref})) for ref in STEPS[min(step, len(STEPS) - 1)]]
+    calls = [(f"call_{ref}", "work", json.dumps({"ref": ref})) for ref in STEPS[step]]
     for chunk in framed(WIRE, said(WIRE, text=["Step."], calls=calls)):
         yield chunk
 
 
 async def visit(folder: Path, address: str, version: str, states: list[Any], settles: bool) -> dict[str, Any]:
     """Runs the one line; returns how far it came."""
-    elicitation = Elicitation()
-    given = ["-SE", str(SERVER), str(folder), version, json.dumps(states)]
-    declares: Any = {"extensions": TASKS} if version == V2 else {}
-    async with (
-        stdio_transport(StdioServerParameters(command=sys.executable, args=given)) as streams,
-        ClientSession(*streams, elicitation_callback=elicitation, **declares) as session,
-    ):
+    asks, script = Elicitation(), str(Path(mcp_task_server.__file__))
+    given = ["-SE", script, str(folder), version, json.dumps(states)]
+    more: Any = {"elicitation_callback": asks, **({"extensions": TASKS} if version == V2 else {})}
+    command = StdioServerParameters(command=sys.executable, args=given)
+    async with stdio_transport(command) as streams, ClientSession(*streams, **more) as session:
         await (session.initialize() if version == V1 else session.discover())
-        tools = await fetch_tools(session, server="s", elicitation=elicitation)
+        tools = await fetch_tools(session, server="s", elicitation=asks)
         with store_at(address) as store:
             known, first = Trajectory(run_id="order-7"), [{"role": "user", "content": "Work."}]
             run = agent_loop(ask, first, tools=tools, wire=WIRE, journal=Journal(store), trajectory=known)
@@ -78,75 +71,49 @@ async def visit(folder: Path, address: str, version: str, states: list[Any], set
                     if isinstance(event, AnswerRequested):
                         run.answer(event, {"city": "Rome"})
             for seen in run.unsettled if settles else ():
-                await store.settle(seen.idempotency_key, encode_result("settled"))
+                await store.settle(str(seen.idempotency_key), encode_result("settled"))
     told = {one["tool_call_id"][5:]: one["content"] for one in run.messages if one["role"] == "tool"}
     return {"outcome": run.outcome, "told": told}
 
 
-def visited(folder: Path, *given: Any) -> dict[str, Any]:
-    """Returns what a visit has read, in a process of its own."""
-    (folder / "read").write_text(json.dumps({"killed": True}))
-    pid = os.fork()
-    if pid == 0:
-        try:
-            logging.disable(logging.CRITICAL)
-            try:
-                read = anyio.run(visit, folder, *given)
-            except BaseException:
-                read = {"raised": traceback.format_exc()}
-            (folder / "read").write_text(json.dumps(read))
-        finally:
-            os._exit(0)
-    os.waitpid(pid, 0)
-    return dict(json.loads((folder / "read").read_text()))
-
-
-def schedule(folder: Path, address: str, seed: int, counts: Counter[str]) -> list[str]:
+def problems(folder: Path, address: str, seed: int, counts: Counter[str]) -> list[str]:
     """Runs one schedule; returns what went wrong."""
     dice = random.Random(f"tasks {seed}")
     version = (V1, V2)[seed % 2] if SDK2 else V1
     states = [WORKING] * dice.randrange(3) + [ASKS] * dice.randrange(2) + [DONE]
     plan = {dice.randrange(8, 44): dice.choice(DEATHS) for _ in range(dice.choice((1, 2, 3)))}
     (folder / "plan").write_text(json.dumps(plan))
-    reads = list[dict[str, Any]]()
-    while len(reads) < MOST_VISITS and (not reads or reads[-1].get("outcome") != "answered"):
-        reads.append(visited(folder, address, version, states, len(reads) >= SETTLES_AFTER))
-    log = (folder / "log").read_text().splitlines()
-    happened = [death for point, death in plan.items() if log.count("point") >= point]
-    forgets = any("forget" in death for death in happened)
-    told = reads[-1].get("told", {})
-    counts.update(schedules=1, kills=len(happened), settled=[*told.values()].count("settled"), calls=len(told))
-    found = [f"it ends so: {reads[-1]}"] if reads[-1].get("outcome") != "answered" else []
-    for ref in "abc":
-        if log.count(f"effect {ref}") > 1:
-            found.append(f"{ref} has {log.count(f'effect {ref}')} effects")
-        was_noted = f"tasks/get {SECRET}{ref}" in log
-        if was_noted and not forgets and not told.get(ref, "").startswith("done"):
-            found.append(f"the result of {ref} is lost: {told.get(ref)}")
-        counts["gone on with"] += was_noted and any("client" in death for death in happened)
-    return found
+    read: dict[str, Any] = {}
+    for visits in range(MOST_VISITS):
+        go = partial(visit, folder, address, version, states, visits >= SETTLES_AFTER)
+        pid = begun(SimpleNamespace(folder=folder, go=go), "read")  # type: ignore[arg-type]
+        read = ended(folder / "read", os.waitpid(pid, 0)[1]) or {}
+        if read.get("outcome") == "answered":
+            break
+    log, told = (folder / "log").read_text().splitlines(), read.get("told", {})
+    happened = [death for point, death in plan.items() if len(log) >= point]
+    counts.update(kills=len(happened), settled=[*told.values()].count("settled"), calls=len(told))
+    found = [] if read.get("outcome") == "answered" else [f"it ends so: {read}"]
+    found += [f"{ref} has its effect twice" for ref in "abc" if log.count(f"effect {ref}") > 1]
+    noted = [ref for ref in "abc" if f"tasks/get {SECRET}{ref}" in log and "forget" not in str(happened)]
+    return found + [f"{ref}: {told.get(ref)}" for ref in noted if told.get(ref) != f"done {ref}"]
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Runs schedules; returns 1, and prints which, if any went wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--schedules", type=int, default=50, metavar="N", help="how many (default: 50)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first schedule's seed (default: 0)")
     parser.add_argument("--on", choices=[*places], default="sqlite", help="what keeps the runs (default: sqlite)")
-    options = parser.parse_args(arguments)
-    began, counts = time.monotonic(), Counter[str]()
+    options, counts, wrong = parser.parse_args(), Counter[str](), 0
     with places[options.on]() as place:
         for seed in range(options.seed, options.seed + options.schedules):
             with tempfile.TemporaryDirectory(prefix="mcp-tasks-", ignore_cleanup_errors=True) as made:
-                folder = Path(made)
-                if found := schedule(folder, place.address(folder), seed, counts):
-                    counts["wrong"] += 1
+                if found := problems(Path(made), place.address(Path(made)), seed, counts):
+                    wrong += 1
                     print(f"seed {seed}: {'; '.join(found)}", flush=True)
-    print(
-        f"tasks on {options.on}: {counts['kills']} kills in {counts['schedules']} schedules, {counts['calls']} calls, "
-        f"{counts['settled']} settled, {counts['wrong']} went wrong; {time.monotonic() - began:.1f} s"
-    )
-    return 1 if counts["wrong"] else 0
+    print(f"tasks on {options.on}: {dict(counts)} in {options.schedules} schedules, {wrong} went wrong")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Runs with a journal, conversations, and servers that share them are killed: nothing happens twice or is lost.
+"""Runs with a journal, conversations, MCP's tasks, and servers that share them are killed: nothing happens twice or is
+lost.
 
 A row is a program of this folder, what it keeps its records in, how much it tries, and the first seed. By hand, say
 ``python tests/crashes/replicas.py --on postgres --schedules 500``.
@@ -29,6 +30,7 @@ PROGRAMS: list[Any] = [
     *_rows(pytest.mark.sweep, "background.py", BACKENDS[:1], "--schedules", 40, 1000),
     *_rows(pytest.mark.thorough, "chats.py", BACKENDS, "--kills", 20),
     *_rows(pytest.mark.thorough, "replicas.py", BACKENDS[:1], "--schedules", 3),
+    *_rows(pytest.mark.sweep, "mcp_tasks.py", BACKENDS[:1], "--schedules", 15),
     *_rows(pytest.mark.sweep, "journaled.py", BACKENDS[:1], "--schedules", 100, 1000, 2000, 3000),
     *_rows(pytest.mark.sweep, "journaled.py", BACKENDS[1:], "--schedules", 50, 1000),
     *_rows(pytest.mark.sweep, "replicas.py", ("postgres",), "--schedules", 50, 1000),

@@ -1,7 +1,6 @@
 """A scripted MCP server whose tool ``work`` runs as a task: in memory, or a process that keeps its tasks in a folder.
 
-A task goes on by one of `states` with each ``tasks/get``, and stays in the last. As a process it counts points, at
-which it kills its client, or itself, as the folder's ``plan`` says.
+A task goes on by one of `states` with each ``tasks/get``, and stays in the last.
 """
 
 from __future__ import annotations
@@ -15,132 +14,103 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-if __name__ != "__main__":
+if __name__ != "__main__":  # a process begins quickly
     import anyio
     from mcp import ClientSession, types
     from mcp.shared.message import SessionMessage
     from pydantic import TypeAdapter
 
-V1, V2 = "2025-11-25", "2026-07-28"
-TASKS = "io.modelcontextprotocol/tasks"
-RELATED = "io.modelcontextprotocol/related-task"
+V1, V2, SECRET = "2025-11-25", "2026-07-28", "task-0f3a-of-"
 WORKING, DONE, ASKS = {"status": "working"}, {"status": "completed"}, {"status": "input_required"}
 REF = {"type": "object", "properties": {"ref": {"type": "string"}}, "required": ["ref"]}
 FORM = {"message": "Where?", "requestedSchema": {"type": "object", "properties": {"city": {"type": "string"}}}}
-SECRET = "task-0f3a-of-"
+COMPLETE = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+UNKNOWN = {"error": {"code": -32602, "message": "Failed to retrieve task: Task not found"}}
+
+
+def _text(words: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": words}]}
 
 
 class TaskServer:
-    """Answers messages; `states` are those of each task, and further options change what it says."""
+    """Answers messages; what it `says` differs from what it should."""
 
     def __init__(self, version: str, *states: dict[str, Any], support: Any = "optional", **says: Any) -> None:
         self.version, self.states, self.support, self.says = version, states or (DONE,), support, says
         self.tasks: dict[str, dict[str, Any]] = {}
         self.received: list[dict[str, Any]] = []
-        self.held: dict[str, Any] = {}  # ids of ``tasks/result`` that wait for an answer, by their tasks
 
     def asked(self, *methods: str) -> list[str]:
-        """The methods that were asked for, but those of the handshake."""
-        seen = [str(one["method"]) for one in self.received if "method" in one]
+        """The methods that were asked for: those about tools and tasks, or these."""
+        seen = [str(one.get("method")) for one in self.received]
         return [one for one in seen if (one in methods if methods else one.startswith("t"))]
 
     def handle(self, message: dict[str, Any]) -> list[dict[str, Any]]:
         """The server's messages in answer to one."""
         self.received.append(message)
-        if "method" not in message:
-            return self._told(message)
-        answer: Any = getattr(self, "_" + message["method"].replace("/", "_"), lambda params, number: None)
-        result = answer(message.get("params", {}), message.get("id"))
-        if result is None or "id" not in message:
+        method, params, number = message.get("method", "answer"), message.get("params", {}), message.get("id")
+        task_id = str(params.get("taskId", number)).removeprefix("q")
+        task = self.tasks.get(task_id)
+        if task is None or self.says.get("lost"):
+            result = UNKNOWN if method.startswith("tasks/") else self._of_tools(method, params)
+        elif method == "tasks/result" and self._state(task) == ASKS:
+            task["held"], related = number, {"io.modelcontextprotocol/related-task": {"taskId": task_id}}
+            return [{"id": f"q{task_id}", "method": "elicitation/create", "params": {**FORM, "_meta": related}}]
+        else:
+            if method in ("tasks/update", "answer"):
+                answer = message.get("result") or params["inputResponses"]["q"]
+                task["city"], task["gets"] = answer.get("content", {}).get("city"), task["gets"] + 1
+            number = task["held"] if method == "answer" else number
+            result = self._of_task(method, task_id, task)
+        if result is None:
             return []
-        if isinstance(result, list):
-            return result
-        return [{"id": message["id"], **(result if "error" in result and len(result) == 1 else {"result": result})}]
+        return [{"id": number, **(result if result.keys() == {"error"} else {"result": result})}]
 
-    def _initialize(self, params: Any, number: Any) -> Any:
-        offers: Any = {"tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}}
-        offers = {} if self.says.get("offers") is False else offers
-        server = {"name": "tasks", "version": "1"}
-        return {"protocolVersion": V1, "capabilities": {"tools": {}, **offers}, "serverInfo": server}
-
-    def _server_discover(self, params: Any, number: Any) -> Any:
-        offers = {"tools": {}, "extensions": {TASKS: {}}}
-        return {"supportedVersions": [V2], "capabilities": offers, "resultType": "complete", **CACHED}
-
-    def _tools_list(self, params: Any, number: Any) -> Any:
-        execution = {} if self.support is None or self.version == V2 else {"execution": {"taskSupport": self.support}}
-        return {"tools": [{"name": "work", "inputSchema": REF, **execution}], "resultType": "complete", **CACHED}
-
-    def _tools_call(self, params: Any, number: Any) -> Any:
-        ref = params["arguments"]["ref"]
-        if self.version == V1 and "task" not in params:
-            return _text(f"plainly {ref}")
+    def _of_tools(self, method: str, params: Any) -> dict[str, Any] | None:
+        is_v1, ref = self.version == V1, params.get("arguments", {}).get("ref")
+        if method == "initialize":
+            offers = {"tasks": {"requests": {"tools": {"call": {}}}}} if self.says.get("offers", True) else {}
+            return {"protocolVersion": V1, "capabilities": offers, "serverInfo": {"name": "t", "version": "1"}}
+        if method == "server/discover":
+            offers = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+            return {"supportedVersions": [V2], "capabilities": offers, **COMPLETE}
+        if method == "tools/list":
+            execution = {"execution": {"taskSupport": self.support}} if is_v1 and self.support else {}
+            return {"tools": [{"name": "work", "inputSchema": REF, **execution}], **COMPLETE}
+        if method != "tools/call" or (is_v1 and "task" not in params):
+            return _text(f"plainly {ref}") if ref else None
         self.made(ref)
-        task = self.tasks[f"{SECRET}{ref}"] = {"ref": ref, "gets": 0, "answers": None}
-        shown = {**self._shown(f"{SECRET}{ref}", task), **WORKING, **self.says.get("made", {})}
-        return {"task": shown} if self.version == V1 else {**shown, "resultType": "task"}
+        self.tasks[f"{SECRET}{ref}"] = {"ref": ref, "gets": 0}
+        made = {**self._shown(f"{SECRET}{ref}"), **WORKING, **self.says.get("made", {})}
+        return {"task": made} if is_v1 else {**made, "resultType": "task"}
 
-    def _tasks_get(self, params: Any, number: Any) -> Any:
-        if (task := self.tasks.get(params["taskId"])) is None or self.says.get("lost"):
-            return {"error": {"code": -32602, "message": "Failed to retrieve task: Task not found"}}
-        state = self.states[min(task["gets"], len(self.states) - 1)]
-        task["gets"] += state["status"] != "input_required"
-        shown = {**self._shown(params["taskId"], task), "resultType": "complete", **state}
-        if "error" in state and self.version == V1:
-            del shown["error"]
-        if self.version == V2 and state["status"] == "completed":
-            shown["result"] = self.says.get("result", _text(f"done {task['ref']}"))
-        if self.version == V2 and state["status"] == "input_required":
-            shown["inputRequests"] = {"q": {"method": "elicitation/create", "params": FORM}}
-        return {key: value for key, value in {**shown, **self.says.get("get", {})}.items() if value is not None}
+    def _of_task(self, method: str, task_id: str, task: dict[str, Any]) -> dict[str, Any]:
+        state, result = self._state(task), self.says.get("result", _text(f"done {task['ref']}"))
+        if method in ("tasks/result", "answer"):
+            if "error" in state or self.says.get("once"):
+                return {"error": state["error"]} if "error" in state else self.says["once"].pop()
+            return dict(result)
+        if method != "tasks/get":
+            return {"resultType": "complete"}
+        task["gets"] += state != ASKS
+        shown = {**self._shown(task_id), **state}
+        if self.version == V1:
+            shown.pop("error", None)
+        elif state in (DONE, ASKS):
+            asks = {"q": {"method": "elicitation/create", "params": FORM}}
+            shown |= {"result": result} if state == DONE else {"inputRequests": asks}
+        return {name: value for name, value in {**shown, **self.says.get("get", {})}.items() if value is not None}
 
-    def _tasks_result(self, params: Any, number: Any) -> Any:
-        if self.says.get("once"):
-            return self.says["once"].pop()
-        task = self.tasks[params["taskId"]]
-        state = self.states[min(task["gets"], len(self.states) - 1)]
-        if state["status"] == "input_required":
-            self.held[params["taskId"]] = number
-            related = {RELATED: {"taskId": params["taskId"]}}
-            return [
-                {"id": f"q{params['taskId']}", "method": "elicitation/create", "params": {**FORM, "_meta": related}}
-            ]
-        return self.says.get("result") or state.get("result") or self._end(task, state)
+    def _state(self, task: dict[str, Any]) -> dict[str, Any]:
+        return self.states[min(task["gets"], len(self.states) - 1)]
 
-    def _tasks_update(self, params: Any, number: Any) -> Any:
-        task = self.tasks[params["taskId"]]
-        task["answers"], task["gets"] = params["inputResponses"]["q"], task["gets"] + 1
-        return {"resultType": "complete"}
-
-    def _tasks_cancel(self, params: Any, number: Any) -> Any:
-        return {"resultType": "complete"}
-
-    def _told(self, message: Any) -> list[dict[str, Any]]:
-        task_id = str(message["id"])[1:]
-        task = self.tasks[task_id]
-        task["answers"], task["gets"] = message["result"], task["gets"] + 1
-        return [{"id": self.held.pop(task_id), "result": self._end(task, DONE)}]
-
-    def _shown(self, task_id: str, task: dict[str, Any]) -> dict[str, Any]:
-        ms = "" if self.version == V1 else "Ms"
-        at = {"createdAt": "2026-12-01T10:00:00Z", "lastUpdatedAt": "2026-12-01T10:00:00Z"}
-        return {"taskId": task_id, **at, f"ttl{ms}": 60_000, f"pollInterval{ms}": self.says.get("poll", 0)}
-
-    def _end(self, task: dict[str, Any], state: Any) -> Any:
-        if "error" in state:
-            return {"error": state["error"]}
-        city = (task["answers"] or {}).get("content")
-        return _text(f"done {task['ref']}{f' in {city}' if city else ''}")
+    def _shown(self, task_id: str) -> dict[str, Any]:
+        ms, at = "" if self.version == V1 else "Ms", "2026-12-01T10:00:00Z"
+        shown = {"taskId": task_id, "createdAt": at, "lastUpdatedAt": at, f"ttl{ms}": 60_000}
+        return {**shown, f"pollInterval{ms}": self.says.get("poll", 0)}
 
     def made(self, ref: str) -> None:
         """Takes note of a call that has its effect."""
-
-
-CACHED = {"ttlMs": 0, "cacheScope": "private"}
-
-
-def _text(words: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": words}]}
 
 
 @asynccontextmanager
@@ -152,8 +122,7 @@ async def session_with(server: TaskServer, **options: Any) -> AsyncIterator[Any]
 
     async def serve() -> None:
         async for item in from_client:
-            message = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-            for each in server.handle(message):
+            for each in server.handle(item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)):
                 await to_client.send(SessionMessage(read.validate_python({"jsonrpc": "2.0", **each})))
 
     async with to_server, from_client, to_client, from_server, anyio.create_task_group() as group:
@@ -164,55 +133,40 @@ async def session_with(server: TaskServer, **options: Any) -> AsyncIterator[Any]
         group.cancel_scope.cancel()
 
 
-# -- as a process ------------------------------------------------------------------------------------------------------
-
-
 class KeptServer(TaskServer):
-    """Keeps its tasks in a folder, and a log of what was asked; kills and forgets at points of all its lives."""
+    """A process: keeps its tasks in a folder, with a log; at points of the folder's ``plan`` it kills and forgets."""
 
-    def __init__(self, folder: Path, version: str, states: list[dict[str, Any]]) -> None:
-        super().__init__(version, *states)
-        self.folder, self.plan = folder, json.loads((folder / "plan").read_text())
-        kept = folder / "tasks"
-        self.tasks = json.loads(kept.read_text()) if kept.exists() else {}
+    folder = Path(sys.argv[1] if __name__ == "__main__" else "")
 
     def made(self, ref: str) -> None:
         """Writes the effect down."""
-        self.note(f"effect {ref}")
-        self.point()
+        self.point(f"effect {ref}")
 
-    def note(self, line: str) -> None:
+    def point(self, line: str) -> None:
         with (self.folder / "log").open("a") as log:
             log.write(f"{line}\n")
-
-    def point(self) -> None:
-        self.note("point")
-        number = (self.folder / "log").read_text().split("\n").count("point")
-        does = self.plan.get(str(number), "")
+        number = (self.folder / "log").read_text().count("\n")
+        does = json.loads((self.folder / "plan").read_text()).get(str(number), "")
         if "forget" in does:
             self.tasks.clear()
-            self.keep()
-        if "client" in does:
-            os.kill(os.getppid(), signal.SIGKILL)
-        if "server" in does:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def keep(self) -> None:
         (self.folder / "new").write_text(json.dumps(self.tasks))
-        (self.folder / "new").rename(self.folder / "tasks")
+        (self.folder / "new").replace(self.folder / "tasks")
+        for who, pid in (("client", os.getppid()), ("server", os.getpid())):
+            if who in does:
+                os.kill(pid, signal.SIGKILL)
 
     def serve(self) -> None:
         """Answers lines until they end."""
+        if (self.folder / "tasks").exists():
+            self.tasks = json.loads((self.folder / "tasks").read_text())
         for line in sys.stdin:
             message = json.loads(line)
-            self.note(f"{message.get('method')} {message.get('params', {}).get('taskId')}")
             messages = self.handle(message)
-            self.keep()
-            self.point()
+            self.point(f"{message.get('method')} {message.get('params', {}).get('taskId')}")
             for each in messages:
                 print(json.dumps({"jsonrpc": "2.0", **each}), flush=True)
-            self.point()
+            self.point("answered")
 
 
 if __name__ == "__main__":
-    KeptServer(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])).serve()
+    KeptServer(sys.argv[2], *json.loads(sys.argv[3])).serve()

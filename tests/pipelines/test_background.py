@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,14 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from profiles import every
-from streams import Model, chat, stream
+from streams import Model, anthropic, chat, stream
 
 from streamtools import (
     AgentLoop,
     ApprovalRequested,
     Limits,
     Observation,
+    Retry,
     ToolContext,
     Trajectory,
     agent_loop,
@@ -183,6 +184,24 @@ async def test_a_run_waits_for_what_it_was_told_to_and_says_what_it_has_given_up
         looping(Model(), farm.tool(), wait_for_background=0)
 
 
+async def test_what_is_said_while_a_run_waits_is_read_at_once_and_at_max_steps_results_are_left_unread() -> None:
+    farm = Farm()
+    run = looping(Model(calling("a"), DONE, DONE, DONE), farm.tool())
+    async with run, anyio.create_task_group() as tasks:
+        tasks.start_soon(read_on, run, lambda event: None)
+        await anyio.wait_all_tasks_blocked()
+        assert (len(run.turns), run.outcome) == (2, None)
+        run.say("And?")
+        await anyio.wait_all_tasks_blocked()
+        assert (len(run.turns), run.outcome, farm.ended) == (3, None, [])
+        farm.release("a")
+    assert [message["role"] for message in run.messages[-4:]] == ["user", "assistant", "user", "assistant"]
+    run = looping(Model(calling("b"), DONE), farm.tool(), max_steps=2)
+    await read(run, when_asked(2, lambda: farm.release("b")))
+    assert (run.outcome, farm.ended) == ("max_steps", ["a", "b"])
+    assert "rendered b" in str(run.unread)
+
+
 async def test_stop_cancels_jobs_that_may_run_again_and_waits_for_the_others() -> None:
     farm, once, runs = Farm(), Farm(), list[AgentLoop]()
 
@@ -230,6 +249,23 @@ async def test_so_many_jobs_go_on_at_once_as_limits_say_and_two_identical_result
     assert [one.outcome for one in events if isinstance(one, Observation)] == ["ok", "ok", "failed"]
     assert "max_background_jobs" in str(run.messages)
     assert results(run) == ["ok: rendered a, None"] * 2
+
+
+async def test_an_answer_is_not_discarded_when_a_job_of_it_has_begun() -> None:
+    farm = Farm()
+
+    async def breaks() -> AsyncIterator[bytes]:
+        for item in anthropic(calls=[("c-a", "render", '{"scene": "a"}')])[:-2]:
+            yield item
+        while not farm.begun:
+            await anyio.lowlevel.checkpoint()
+        raise ConnectionResetError
+
+    retry = Retry(attempts=2, backoff=0, after_output=True)
+    done = anthropic(["Done."], stop="end_turn")
+    run = looping(Model(breaks(), done, done), farm.tool(effect="pure"), retry=retry, wire=CLAUDE)
+    await read(run, when_asked(2, lambda: farm.release("a")))
+    assert [str(run.messages).count(words) for words in ("Started as", "rendered a")] == [1, 1]
 
 
 async def test_an_approval_comes_first_with_the_arguments_that_it_gives() -> None:

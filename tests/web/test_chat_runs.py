@@ -273,3 +273,43 @@ def test_conversations_are_kept_in_one_place_that_is_named_once(tmp_path: Path) 
             Chats(run=lambda chat: None, records=tmp_path / "a.db", keep=keep)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="postgresql://"):
         Chats(run=lambda chat: None, records="mysql://secret@host/db")  # type: ignore[arg-type]
+
+
+async def test_a_page_has_the_result_of_a_job_once_from_whichever_replica_and_after_a_reload(tmp_path: Path) -> None:
+    begun, held = anyio.Event(), anyio.Event()
+
+    @tool(background=True, effect="idempotent")
+    async def render(scene: str) -> str:
+        """Render a scene."""
+        begun.set()
+        await held.wait()
+        return f"{scene}.png"
+
+    def ask(messages: list[Any], tools: Any) -> Any:
+        if messages[-1]["role"] == "tool":
+            return stream(chat(["I began."], finish="stop"))
+        if "sky.png" in str(messages):
+            return stream(chat(["Here it is."], finish="stop"))
+        return stream(chat([], [("c1", "render", '{"scene": "sky"}')]))
+
+    def replica() -> Chats:
+        return Chats(
+            journal=tmp_path / "chats.db",
+            run=lambda given: agent_loop(ask, given.messages(WIRE), tools=[render], wire=WIRE, **given.options),
+        )
+
+    first, second = replica(), replica()
+    page, other = (Page(one.app(may=lambda request: "ann")) for one in (first, second))
+    left = await page.ask("POST", "/", said("the sky"), leave=lambda answer: b"began" in answer.body)
+    assert "sky.png" not in left.body.decode()
+    await begun.wait()
+    await first.aclose()  # as a process that ends
+    held.set()
+    rest = await other.ask("GET", "/k/stream")
+    assert texts(rest.chunks).endswith("Here it is.")
+    assert sum("steering" in kind for kind in kinds(rest)) == 1
+    assert rest.body.decode().count("sky.png") == 1
+    for chats in (second, replica()):
+        loaded = (await Page(chats.app(may=lambda request: "ann")).ask("GET", "/k")).body.decode()
+        assert loaded.count("sky.png") == 1
+        await chats.aclose()
