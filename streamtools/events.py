@@ -756,9 +756,9 @@ class UnknownPayload(CausedEvent):
 
 @event
 class EventsDropped(EventBase):
-    """A full branch has dropped events here (`Pipeline.branch`, ``"drop_oldest"``). Only this branch has the gap:
-    observers and other consumers do not. Its own `seq` is `to_seq`, so the last `seq` that you saw shows how far the
-    branch has come.
+    """A full branch has dropped events here (`Pipeline.branch`, ``"drop_oldest"``); only this branch has the gap.
+
+    Its own `seq` is `to_seq`, so the last `seq` that you saw shows how far the branch has come.
     """
 
     from_seq: int

@@ -119,12 +119,13 @@ class Chat:
         return options
 
     def messages(self, wire: Wire | str) -> list[Any]:
-        """Returns the history for a wire, with the user's message at its end. Runs on another wire are converted. A
-        file of an earlier message that the wire cannot carry becomes a placeholder.
+        """Returns the history for a wire, with the user's message at its end. Runs on another wire are converted.
+
+        A file of an earlier message that the wire cannot carry becomes a placeholder.
 
         Raises:
-            BadRequest: the wire cannot carry a file of the new message; the client gets this error. ExportError: the
-                wire is unknown.
+            BadRequest: the wire cannot carry a file of the new message; the client gets this error.
+            ExportError: the wire is unknown.
         """
         return history_of(self._past, self.message, find(wire), is_new=self._is_new)
 

@@ -131,7 +131,7 @@ BLOCKS = [
 # -- under a framework ---------------------------------------------------------------------------------------------
 
 TAPS = [
-    Mistake("a tap of a client", "Tap(httpx.AsyncClient())", "TypeError", "say httpx.AsyncHTTPTransport()"),
+    Mistake("a tap of a client", "Tap(httpx.AsyncClient())", "TypeError", "such as httpx.AsyncHTTPTransport()"),
     Mistake(
         "an asynchronous transport for a client that is not",
         "httpx.Client(transport=Tap(httpx.AsyncHTTPTransport())).get('http://model')",
