@@ -9,7 +9,7 @@ handed.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -135,7 +135,7 @@ class AtGate:
         elif not isinstance(ending.value, AnsweredLater) and (facts.frees_claim or isinstance(error, ToolNotStarted)):
             await self._tell(call, "free", entered.free)
         else:
-            await self._tell(call, "kept", lambda: entered.kept(_end_of(ending)))
+            await self._tell(call, "kept", lambda: entered.kept(replace(_end_of(ending), notes=ending.notes)))
 
     async def lose(self, call: Call, entered: Entered) -> None:
         await self._tell(call, "lost", entered.lost)

@@ -49,6 +49,10 @@ class Carrying:
         """The fields that stand for messages which the run has never seen."""
         return NO_CARRY if self._is_all else self._carry
 
+    @property
+    def is_chained(self) -> bool:
+        return self._chained > 0
+
     def take(self, turn: Turn) -> None:
         """Takes the turn of a step that is over, and in the history."""
         if (carry := self._of(turn)) is None:

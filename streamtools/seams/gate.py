@@ -76,6 +76,8 @@ class CallEnd:
     """The call's failure, in words for the model."""
     by_another: bool = False
     """True if another call has done what this one asks for: the model reads that it had been done already."""
+    notes: Mapping[str, Any] | None = None
+    """As `Observation.notes`."""
 
     def __post_init__(self) -> None:
         if self.content is not None and not isinstance(self.content, str):
