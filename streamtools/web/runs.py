@@ -43,8 +43,7 @@ from ..errors import (
     StreamError,
 )
 from ..events import Observation
-from ..front import AgentLoop
-from ..front.mistaken import refuse_unknown
+from ..front import AgentLoop, refuse_unknown
 from ..ground import type_name
 from ..parts import RunOutcome
 from ..pipelines.messages import STOPPED
