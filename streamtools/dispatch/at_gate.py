@@ -45,6 +45,7 @@ class AtGate:
     any_value: bool
     arguments: Callable[[Call], Mapping[str, Any]]  # those by which the gate knows a call
     executors: Container[str]  # the tools that run elsewhere, and cannot note anything
+    is_left: Callable[[Call], bool]  # True if a call that is cancelled ends since its run is left
 
     def view(self, call: Call, known_as: str = "") -> GateView:
         """`known_as`: the fingerprint of arguments that are not valid any more."""
@@ -141,11 +142,16 @@ class AtGate:
         await self._tell(call, "lost", entered.lost)
 
     def services(self, call: Call) -> dict[str, Callable[..., Any]]:
-        """Returns what keeps a text with the call's claim, and what returns the one that an earlier process kept."""
-        note, noted = getattr(call.entered, "note", None), getattr(call.entered, "noted", None)
-        if note is None:
+        """Returns what keeps a text with the call's claim, what returns the one that an earlier process kept, and what
+        says whether the call, which is cancelled, goes on elsewhere."""
+        entered: Any = call.entered
+        if not hasattr(entered, "note"):
             return {}
-        return {"note": lambda text: self._tell(call, "note", lambda: note(text)), "noted": lambda: noted}
+        return {
+            "note": lambda text: self._tell(call, "note", lambda: entered.note(text)),
+            "noted": lambda: entered.noted,
+            "goes_on": lambda: entered.outlives and self.is_left(call),
+        }
 
     async def _tell(self, call: Call, work: str, tell: Callable[[], Awaitable[None]]) -> None:
         try:

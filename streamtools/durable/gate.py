@@ -101,8 +101,11 @@ class _Claimed:
     def __init__(self, claim: CallClaim, operation: _Operation | None) -> None:
         self._claim = claim
         self._operation = operation
-        self.noted = claim.noted
-        self.note = claim.note
+        self.noted, self.note = claim.noted, claim.note
+
+    @property
+    def outlives(self) -> bool:
+        return self._claim.claim is not None and self._claim.noted is not None  # a journal's
 
     async def kept(self, end: CallEnd, /) -> None:
         # A call that is wanted with other arguments is another call, but may be the same operation.
