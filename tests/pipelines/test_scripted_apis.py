@@ -139,7 +139,8 @@ class World:
 
     async def goes_on(self, run_id: str) -> None:
         given = {"carry": self.carry} if self.carry is not None else {}
-        run, unread, begun = self.run(run_id, **given), (), str(self.messages)
+        run, begun = self.run(run_id, **given), str(self.messages)
+        unread: Sequence[Any] = ()
         for number in range(MOST_VISITS):
             with suppress(*BROKEN):
                 await self.visit(run, unread, is_last=number == MOST_VISITS - 1)
