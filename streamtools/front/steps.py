@@ -127,10 +127,10 @@ class PipelineMaker:
 
     def _ask(self, number: int, asked: Asked) -> Any:
         """Makes a request with lists of its own: what it does to them reaches no other attempt, and no history."""
-        messages, tools = asked[0](), asked[1]()
-        if number and self.plainly is not None:
+        messages, beside = self._carrying.request(number, asked[0]())
+        tools = asked[1]()
+        if self._carrying.numbers[number] and self.plainly is not None:
             messages, tools = self.plainly(messages)
-        messages, beside = self._carrying.request(number, messages)
         return self._asks[number](messages, tools, **beside)
 
     def _replaying(self, ends: Sequence[Observation]) -> CheckedOptions:
