@@ -32,28 +32,26 @@ ROWS = {
     "killed": "The process dies while it pays, and restarts",
 }
 NOTES = {
-    ("cut", "sdk"): "By `json.loads` in the guide's loop. The SDK's helper, `chat.completions.stream()`, raises "
+    ("cut", "sdk"): "Raised by `json.loads` in the guide's loop. The SDK's helper, `chat.completions.stream()`, raises "
     "{sdk_helper}.",
-    ("cut", "langgraph"): "LangChain completes partial JSON while it streams, so the call looks whole. The message's "
-    "metadata has `finish_reason: length`, which a node or middleware of yours can check.",
+    ("cut", "langgraph"): "LangChain completes partial JSON while it streams. The message's metadata has "
+    "`finish_reason: length`, which a node or middleware of yours can check.",
     ("lost", ""): "The body ends without an error, as it can behind a proxy, so `max_retries` and "
     "`ModelRetryMiddleware` have nothing to retry; our `retry=` asks again. If the transport reports the cut, {reset}.",
     ("same_index", ""): "Seen with Ollama, LiteLLM and Gemini's compatible endpoint (ollama/ollama#15457, "
     "vercel/ai#14277, huggingface/smolagents#1569). When the numbers differ, all columns run both.",
-    ("raises", ""): "LangGraph with `ToolErrorMiddleware`, pydantic-ai with `raise ToolFailed` in the tool: without "
-    "them, the exception ends their runs. It is the default of openai-agents and of streamtools. In your own loop, "
-    "write a `try`.",
-    ("started", ""): 'On the Responses API, with `effect="idempotent"`. The others have no such declaration for calls. '
-    "In pydantic-ai-harness, `CodeMode(eager=True)` starts lines of *generated code* early.",
-    ("killed", "langgraph"): 'LangChain\'s `create_agent` with a checkpointer in SQLite and `durability="sync"`. A '
-    "node that did not finish runs again.",
+    ("raises", ""): "LangGraph with `ToolErrorMiddleware`, pydantic-ai with `raise ToolFailed` in the tool; "
+    "openai-agents and streamtools by default. In your own loop, write a `try`.",
+    ("started", ""): 'On the Responses API, with `effect="idempotent"`; the others have no such declaration. In '
+    "pydantic-ai-harness, `CodeMode(eager=True)` starts lines of *generated code* early.",
+    ("killed", "langgraph"): '`create_agent` with a checkpointer and `durability="sync"`.',
     ("killed", "pydantic_ai"): "Under DBOS, with the tool as a step: {pydantic_ai_dbos}, because "
     "[steps run at least once](https://docs.dbos.dev/explanations/concurrent-executions). With pydantic-ai-harness' "
     "`StepPersistence`: {pydantic_ai_steps}; its ledger lists the open payment, and the program has to look.",
     ("killed", "openai_agents"): "With `SQLiteSession`. Under DBOS (`DBOSRunner`, the tool as a step): "
     "{openai_agents_dbos}.",
     ("killed", "streamtools"): "With `journal=`. If your payment API takes an idempotency key, send one as well: only "
-    "the bank knows whether it was paid.",
+    "the bank knows.",
 }
 """What an expert of a peer would want to know about a cell, or about a row."""
 
@@ -92,7 +90,7 @@ def table() -> str:
     peers = measured["peers"]
     beside = {key: words(row, met) for key in peers if key not in COLUMNS for row, met in peers[key]["rows"].items()}
     pays = any(peer["rows"].get("reset", {}).get("paid") for peer in peers.values())
-    beside["reset"] = "some pay" if pays else "nobody pays"
+    beside["reset"] = "some loops pay" if pays else "no loop pays"
     numbers = {place: number for number, place in enumerate(NOTES, 1)}
 
     def noted(text: str, row: str, column: str) -> str:

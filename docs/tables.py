@@ -179,7 +179,7 @@ _Table: TypeAlias = tuple[tuple[str, ...], Iterable[tuple[str, ...]]]
 _WORDS_OF_ACTIONS = {
     Action.KEEP: "kept",
     Action.DROP: "dropped",
-    Action.NOTE: "in the description",
+    Action.NOTE: "noted",
     Action.REWRITE: "rewritten",
     Action.INLINE: "inlined",
     Action.REFUSE: "refused",

@@ -83,7 +83,8 @@ class Media:
         mime_type: ``image/png``; None where only the provider knows. Most providers take no bytes without it.
         data: the bytes as base64 text: ``base64.b64encode(png).decode()``. Data that is not base64, or
             has no type, becomes a placeholder for providers that decode it.
-        url: the address. file_id: a provider's own id, valid at that provider only.
+        url: the address.
+        file_id: a provider's own id, valid at that provider only.
         filename: a name for people, and for providers that require one.
         state: the block as its provider wrote it, sent back unchanged over the same wire.
     """

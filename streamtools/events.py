@@ -15,7 +15,8 @@
       [ToolStarted (ToolProgress | AnswerRequested)* Observation]         after it; one `Observation` for every call
     StepEnd
 
-`StreamWarning` and `UnknownPayload` may come anywhere, and `EventsDropped` in a branch that drops events.
+`StreamWarning` and `UnknownPayload` may come anywhere, and `EventsDropped` in a branch that drops events. A tool that
+reads a `Growing` argument begins within its call: its `ToolStarted` and progress stand before the `ToolCallEnd`.
 `ToolCallFragment` is a wire's piece of a call; the accumulate stage turns it into the `ToolCall...` events, so that a
 consumer never meets it.
 
@@ -755,9 +756,9 @@ class UnknownPayload(CausedEvent):
 
 @event
 class EventsDropped(EventBase):
-    """A full branch has dropped events here (`Pipeline.branch`, ``"drop_oldest"``). Only this branch has the gap:
-    observers and other consumers do not. Its own `seq` is `to_seq`, so the last `seq` that you saw shows how far the
-    branch has come.
+    """A full branch has dropped events here (`Pipeline.branch`, ``"drop_oldest"``); only this branch has the gap.
+
+    Its own `seq` is `to_seq`, so the last `seq` that you saw shows how far the branch has come.
     """
 
     from_seq: int

@@ -117,8 +117,8 @@ class Turn:
         """Returns `output`, typed as the type that was given with ``output=``.
 
         Raises:
-            ValueError: there is no output; the message contains `output_problem`. TypeError: the output is of another
-                type.
+            ValueError: there is no output; the message contains `output_problem`.
+            TypeError: the output is of another type.
         """
         if self.output is None:
             raise ValueError(f"no output: {self.output_problem or 'pass output=, and read it after the stream'}")

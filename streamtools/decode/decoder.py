@@ -60,8 +60,8 @@ class StreamDecoder:
         tools: tools, functions or bare names.
         stages: the stages between wire and consumer.
         output: the type of the answer; see `streamtools.pipeline`.
-        limits: bounds on the stream. id_salt: makes generated call ids differ from those of other responses, if the
-            response has no id.
+        limits: bounds on the stream.
+        id_salt: makes generated call ids differ from those of other responses, if the response has no id.
         continues: the turn that this stream continues. `said` then contains the events of that turn.
 
     Raises:
@@ -251,8 +251,8 @@ class StreamDecoder:
         """Ends the stream; returns the last events, including `StreamEnd`.
 
         Args:
-            error: the error that ended the stream, if it did not end by itself. abandoned: you do not want the rest, so
-                its absence is no error.
+            error: the error that ended the stream, if it did not end by itself.
+            abandoned: you do not want the rest, so its absence is no error.
         """
         if self._finished:
             return []
@@ -640,8 +640,9 @@ def parse(
     limits: Limits = Limits(),
     continues: Turn | None = None,
 ) -> Turn:
-    """Reads a whole response and returns the turn: the model's text and its calls. Runs no tool, needs no event loop,
-    and raises nothing because of the response's content: see ``turn.error``.
+    """Reads a whole response and returns the turn: the model's text and its calls.
+
+    Runs no tool, needs no event loop, and raises nothing because of the response's content: see ``turn.error``.
 
     Args:
         body: the bytes of the response, or its chunks in order, cut anywhere; or its parsed payloads; or a whole answer
@@ -650,12 +651,13 @@ def parse(
         tools: tools, functions or bare names. Calls get the registered names, and their arguments are validated.
         stages: the stages between wire and turn.
         output: the type of the answer; see `streamtools.pipeline`.
-        limits: bounds on the stream. continues: a turn that was cut and that this body continues, from
-            ``turn.resume_from`` on. The result is the whole turn, with the observations of the given one.
+        limits: bounds on the stream.
+        continues: a turn that was cut and that this body continues, from ``turn.resume_from`` on. The result is the
+            whole turn, with the observations of the given one.
 
     Raises:
-        TypeError: `body` is neither bytes nor an iterable, or is a dict that is no answer. ValueError: `wire` is
-            unknown, or the turn cannot be continued.
+        TypeError: `body` is neither bytes nor an iterable, or is a dict that is no answer.
+        ValueError: `wire` is unknown, or the turn cannot be continued.
 
     >>> turn = parse(b'data: {"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}\\n\\ndata: [DONE]\\n\\n')
     >>> turn.text, turn.finish, turn.complete

@@ -9,7 +9,7 @@ handed.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -45,6 +45,7 @@ class AtGate:
     any_value: bool
     arguments: Callable[[Call], Mapping[str, Any]]  # those by which the gate knows a call
     executors: Container[str]  # the tools that run elsewhere, and cannot note anything
+    is_left: Callable[[Call], bool]  # True if a call that is cancelled ends since its run is left
 
     def view(self, call: Call, known_as: str = "") -> GateView:
         """`known_as`: the fingerprint of arguments that are not valid any more."""
@@ -135,17 +136,22 @@ class AtGate:
         elif not isinstance(ending.value, AnsweredLater) and (facts.frees_claim or isinstance(error, ToolNotStarted)):
             await self._tell(call, "free", entered.free)
         else:
-            await self._tell(call, "kept", lambda: entered.kept(_end_of(ending)))
+            await self._tell(call, "kept", lambda: entered.kept(replace(_end_of(ending), notes=ending.notes)))
 
     async def lose(self, call: Call, entered: Entered) -> None:
         await self._tell(call, "lost", entered.lost)
 
     def services(self, call: Call) -> dict[str, Callable[..., Any]]:
-        """Returns what keeps a text with the call's claim, and what returns the one that an earlier process kept."""
-        note, noted = getattr(call.entered, "note", None), getattr(call.entered, "noted", None)
-        if note is None:
+        """Returns what keeps a text with the call's claim, what returns the one that an earlier process kept, and what
+        says whether the call, which is cancelled, goes on elsewhere."""
+        entered: Any = call.entered
+        if not hasattr(entered, "note"):
             return {}
-        return {"note": lambda text: self._tell(call, "note", lambda: note(text)), "noted": lambda: noted}
+        return {
+            "note": lambda text: self._tell(call, "note", lambda: entered.note(text)),
+            "noted": lambda: entered.noted,
+            "goes_on": lambda: entered.outlives and self.is_left(call),
+        }
 
     async def _tell(self, call: Call, work: str, tell: Callable[[], Awaitable[None]]) -> None:
         try:

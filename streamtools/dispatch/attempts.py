@@ -65,6 +65,7 @@ class CallAttempts:
     happened: Happened
     due: Callable[[float, CancelScope], Timer]  # has an attempt's scope cancelled at a time of the loop
     ask: Callable[[Call, Any], Awaitable[Any]]
+    is_left: Callable[[Call], bool]
 
     async def run(self, call: Call, first_scope: CancelScope | None = None) -> None:
         try:
@@ -127,8 +128,9 @@ class CallAttempts:
 
         gate = self.options.seams.gate
         assert gate is not None, "else nothing knows"
-        options = self.options
-        return AtGate(gate, self.host, self.limits, options.known.any_value, self._known_arguments, options.executors)
+        known, executors = self.options.known, self.options.executors
+        made = gate, self.host, self.limits, known.any_value, self._known_arguments
+        return AtGate(*made, executors, self.is_left)
 
     def arguments(self, call: Call) -> dict[str, Any]:
         return self._shown_arguments(call) if call.changed is None else dict(own(call.changed.plain))
@@ -241,7 +243,7 @@ class _Attempt:
             self.refused = await attempts.at_gate.enter(call, self.view, self._check)
             if self.refused is not None:
                 raise BeginRefused("not run: the gate did not let the call in")
-        if call.entered is not None and self.invocation is not None and self.executor is None:
+        if self.view is not None and self.view.goes_on and self.invocation is not None:
             self.invocation.services |= attempts.at_gate.services(call)
         self.begun = True
         call.attempts += 1

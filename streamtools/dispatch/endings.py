@@ -322,4 +322,5 @@ class ValueEndings:
             # checked again: only what fitted the output schema was kept, and a note may stand for a value.
             ending = self._given(value, _BOUNDED_BEFORE) if isinstance(value, ToolResult) else self._valued(value)
             ending.recorded = True
+        ending.notes = end.notes
         return _of_another(ending) if end.by_another and ending.recorded else ending

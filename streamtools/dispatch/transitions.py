@@ -171,7 +171,12 @@ class Transitions:
     @cached_property
     def attempts(self) -> CallAttempts:
         due, ask = self._due, self._ask
-        return CallAttempts(self.host, self.tools, self.limits, self._pool, self.options, self.move, due, ask)
+        shared = self.host, self.tools, self.limits, self._pool, self.options
+        return CallAttempts(*shared, self.move, due, ask, self._is_left)
+
+    def _is_left(self, call: Call) -> bool:
+        # The tasks may be cancelled before the turn is told of it.
+        return self.stopped == endings.LEFT or (call.state == "running" and self.host.now() < call.stops_at)
 
     def move(self, call: Call, happened: Input, given: Given = None) -> None:
         """Moves a call along the table, and carries the effects out. If an observer moves the call on meanwhile, the

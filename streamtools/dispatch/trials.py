@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import CancelScope
@@ -38,17 +38,6 @@ from .states import Call, seconds_of
 
 if TYPE_CHECKING:
     from .transitions import Transitions
-
-
-class Grown(Protocol):
-    """What a body reads of arguments that still come; see `front.growths`."""
-
-    @property
-    def agrees(self) -> bool: ...  # what it has read is what the call says; True while that is not known
-
-    def tell_start(self) -> float: ...  # emits its ToolStarted, and returns the time of that
-
-    def settle(self) -> None: ...  # the call has begun: its body may take effect
 
 
 class Trials:
@@ -92,7 +81,7 @@ class Trials:
             return
         checked = Checked(text, found[0], bound)
         trial = Trial(turn, call, tool, bound, turn.host.new_scope())
-        if trial.takes_place():
+        if turn.take_free_place(trial.job, partial(turn.work, call, trial.run, trial.scope)):
             self._known[call.call_id], call.trial = checked, trial
 
 
@@ -124,7 +113,7 @@ class Trial:
     tool: Tool[..., Any]
     bound: Bound
     scope: CancelScope  # the body's
-    growth: Grown | None = None  # what it reads of arguments that still come: then its `ToolStarted` is out
+    growth: Any = None  # the `front.growths.Growth` that it reads: then its `ToolStarted` is out
     job: Job = field(init=False)
     began: float | None = None  # these two on time.monotonic
     ended: float | None = None
@@ -145,10 +134,6 @@ class Trial:
     def __post_init__(self) -> None:
         tool = self.tool
         self.job = Job(tool=tool.name, owner=self.turn, shared=True, tool_limit=tool.max_concurrency)
-
-    def takes_place(self) -> bool:
-        """Begins the body if a place is free."""
-        return self.turn.take_free_place(self.job, partial(self.turn.work, self.call, self.run, self.scope))
 
     # -- the body --
 
@@ -229,16 +214,14 @@ class Trial:
         return self.growth is not None and self.began is not None
 
     def ends_before(self, then: Callable[[], None]) -> bool:
-        """Has `then` called once the body is over, if it goes on; returns whether it does."""
         self._then = then
         return self.ended is None and self.call.tasks > 0
 
     @property
     def lost(self) -> ToolError | None:
-        """The error of a body that could not be undone."""
-        if self.ended is None and self.tool.effect != "pure":
-            return ToolOutcomeUnknown("the call had begun while it was written, and goes on")
-        return self._error if isinstance(self._error, ToolOutcomeUnknown) else None
+        goes_on = self.ended is None and self.tool.effect != "pure"
+        error = ToolOutcomeUnknown("the call had begun while it was written, and goes on") if goes_on else self._error
+        return error if isinstance(error, ToolOutcomeUnknown) else None
 
     def due(self, now: float) -> float:
         if self.growth is not None:  # what it waited for was the model
@@ -290,7 +273,8 @@ class Trial:
             self._cancel()
 
     def make_room(self, waiting: Call) -> None:
-        if self.growth is None and self.ended is None and (waiting is self.call or self.job.state == "running"):
+        needs_it = waiting is self.call or self.job.state == "running"
+        if self.ended is None and (needs_it if self.growth is None else waiting is self.call and not self.fits):
             self.drop()
 
     def _cancel(self) -> None:

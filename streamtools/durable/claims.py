@@ -20,7 +20,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
@@ -201,7 +201,7 @@ class CallClaim:
     async def fail(self, error: ToolError) -> Exception | None:
         return await self._keep(to_json({"error": encode_error(self._tool, error)}))
 
-    async def complete(self, value: Any) -> Exception | None:
+    async def complete(self, value: Any, notes: Mapping[str, Any] | None = None) -> Exception | None:
         """Returns a `ToolError` if JSON cannot express all of a value; the model's part of it is on record then. Raises
         it, and it is on record as the call's failure, if there is no such part."""
         try:
@@ -211,6 +211,8 @@ class CallClaim:
                 await self.fail(error)
                 raise
             data, unsaid = _without_value(value), error
+        if notes:
+            data = data[:-1] + b',"notes":' + to_json(notes) + b"}"
         return await self._keep(data) or unsaid
 
     async def _keep(self, data: bytes) -> Exception | None:

@@ -101,8 +101,11 @@ class _Claimed:
     def __init__(self, claim: CallClaim, operation: _Operation | None) -> None:
         self._claim = claim
         self._operation = operation
-        self.noted = claim.noted
-        self.note = claim.note
+        self.noted, self.note = claim.noted, claim.note
+
+    @property
+    def outlives(self) -> bool:
+        return self._claim.claim is not None and self._claim.noted is not None  # a journal's
 
     async def kept(self, end: CallEnd, /) -> None:
         # A call that is wanted with other arguments is another call, but may be the same operation.
@@ -112,7 +115,7 @@ class _Claimed:
             _told(await self._claim.fail(end.error))
         else:
             value = end.value if end.content is None else AsRead(end.value, end.content)
-            _told(await self._claim.complete(value))
+            _told(await self._claim.complete(value, end.notes))
 
     async def free(self) -> None:
         _told(await self._claim.release())
@@ -132,9 +135,11 @@ def _end(call: GateView, operation: _Operation | None, found: Recorded) -> CallE
         value = recorded_value(call.tool_name, found)
     except ToolError as error:
         return CallEnd(error=error, by_another=by_another)
+    is_noted = not by_another and found.result is not None and b'"notes"' in found.result  # few are
+    notes = from_json(found.result or b"").get("notes") if is_noted else None
     if isinstance(value, AsRead):
-        return CallEnd(value=value.value, content=value.content, by_another=by_another)
-    return CallEnd(value=value, by_another=by_another)
+        return CallEnd(value=value.value, content=value.content, by_another=by_another, notes=notes)
+    return CallEnd(value=value, by_another=by_another, notes=notes)
 
 
 # -- operations --

@@ -1,5 +1,6 @@
-"""Writes the messages between an executor and its workers, as JSON within a limit: a call, its reports, its end. A tool
-is not sent: the worker finds it as ``module:qualname``. A value that is too large is not written beyond the limit.
+"""Writes the messages between an executor and its workers, as JSON within a limit: a call, its reports, its end.
+
+A tool is not sent: the worker finds it as ``module:qualname``. A value is never written beyond the limit.
 """
 
 from __future__ import annotations

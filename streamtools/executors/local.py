@@ -1,6 +1,7 @@
-"""Runs calls in this process, in an executor whose block ends them. Without one they run in the same way
-(`run_in_process`). `BlockExecutor` is the base of executors that accept calls only inside their block: it knows whether
-each call has begun, and how it ends when the block is left.
+"""Runs calls in this process, in an executor whose block ends them, or without one (`run_in_process`).
+
+`BlockExecutor` is the base of executors that accept calls only inside their block: it knows whether each call has
+begun, and how it ends when the block is left.
 """
 
 from __future__ import annotations
@@ -118,8 +119,9 @@ class LocalExecutor(BlockExecutor):
 
     Args:
         tools: the tools that may be called.
-        max_threads: sync calls that run at once; more wait, without using up their timeout. max_abandoned_threads:
-            abandoned threads of this process that may still be busy; beyond that, sync calls are refused.
+        max_threads: sync calls that run at once; more wait, without using up their timeout.
+        max_abandoned_threads: abandoned threads of this process that may still be busy; beyond that, sync calls are
+            refused.
 
     Raises:
         ToolDefinitionError: one of `tools` is no tool.

@@ -74,17 +74,20 @@ BOOT = (
 
 
 class ProcessExecutor(BlockExecutor):
-    """Runs tools, sync or async, in worker processes. A worker imports the tool by its module's name, and gets the
-    arguments as JSON; nothing is pickled. The value comes back as JSON. Workers have the executor's ``sys.path`` and
-    directory, the environment variables that programs need (``PATH``, ``HOME``, ``LANG``, ``PYTHON*`` and the like),
-    and their own session, so that Ctrl-C does not reach them. Output of tools goes to standard error.
+    """Runs tools, sync or async, in worker processes.
+
+    A worker imports the tool by its module's name, and gets the arguments as JSON; nothing is pickled. The value comes
+    back as JSON. Workers have the executor's ``sys.path`` and directory, the environment variables that programs need
+    (``PATH``, ``HOME``, ``LANG``, ``PYTHON*`` and the like), and their own session, so that Ctrl-C does not reach them.
+    Output of tools goes to standard error.
 
     Args:
         tools: the tools that may be called: tools and functions that are names of their modules, or
-            ``"module:qualname"``. max_workers: workers that run at once; more calls wait, and a call's timeout starts
-            with the call. max_message_bytes: the largest call, value or report, as JSON. start_timeout_s: the longest
-            time for a worker to start, import a tool and report ready. backend: the event loop that runs async tools in
-            a worker.
+            ``"module:qualname"``.
+        max_workers: workers that run at once; more calls wait, and a call's timeout starts with the call.
+        max_message_bytes: the largest call, value or report, as JSON.
+        start_timeout_s: the longest time for a worker to start, import a tool and report ready.
+        backend: the event loop that runs async tools in a worker.
         env: further variables for the workers: a mapping, or the names of variables of this process, with ``*`` for
             anything. ``os.environ`` passes all of them, and so every key, to every tool.
 

@@ -150,8 +150,10 @@ class ToolDefinition:
         return self.to("anthropic.messages", constraints=constraints)
 
     def to_gemini(self) -> dict[str, Any]:
-        """Returns a function declaration for Gemini, with ``parameters`` and types in capitals. ``to("gemini")`` keeps
-        more of the schema, in ``parametersJsonSchema``."""
+        """Returns a function declaration for Gemini, with ``parameters`` and types in capitals.
+
+        ``to("gemini.generate_content")`` keeps more of the schema, in ``parametersJsonSchema``.
+        """
         return self.to("gemini.parameters")
 
     def to_mcp(self, *, inline_refs: bool = True) -> dict[str, Any]:

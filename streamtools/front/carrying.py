@@ -1,7 +1,7 @@
-"""What the requests of a run carry beside their messages: what the answers before have given them (`Turn.carry`).
+"""Holds the fields that requests of a run carry besides their messages, from earlier answers (`Turn.carry`).
 
-A container lives on from turn to turn. In a chain each request names the answer before it, and has only the messages
-behind that. What an answer has given is for the function that it was asked with: a fallback may be another provider's.
+A container lives on from turn to turn. In a chain each request names the previous answer, and has only the messages
+after it. The fields of an answer are sent by the function that requested it only: a fallback may be another provider's.
 """
 
 from __future__ import annotations
@@ -49,6 +49,10 @@ class Carrying:
         """The fields that stand for messages which the run has never seen."""
         return NO_CARRY if self._is_all else self._carry
 
+    @property
+    def is_chained(self) -> bool:
+        return self._chained > 0
+
     def take(self, turn: Turn) -> None:
         """Takes the turn of a step that is over, and in the history."""
         if (carry := self._of(turn)) is None:
@@ -95,13 +99,13 @@ class Carrying:
         if self.takers[0] and (fresh := self._fresh(0)) is self._carry and names.keys() <= fresh.keys():
             return None
         if self._carry and _is_expired(self._carry):
-            why = f"expired at {self._carry.expires_at}, before the results of its calls were there"
+            why = f"expired at {self._carry.expires_at}, before its calls had results"
         elif not self._carry:
-            why = "was not in the answer that calls"
+            why = "was not in the answer with the calls"
         elif not self.takers[0]:
-            why = "is not sent: call_model has no parameter of that name, as in ask(messages, tools, carry)"
+            why = "is not sent: call_model has no parameter carry; write ask(messages, tools, carry)"
         else:
-            why = "is not sent: it is of a fallback's answer"
+            why = "is not sent: it comes from a fallback's answer"
         self._has_told = bool(names)
         return f"{', '.join(names)} {why}" if names else None
 

@@ -168,7 +168,8 @@ class ChangingTools:
         return tuple(sorted(tools, key=lambda one: known.get(one.name, len(known))))
 
     def serve(self, call: Invocation) -> dict[str, Callable[..., Any]]:
-        self._notes[call.call_id] = call.notes
+        with self._lock:
+            self._notes[call.call_id] = call.notes
         return {_NOTE: partial(self._add, call.notes)}
 
     def _add(self, notes: dict[str, Any], *given: Any) -> None:
@@ -200,7 +201,7 @@ class ChangingTools:
     def _begin(self, exported: Any) -> None:
         """Begins with what the history says of changes before; if its list can not be known again, with a new one."""
         form, now = self._form, self._by_name(exported)
-        changes = [form.read(one) for one in self._history.messages()] if form is not None else []
+        changes = [_changed(form, one) for one in self._history.messages()]
         self._shown, then, is_known = now, dict[str, JSON](), True
         for new, gone in filter(None, changes):
             is_known &= all(name in now or name in then for name in gone)  # else the list had it, and nobody has it now
@@ -214,7 +215,9 @@ class ChangingTools:
         self._append(form, [one for one in exported.payloads if _name(one) not in then], ())
         self._shown = {name: one for name, one in now.items() if name not in then} | then
         # Nothing may stand behind work of the provider's that waits, or a paused answer.
-        self._is_late = self._history.takes_results_alone or self._history.messages()[-1].get("role") == "assistant"
+        last = self._history.messages()[-1]
+        is_paused = isinstance(last, Mapping) and last.get("role") == "assistant"
+        self._is_late = is_paused or self._history.takes_results_alone
         if not self._is_late:
             self._tell(exported)
 
@@ -253,14 +256,15 @@ class ChangingTools:
         self._conversation.payloads, self._carrying.beside = listed, form.beside
         self._history.behind = [*messages]
         self._maker.plainly = lambda asked: (
-            [one for one in asked if form.read(one) is None],
+            [one for one in asked if _changed(form, one) is None],
             self._conversation.tools.copy(),
         )
 
     def _list_anew(self, form: ToolChanges | None) -> None:
         if form is not None:
             self._conversation.payloads = None
-            self._history.leave_out(lambda one: form.read(one) is not None)
+            if not self._carrying.is_chained:  # else the provider has kept them
+                self._history.leave_out(lambda one: _changed(form, one) is not None)
             self._maker.plainly, self._carrying.beside = None, {}
 
     def _warn(self, form: ToolChanges | None, new: Sequence[str], gone: Sequence[str]) -> None:
@@ -290,6 +294,10 @@ def _brought(tools: Any) -> Listed:
         if one.background:
             raise refuse(one.name, "background=True is for tools of the list that the run begins with")
     return listed
+
+
+def _changed(form: ToolChanges | None, message: Any) -> tuple[Sequence[JSON], Sequence[str]] | None:
+    return None if form is None or not isinstance(message, Mapping) else form.read(message)
 
 
 def _name(payload: JSON) -> str:

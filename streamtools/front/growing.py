@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, Generic, get_args, get_origin, overload
 
 import anyio
 from pydantic import TypeAdapter
-from pydantic_core import SchemaValidator, ValidationError, to_json
+from pydantic_core import SchemaValidator
 from typing_extensions import TypeVar
 
-from ..errors import InvalidArguments, ToolOutcomeUnknown
+from ..errors import ToolOutcomeUnknown
 from ..ground.text import type_name
 from ..tools import Bound
 from ..tools.callables import NO_VALUES, called_function, maker_of_growing, refuse
@@ -27,7 +27,7 @@ from ..tools.typed import TypedArguments, TypedBinder
 
 if TYPE_CHECKING:
     from ..dispatch.transitions import Transitions
-    from .growths import Growths
+    from .growths import Growth, Growths
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -54,7 +54,7 @@ class Growing(Generic[T]):
     """
 
     def __init__(self, value: T | None = None) -> None:
-        self._source: ComingPieces = _Whole(value)
+        self._source: _Whole | Growth = _Whole(value)
 
     @overload
     def __aiter__(self: Growing[str]) -> AsyncIterator[str]: ...
@@ -74,34 +74,21 @@ class Growing(Generic[T]):
         return _parameter(binder, function, tool, options)
 
 
-class ComingPieces(Protocol):
-    is_text: bool
-    is_over: bool  # no more pieces come
-
-    @property
-    def pieces(self) -> Sequence[Any]: ...
-
-    async def more(self) -> None: ...  # waits for a piece, or for the end
-
-    async def whole(self) -> Any: ...  # waits until the call has ended well and may take effect
-
-
 class _Whole:
+    """What `growths.Growth` is of a call that still comes."""
+
     is_over = True
 
     def __init__(self, value: Any) -> None:
         self._value, self.is_text = value, isinstance(value, str)
         self.pieces: Sequence[Any] = [value] if value and self.is_text else value or []
 
-    async def more(self) -> None:
-        raise AssertionError("the whole is there")
-
     async def whole(self) -> Any:
         return self._value
 
 
 class _Pieces:
-    def __init__(self, source: ComingPieces) -> None:
+    def __init__(self, source: Any) -> None:
         self._source = source
         self._at = 0
 
@@ -121,8 +108,8 @@ class _Pieces:
 # -- the parameter of a tool --
 
 
-_OF_TEXT = frozenset({"type", "max_length", "min_length", "pattern", "regex_engine", "strict", "metadata", "ref"})
-_OF_LIST = frozenset({"type", "max_length", "min_length", "items_schema", "fail_fast", "strict", "metadata", "ref"})
+# The keys of a core schema that changes nothing of what the model writes.
+_PLAIN = {"type", "max_length", "min_length", "pattern", "regex_engine", "strict", "metadata", "ref", "items_schema"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -141,7 +128,7 @@ class GrowingParameter:
 
         return Growths(turn)
 
-    def bound(self, arguments: Mapping[str, Any], source: ComingPieces) -> Bound:
+    def bound(self, arguments: Mapping[str, Any], source: Growth) -> Bound:
         """Returns the others with what the function reads; raises `InvalidArguments` or `TakesLong`."""
         (_, others), coercions = self.others.validate(arguments, None, quick=True)
         growing = Growing[Any]()
@@ -149,52 +136,42 @@ class GrowingParameter:
         values = {**others, self.name: growing}
         return Bound(*self.binder.arrange(values, NO_VALUES), values, coercions)
 
-    def checked(self, item: Any) -> Any:
-        assert self.item is not None, "a list has items"
-        try:
-            return self.item.validate_json(to_json(item))
-        except ValidationError:
-            raise InvalidArguments("an item does not fit") from None
-
 
 def _parameter(binder: TypedBinder, function: Callable[..., Any], tool: str, options: ToolOptions) -> GrowingParameter:
     parameter, *more = [one for one in binder.placement.open if maker_of_growing(one.annotation) is not None]
-    name, whole = parameter.name, _bare(parameter.annotation)
+    whole, variable = _bare(parameter.annotation), (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     kind = _bare(*(get_args(whole) or (None,))) if get_origin(whole) is Growing else None
-    if more:
-        raise refuse(tool, f"{name!r} grows already, and one parameter can", more[0].name)
-    if kind is not str and get_origin(kind) is not list:
-        raise refuse(tool, "expected Growing[str] or Growing[list[...]] as its whole type", name)
-    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or parameter.default is not parameter.empty:
-        raise refuse(tool, "a Growing parameter is one, without a default", name)
-    if options.lazy is not None or not inspect.iscoroutinefunction(called_function(function)):
-        raise refuse(tool, "only an async def function reads a Growing; its progress is ctx.progress(value)", name)
-    if (options.commit is None) != (options.abort is None):
-        raise refuse(tool, "commit= and abort= belong together", name)
-    if options.effect != "pure" and options.commit is None:
-        why = f"a {options.effect!r} tool would take effect before its call has ended"
-        raise refuse(tool, f"{why}; say effect='pure', or give it commit= and abort=", name)
+    is_text, is_async = kind is str, inspect.iscoroutinefunction(called_function(function))
+    is_one = not more and parameter.kind not in variable and parameter.default is parameter.empty
+    for is_so, why in (
+        (is_one, "of type Growing a tool has one parameter, without a default"),
+        (is_text or get_origin(kind) is list, "expected Growing[str] or Growing[list[...]] as its whole type"),
+        (is_async and options.lazy is None, "an async def function reads a Growing; progress is ctx.progress(value)"),
+        ((options.commit is None) == (options.abort is None), "commit= and abort= belong together"),
+        (
+            options.effect == "pure" or options.commit is not None,
+            f"a {options.effect!r} tool would take effect before its call has ended; say effect='pure', or give it "
+            "commit= and abort=",
+        ),
+    ):
+        if not is_so:
+            raise refuse(tool, why, parameter.name)
     key, core = argument_of(parameter)
     key = key if binder.text is None else "input"  # of a freeform tool
     for names in (binder.schema["properties"], required := dict.fromkeys(binder.schema["required"])):
         names[key] = names.pop(key)  # last, since most models write the keys in this order
     binder.schema["required"] = list(required)
-    is_plain = core["type"] == ("str" if kind is str else "list") and core.keys() <= (
-        _OF_TEXT if kind is str else _OF_LIST
-    )
+    others = compile_parameters([one for one in binder.placement.open if one is not parameter], tool, {})
+    is_plain = core["type"] == ("str" if is_text else "list") and core.keys() <= _PLAIN
     return GrowingParameter(
-        name=name,
+        name=parameter.name,
         key=key,
-        runs=_running(function, name, tool, options),
+        runs=_running(function, parameter.name, tool, options),
         grows=is_plain and options.validator is None and options.check is None,
-        most=core.get("max_length") if kind is str else None,
-        item=None if kind is str else SchemaValidator(at_once(TypeAdapter(*get_args(kind)).core_schema), CONFIG),
+        most=core.get("max_length") if is_text else None,
+        item=None if is_text else SchemaValidator(at_once(TypeAdapter(*get_args(kind)).core_schema), CONFIG),
         binder=binder,
-        others=TypedArguments(
-            tool,
-            compile_parameters([one for one in binder.placement.open if one is not parameter], tool, {}),
-            options.coerce,
-        ),
+        others=TypedArguments(tool, others, options.coerce),
     )
 
 
@@ -205,18 +182,19 @@ def _bare(annotation: Any) -> Any:
 # -- what runs --
 
 
-_Close: TypeAlias = "Callable[[Mapping[str, Any]], Awaitable[None]]"
-
-
 def _running(function: Callable[..., Any], name: str, tool: str, options: ToolOptions) -> Callable[..., Any]:
     """Returns the function to run in the place of a tool's: it takes the whole as well, waits for the end of the call,
     and commits, or aborts."""
     if inspect.ismethod(function):
         return MethodType(_running(function.__func__, name, tool, options), function.__self__)
-    signature = inspect.signature(function)
-    known = list(signature.parameters)
-    commit = _closing(options.commit, known, tool, "commit")
-    abort = _closing(options.abort, [one for one in known if one != name], tool, "abort")
+    signature, commit, abort = inspect.signature(function), options.commit, options.abort
+    for option, closing, known in (
+        ("commit", commit, [*signature.parameters]),
+        ("abort", abort, [one for one in signature.parameters if one != name]),
+    ):
+        for wanted in inspect.signature(closing).parameters if closing else ():
+            if wanted not in known:
+                raise refuse(tool, f"{option}= takes {wanted!r}, and is given {', '.join(known)} by their names")
 
     @functools.wraps(function)
     async def run(*args: Any, **kwargs: Any) -> Any:
@@ -227,34 +205,20 @@ def _running(function: Callable[..., Any], name: str, tool: str, options: ToolOp
             growing = values[name] = Growing(growing)
         try:
             value = await function(*given.args, **given.kwargs)
-            await commit({**values, name: await growing._source.whole()})
+            await _close(commit, {**values, name: await growing._source.whole()})
         except BaseException:
-            await _undo(abort, values)
+            try:
+                await _close(abort, values)
+            except (Exception, anyio.get_cancelled_exc_class()) as error:
+                raise ToolOutcomeUnknown(f"the call had begun, and undoing it raised {type_name(error)}") from error
             raise
         return value
 
     return run
 
 
-async def _undo(abort: _Close, values: Mapping[str, Any]) -> None:
-    try:
-        await abort(values)
-    except anyio.get_cancelled_exc_class() as error:
-        raise ToolOutcomeUnknown("the call had begun, and undoing it was cut off") from error
-    except Exception as error:
-        raise ToolOutcomeUnknown(f"the call had begun, and undoing it raised {type_name(error)}") from error
-
-
-def _closing(closing: Callable[..., Any] | None, known: Sequence[str], tool: str, option: str) -> _Close:
-    names = () if closing is None else tuple(inspect.signature(closing).parameters)
-    for name in names:
-        if name not in known:
-            raise refuse(tool, f"{option}= takes {name!r}, and is given {', '.join(known)} by their names")
-
-    async def close(values: Mapping[str, Any]) -> None:
-        if closing is not None:
-            made = closing(**{name: values[name] for name in names})
-            if inspect.isawaitable(made):
-                await made
-
-    return close
+async def _close(closing: Callable[..., Any] | None, values: Mapping[str, Any]) -> None:
+    if closing is not None:
+        made = closing(**{name: values[name] for name in inspect.signature(closing).parameters})
+        if inspect.isawaitable(made):
+            await made

@@ -10,11 +10,12 @@ out to say, and the body may take effect. Where they differ it is undone, and th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anyio
+from pydantic_core import ValidationError, to_json
 
 from ..dispatch.event_loop import ring
 from ..dispatch.states import Call
@@ -28,15 +29,13 @@ from ..tools import TakesLong, Tool
 
 
 class Growths:
-    """Those of one response's calls."""
-
     def __init__(self, turn: Transitions) -> None:
         self._turn = turn
         self._open: dict[str, Growth] = {}
 
     def add(self, call: Call, tool: Tool[..., Any]) -> None:
         growing: Any = tool.growing
-        if growing.grows and tool.is_async and may_be_early(tool, self._turn):
+        if growing.grows and not tool.background and may_be_early(tool, self._turn):
             self._open[call.call_id] = Growth(self._turn, call, tool, growing)
 
     def take(self, event: ToolCallDelta) -> None:
@@ -54,76 +53,63 @@ class Growth:
     is_text: bool = field(init=False)
     pieces: list[Any] = field(default_factory=list)
     is_over: bool = False  # no more pieces come
-    _text: GrowingArgument | None = field(init=False)  # None: the text itself is the argument
+    _text: GrowingArgument | None = None  # None: the text itself is the argument
     _before: dict[str, Any] = field(default_factory=dict)  # the arguments in front of it, as the model writes them
     _trial: Trial | None = None
     _agrees: bool | None = None  # None: not known yet
     _is_settled: bool = False
-    _new_event: Callable[[], anyio.Event] = anyio.Event
     _change: anyio.Event | None = None
 
     def __post_init__(self) -> None:
-        self.is_text, key = self.growing.item is None, self.growing.key
-        depth = self.turn.limits.max_json_depth
-        is_json = self.call.call.kind == "function"
-        self._text = GrowingArgument(key, is_text=self.is_text, max_depth=depth) if is_json else None
-        if self._text is not None and self.is_text:
-            self.pieces = self._text.runs
+        self.is_text, key, depth = self.growing.item is None, self.growing.key, self.turn.limits.max_json_depth
+        if self.call.call.kind == "function":
+            self._text = GrowingArgument(key, self.pieces if self.is_text else None, depth)
 
     # -- what comes --
 
     def take(self, piece: str) -> bool:
         """Reads on; returns False if nothing more is to be read."""
-        text, trial = self._text, self._trial
+        text, value = self._text, {}
         if text is None:
             self.pieces.append(piece)
         else:
-            text.read(piece)
-            if not text.is_open:
-                return self._ends_early() if text.is_repeated else True
-        if trial is None and not self._begins():
+            value = text.read(piece)
+            if not text.is_open and not text.is_repeated:
+                return True
+        if self._trial is None and not self._begins(value):
             return False
-        if self._trial is not None and self._trial.is_dropped:
-            return False
-        if text is not None:
-            if not self._checks(text):
-                return self._ends_early()
+        if text is not None and self._trial is not None:
+            if text.is_repeated or not self._fits(text):
+                self._trial.drop()
             self.is_over = text.is_closed
         self._changed()
-        return not self.is_over
+        return not (self.is_over or self._trial is None or self._trial.is_dropped)
 
-    def _begins(self) -> bool:
-        turn, call, growing = self.turn, self.call, self.growing
-        if not may_run_early(call, turn):
+    def _begins(self, value: dict[str, Any]) -> bool:
+        turn, call, text = self.turn, self.call, self._text
+        if not may_run_early(call, turn) or (text is not None and text.is_repeated):
             return False
-        self._before = {} if self._text is None else dict(self._text.before)
+        self._before = {key: one for key, one in value.items() if key != self.growing.key}
         try:
-            bound = growing.bound(turn.attempts.tools.decode(call.call.name, self._before), self)
+            bound = self.growing.bound(turn.attempts.tools.decode(call.call.name, self._before), self)
         except (InvalidArguments, TakesLong):
             return False
-        self._trial = Trial(turn, call, self.tool, bound, turn.host.new_scope(), self)
-        if not self._trial.takes_place():
-            return False
-        call.trial = self._trial
-        return True
+        self._trial = trial = Trial(turn, call, self.tool, bound, turn.host.new_scope(), self)
+        if turn.take_free_place(trial.job, partial(turn.work, call, trial.run, trial.scope)):
+            call.trial = trial
+        return call.trial is trial
 
-    def _checks(self, text: GrowingArgument) -> bool:
+    def _fits(self, text: GrowingArgument) -> bool:
         if self.is_text:
-            most = self.growing.most
-            return most is None or text.size <= most
-        decode, name, key = self.turn.attempts.tools.decode, self.call.call.name, self.growing.key
+            return self.growing.most is None or text.size <= self.growing.most
+        decode, name = self.turn.attempts.tools.decode, self.call.call.name
         try:
-            for item in text.items[len(self.pieces) : text.items_closed]:
-                given = decode(name, {**self._before, key: [item]}).get(key)
-                self.pieces.append(self.growing.checked(given[0] if given else None))
-        except InvalidArguments:
+            for item in text.items[len(self.pieces) : text.closed_items]:
+                given = decode(name, {**self._before, text.key: [item]}).get(text.key) or (None,)
+                self.pieces.append(self.growing.item.validate_json(to_json(given[0])))
+        except (InvalidArguments, ValidationError):
             return False
         return True
-
-    def _ends_early(self) -> bool:
-        if self._trial is not None:
-            self._trial.drop()
-        return False
 
     # -- its call --
 
@@ -137,22 +123,21 @@ class Growth:
     def agrees(self) -> bool:
         """What has been read is what the call says. True while that is not known."""
         if self._agrees is None and self.call.bound is not None:
-            self._agrees = self._compares(self.call.bound.by_name[self.growing.name])
+            self._agrees = self._takes_rest(self.call.bound.by_name[self.growing.name])
             self.is_over = True
             self._changed()
         return self._agrees is not False
 
-    def _compares(self, whole: Any) -> bool:
+    def _takes_rest(self, whole: Any) -> bool:
         given = dict(arguments_in(self.call.call) or {})
         value, count = given.pop(self.growing.key, None), len(self.pieces)
-        read = "".join(self.pieces) if self.is_text else [] if self._text is None else self._text.items[:count]
+        read = "".join(self.pieces) if self.is_text or self._text is None else self._text.items[:count]
         if given != self._before or type(value) is not type(read) or value[: len(read)] != read:
             return False
         rest = whole[len(read) :]
-        if rest and self.is_over:
-            return False
-        self.pieces.extend([rest] if self.is_text and rest else rest)
-        return True
+        if rest and not self.is_over:
+            self.pieces += [rest] if self.is_text else rest
+        return not (rest and self.is_over)
 
     def settle(self) -> None:
         self._is_settled = True
@@ -161,16 +146,13 @@ class Growth:
     # -- its body --
 
     async def more(self) -> None:
-        if self._change is None:
-            self._change = change = self._new_event()
-            self._new_event = type(change)  # finding the loop's own type costs as much as the event
+        self._change = self._change or anyio.Event()
         await self._change.wait()
 
     async def whole(self) -> Any:
         while not self._is_settled:
             await self.more()
-        assert self.call.bound is not None, "the call has begun"
-        return self.call.bound.by_name[self.growing.name]
+        return self.call.ready[1].by_name[self.growing.name]
 
     def _changed(self) -> None:
         change, self._change = self._change, None
@@ -179,59 +161,44 @@ class Growth:
 
 
 class GrowingArgument(PartialJSON):
-    """Reads one argument as far as it has come: the runs of a text, or the items of a list. The text is not kept in the
-    value that `read` returns: there it stays empty."""
+    """Reads one argument as far as it has come: a text into `runs`, where the value keeps an empty one, or a list."""
 
-    def __init__(self, key: str, *, is_text: bool, max_depth: int) -> None:
+    def __init__(self, key: str, runs: list[str] | None, max_depth: int) -> None:
         super().__init__(max_depth)
-        self.runs: list[str] = []
-        """Those of the text so far: all that can be decoded now."""
-        self.size = 0  # characters of these
-        self.is_open = False
-        """Its value has begun, and is of the wanted type."""
-        self.is_repeated = False
-        """Its key came a second time, or its value is of another type."""
-        self._key, self._kind = key, str if is_text else list
+        self.key = key
+        self.size = 0  # characters of the text
+        self.items: list[Any] = []  # of the list; the last one may be open
+        self.is_open = False  # its value has begun, and is of the wanted type
+        self.is_repeated = False  # its key came a second time, or its value is of another type
+        self._runs, self._kind = runs, list if runs is None else str
         self._in_text = False
-        self._items: list[Any] = []
-
-    @property
-    def before(self) -> dict[str, Any]:
-        """The arguments in front of it."""
-        return {name: value for name, value in self._top[-1].items() if name != self._key}
 
     @property
     def is_closed(self) -> bool:
         if self._in_text and not self._in_key and self._leaf is not None:  # as nearly always
             return False
-        is_inside = self._kind is list and len(self._stack) > 1 and self._stack[1][1] == self._key
+        is_inside = self._kind is list and len(self._stack) > 1 and self._stack[1][1] == self.key
         return self.is_open and not is_inside and self.state() != "broken"
 
     @property
-    def items(self) -> list[Any]:
-        """The list as far as it has come; its last item may be open."""
-        return self._items
-
-    @property
-    def items_closed(self) -> int:
-        """How many items will not change any more."""
+    def closed_items(self) -> int:
         deep = len(self._stack)
         is_open = deep > 2 or (deep == 2 and self._leaf is not None)
-        return len(self._items) - (is_open and not self.is_closed)
+        return len(self.items) - (is_open and not self.is_closed)
 
     def _place(self, value: Any, again: bool = False) -> None:
         super()._place(value, again)
         if len(self._stack) == 1 and not again:
-            is_its = self._slot == self._key
-            self._in_text = is_its and self._kind is str
+            is_its = self._slot == self.key
+            self._in_text = is_its and self._runs is not None
             if is_its:
                 self.is_repeated |= self.is_open or type(value) is not self._kind
                 self.is_open = not self.is_repeated
-                self._items = value if type(value) is list else []
+                self.items = value if type(value) is list else []
 
     def _more_string(self, run: str) -> None:
-        if self._in_text and not self._in_key:
-            self.runs.append(run)
+        if self._in_text and not self._in_key and self._runs is not None:
+            self._runs.append(run)
             self.size += len(run)
         else:
             super()._more_string(run)

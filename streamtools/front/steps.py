@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..seams import OnRecord, RunView, StepPlan, StepRequest
 
 Asked: TypeAlias = tuple[Callable[[], list[Any]], Callable[[], Any]]
-"""What makes the messages and the tools of a request, anew for each who may change them."""
+"""Makes the messages and the tools of a request, anew for each caller that may change them."""
 
 
 class PipelineMaker:

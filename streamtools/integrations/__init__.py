@@ -1,4 +1,4 @@
-"""Connects pipelines to other frameworks, none of which is imported here.
+"""Connects pipelines to other frameworks, without importing any of them here.
 
     from streamtools.integrations import EventStreamResponse    an ASGI response: server-sent events
     from streamtools.integrations.langgraph import RunCalls         runs the calls of a tool node
@@ -6,7 +6,7 @@
     from streamtools.integrations.strands import CallsExecutor      runs the calls of an agent
     from streamtools.integrations.httpx import Tap                  decodes the streams of an HTTP client, starts tools
 
-All but the tap use the public API alone.
+All but the tap use only the public API.
 """
 
 from __future__ import annotations

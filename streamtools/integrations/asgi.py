@@ -1,7 +1,7 @@
-"""Sends a run as an ASGI response: writes server-sent events, and notices while tools run that the client has gone.
+"""Sends a run as an ASGI response: writes server-sent events, and notices while tools run when the client has gone.
 
-The block is left when the writing ends for any reason, which cancels and awaits the calls and closes the source. A
-request that repeats another one begins nothing.
+When the writing ends for any reason, the block is left, which cancels and awaits the calls and closes the source. A
+repeated request begins nothing.
 
 https://asgi.readthedocs.io/en/latest/specs/www.html
 https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
@@ -46,7 +46,7 @@ else:
 
 
 Run: TypeAlias = Pipeline | AgentLoop
-"""One response, opened or not, or a run of many."""
+"""One response, opened or not, or a run of several."""
 
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # https://www.rfc-editor.org/rfc/rfc9110#name-tokens
@@ -54,7 +54,7 @@ _AFTER_S = 30.0  # seconds allowed for `after`, which is shielded and so needs a
 
 
 class EventStreamResponse(_Response):
-    """A response of Starlette's, FastAPI's or any ASGI framework's, with the events of one pipeline or run.
+    """A response for Starlette, FastAPI or any ASGI framework, with the events of one pipeline or run.
 
         @app.post("/chat")
         async def chat(question: Question):
@@ -62,35 +62,35 @@ class EventStreamResponse(_Response):
             return EventStreamResponse(agent_loop(ask, question.messages, tools=[...], wire="anthropic.messages"))
 
     Each event is a server-sent event with its ``seq`` as ``id``; the last one is ``run_end`` with the ``outcome`` of
-    the run. A browser's ``EventSource`` should be closed then, since it asks again. A request that has a
-    ``Last-Event-ID`` is answered 204 without a body: the run is not begun, an open stream is closed, and `after` is not
-    awaited, since it would store a history without the answer. With the outcome ``error`` `run_end` has a ``kind``; an
-    error other than a `StreamError` (of your source, stage or `encode`) is then raised to the server as well, to be
-    logged. With ``suspended`` it has the ``call_ids`` that wait for an approval: keep the run's `suspended` in `after`,
-    and answer the next request with `resume`, or another `agent_loop`.
+    the run. Close a browser's ``EventSource`` then, since it reconnects. A request with a ``Last-Event-ID`` is answered
+    204 without a body: the run does not begin, an open stream is closed, and `after` is not awaited, since it would
+    store a history without the answer. With the outcome ``error`` `run_end` has a ``kind``; an error other than a
+    `StreamError` (from your source, stage or `encode`) is then raised to the server as well, to be logged. With
+    ``suspended`` it has the ``call_ids`` that wait for an approval: keep the run's `suspended` in `after`, and answer
+    the next request with `resume`, or another `agent_loop`.
 
-    The events obey the policy of the run (`streamtools.privacy`), also those that a person approves: its arguments are
-    redacted, and its fingerprint is that of the arguments themselves.
+    The events obey the run's policy (`streamtools.privacy`), even in an approval request: its arguments are redacted,
+    and its fingerprint is that of the original arguments.
 
     Args:
         run: a pipeline made for this request, opened or not, or a run of many steps (`agent_loop`). It is entered here.
-        encode: gives the data to send for each event: an encoder of `streamtools.web`, made for this response, or a
+        encode: returns the data to send for each event: an encoder of `streamtools.web`, made for this response, or a
             function; by default `encode_event`, which sends no results, and arguments only with the request to approve
             them.
-        after: is awaited with the run when nothing goes on any more, also when the client has gone: store the history
-            here (``run.messages``, or ``run.turn.messages()`` of a pipeline). ``run_end`` is sent when it has returned,
-            and not if it raises. It is cancelled after 30 seconds.
+        after: awaited with the run when it is over, even if the client has gone: store the history here
+            (``run.messages``, or ``run.turn.messages()`` of a pipeline). ``run_end`` is sent when it has returned, and
+            not if it raises. It is cancelled after 30 seconds.
         status_code: the status of the response.
-        headers: more headers, or others in place of the three that keep proxies from holding events back.
+        headers: more headers, or replacements for the three that keep proxies from buffering events.
         heartbeat: seconds of silence after which a comment is sent. None: never.
-        send_timeout: seconds that a client may take to make room; after that it counts as gone. None: no limit.
-        can_retract: whether the client forgets what an `AttemptDiscarded` takes back. If it cannot, the events of each
-            attempt of ``Retry(after_output=True)`` are held back until it counts. By default as `encode` says by an
-            attribute of this name, and no for a function of yours without one; `encode_event` can.
+        send_timeout: seconds without progress in sending after which the client counts as gone. None: no limit.
+        can_retract: True if the client forgets the events of a discarded attempt. Otherwise the events of each attempt
+            of ``Retry(after_output=True)`` are held back until it is committed. By default `encode.can_retract`, or
+            False for your own function without this attribute; `encode_event` can retract.
 
     Raises:
         TypeError: `run` is something else; the message names what to pass.
-        ValueError: an option, a header or a time cannot be used.
+        ValueError: an option, a header or a time is invalid.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class EventStreamResponse(_Response):
         if scope["type"] != "http":
             raise LocalProtocolError(f"EventStreamResponse answers requests of type http, not {scope['type']}")
         if self._called:
-            raise LocalProtocolError("an EventStreamResponse answers one request; make a new one for the next")
+            raise LocalProtocolError("an EventStreamResponse answers one request; make a new one for each request")
         self._called = True
         client = ClientStream(receive, send, self._heartbeat_s, self._send_timeout_s)
         # A browser's `EventSource` repeats its request when the response ends or breaks, with the id of the last event.

@@ -46,15 +46,15 @@ _logger = logging.getLogger("streamtools")
 Note: TypeAlias = Callable[[str, BaseException | None], None]
 
 MISSES: Mapping[str, str] = {
-    "no_run": "no call of this tool was waiting: its response did not stream, or was not tapped",
-    "no_request": "it comes from a task or thread that made no request and was started by none that did; pass scope=",
-    "no_scope": "scope= names nobody for it",
-    "other_request": "the calls of this tool that wait are of other requests or scopes; pass scope=",
-    "context_changed": "a context variable is not what it was at the request; pass scope=",
-    "other_arguments": "its arguments are those of none of the calls that wait",
+    "no_run": "no call of this tool was waiting: its response was not streamed or not tapped",
+    "no_request": "it comes from a task or thread unrelated to any request; pass scope=",
+    "no_scope": "scope= returned no name for it",
+    "other_request": "the waiting calls of this tool belong to other requests or scopes; pass scope=",
+    "context_changed": "a context variable has changed since the request; pass scope=",
+    "other_arguments": "its arguments match none of the waiting calls",
     "not_compared": "its arguments could not be compared",
-    "not_over": "it was made in the thread of the event loop, which cannot wait for the run",
-    "no_result": "the run has ended without a result: it was cancelled, or took longer than its timeout",
+    "not_over": "it was made in the event loop's thread, which cannot wait for the run",
+    "no_result": "the run ended without a result: it was cancelled or timed out",
 }
 
 
@@ -423,11 +423,11 @@ def _check(tool: Tool[..., Any]) -> None:
             f"its effect is {tool.effect!r}; only a tool with effect='pure' may start before the framework asks for it"
         )
     elif tool.policy is not None:
-        why = "it has a policy, for which what the model has read is not known here"
+        why = "it has a policy, which needs the messages that the model has read"
     elif tool.needs_approval is not False:
-        why = "it needs an approval, which the framework asks for; give the framework the function itself"
+        why = "it needs an approval, which the framework asks for; pass the function itself to the framework"
     elif tool.wants_context:
-        why = "it has a parameter that is filled when it is called; give the framework the function itself"
+        why = "it has a parameter that is filled at the call; pass the function itself to the framework"
     elif inspect.isasyncgenfunction(tool.fn):
         why = "it is an async generator, whose progress the framework would not see; write a function that returns"
     else:

@@ -1,4 +1,4 @@
-"""Reads the tool objects of other frameworks, so that each is a tool here without a function around it.
+"""Reads the tool objects of other frameworks, so that each can be used without a wrapper function.
 
     langchain_core  BaseTool       its schema for calls, `ainvoke`, or `invoke` in a thread
     agents          FunctionTool   openai-agents: its schema, `on_invoke_tool`
@@ -190,7 +190,7 @@ def _for_the_model(error: Exception) -> Exception:
 def _refuse_injected(tool: str, framework: str, names: list[str]) -> None:
     if names:
         raise ToolDefinitionError(
-            f"tool {tool!r}: takes {', '.join(names)}, which only {framework} can fill; make a tool of a function that "
-            "takes a streamtools.ToolContext instead",
+            f"tool {tool!r}: takes {', '.join(names)}, which only {framework} can fill; write a function that takes "
+            "a streamtools.ToolContext instead",
             tool=tool,
         )

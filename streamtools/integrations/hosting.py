@@ -57,8 +57,8 @@ class CallPlace:
 def check_policies(adapter: str, options: StepKeywords, tools: Toolset) -> None:
     if has_policy(options.get("policy"), tools):
         raise TypeError(
-            f"{adapter}: policy= cannot hold, since the framework alone knows what the model has read; "
-            "agent_loop(...) holds it, and needs_approval= holds here"
+            f"{adapter}: policy= cannot be enforced, since only the framework knows the messages; use "
+            "agent_loop(...), or needs_approval="
         )
 
 
@@ -68,8 +68,8 @@ def check_budgets(adapter: str, options: StepKeywords) -> None:
     for name in ("call_budget", "token_budget"):
         if getattr(limits, name) is not None:
             raise TypeError(
-                f"{adapter}: Limits({name}=...) cannot hold, since the calls here are not of one run; give the adapter "
-                f"pool=CallPool({name}=...)"
+                f"{adapter}: Limits({name}=...) cannot be enforced, since the calls do not belong to one run; pass "
+                f"pool=CallPool({name}=...) to the adapter"
             )
 
 
@@ -97,8 +97,8 @@ class CallHost:
         on_tool_error = options.get("on_tool_error", "continue")
         if on_tool_error not in ("continue", "raise"):
             raise TypeError(
-                f'{adapter}: on_tool_error="cancel" cannot hold, since the framework runs each call of an answer by '
-                "itself; agent_loop(...) and CallsExecutor hold it"
+                f'{adapter}: on_tool_error="cancel" cannot be enforced, since the framework runs each call '
+                "separately; use agent_loop(...) or CallsExecutor"
             )
         check_policies(adapter, options, known)
         check_budgets(adapter, options)

@@ -1,4 +1,4 @@
-"""Taps the streams of a client of httpx or httpx2, under whatever SDK or framework uses it.
+"""Taps the streams of a client of httpx or httpx2, under any SDK or framework that uses it.
 
     tap = Tap(httpx2.AsyncHTTPTransport())
     client = AsyncOpenAI(http_client=httpx2.AsyncClient(transport=tap))
@@ -78,32 +78,31 @@ _logger = logging.getLogger("streamtools")
 
 
 class Tap(_Transport):
-    """A transport around another one, for a client of httpx or httpx2, asynchronous or not.
+    """A transport around another one, for an httpx or httpx2 client, asynchronous or not.
 
-    Each response that streams from a model is traced as a pipeline's is, while the client reads it undisturbed. Calls
-    of the functions that `tool` made start when their call ends in the stream; when the framework calls the function,
-    it gets that run's result.
+    Each streamed model response is traced like that of a pipeline, while the client reads it undisturbed. Calls of
+    functions that `tool` made start when the call ends in the stream; when the framework calls the function, it gets
+    the result of that run.
 
     Args:
         transport: sends the requests: ``httpx.AsyncHTTPTransport()``, ``httpx.HTTPTransport()``, or any other.
-        on_event: is called with each event of each response, in the context of the request. It must be quick, and not
+        on_event: called with each event of each response, in the context of the request. It must be quick, and not
             block. If it raises, it is not called again for that response.
-        observers: makes the observers of one response, beside those that draw spans if OpenTelemetry is configured.
-        wire: the wire of all streams, or its name; by default each is found by its first payload.
-        scope: returns the user or the conversation that the running code is for (``current_user.get``). A call gets
-            only runs that were started in its own scope, of one response: that of its own request, or else the latest.
-            Without it a call gets runs of the latest request of its own context, or of the one from which its task was
-            started, as long as the program's context variables are those of the request: nothing is handed from one
-            conversation to another. A framework that asks the model in a task of its own, apart from its tools, needs a
-            scope.
-        shared: gives any call any run with its arguments, the latest response's first, whatever its context: for
-            programs with a single user, and tools whose results are the same for all.
-        limits: bounds for each response. At most ``max_waiting_bytes`` of a copy wait to be decoded.
+        observers: makes the observers of one response, besides those that draw spans if OpenTelemetry is configured.
+        wire: the wire of all streams, or its name; by default each is detected from its first payload.
+        scope: returns the user or conversation of the running code (``current_user.get``). A call gets only runs from
+            its own scope and one response: that of its own request, or else the latest. Without it a call gets runs of
+            the latest request of its own context, or of the one from which its task was started, as long as the
+            program's context variables have not changed since the request: no result passes from one conversation to
+            another. A framework that asks the model in a different task than its tools needs a scope.
+        shared: any call gets any run with its arguments, the latest response's first, in any context: for programs with
+            a single user, and tools whose results are the same for all users.
+        limits: the limits of each response. At most ``max_waiting_bytes`` of a copy wait to be decoded.
         privacy: the policy for recordings, spans and all other copies of each response; `on_event` sees the events.
 
     Raises:
         TypeError: `transport` is not a transport.
-        ValueError: `wire` is not known, or both `scope` and `shared` are given.
+        ValueError: `wire` is unknown, or both `scope` and `shared` are given.
     """
 
     def __init__(
@@ -121,14 +120,16 @@ class Tap(_Transport):
         sends = hasattr(transport, "handle_async_request") or hasattr(transport, "handle_request")
         if isinstance(transport, type) or not sends:
             kind = f"the class {transport.__name__}" if isinstance(transport, type) else type(transport).__name__
-            raise TypeError(f"expected a transport, say httpx.AsyncHTTPTransport(), got {kind}")
+            raise TypeError(f"expected a transport, such as httpx.AsyncHTTPTransport(), got {kind}")
         if wire is not None:
             find(wire)
         for name, given in (("on_event", on_event), ("observers", observers), ("scope", scope)):
             if given is not None and not callable(given):
                 raise TypeError(f"{name}: expected a function, got {type(given).__name__}")
         if shared and scope is not None:
-            raise ValueError("expected scope= or shared=True, got both: one keeps apart what the other shares")
+            raise ValueError(
+                "expected scope= or shared=True, got both: a scope separates the results that shared=True shares"
+            )
         self.warnings: Counter[str] = Counter()
         """How often something of ours failed or gave up, by code: ``copy_dropped`` (decoding lagged behind), and
         ``on_event_failed``, ``observer_failed``, ``call_not_compared`` (a call's arguments) and ``tap_failed``."""
@@ -154,34 +155,34 @@ class Tap(_Transport):
     @overload
     def tool(self, /, **options: Unpack[ToolKeywords]) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     def tool(self, fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords]) -> Any:
-        """Makes a function whose calls start early, to be given to the framework in the place of `fn`. Use it as a
-        decorator or call it.
+        """Makes a function whose calls start early, to pass to the framework instead of `fn`. Use it as a decorator or
+        call it.
 
             @tap.tool(effect="pure")
             async def get_weather(city: str) -> str: ...
 
-        It has the name, the signature and the docstring of `fn`, from which frameworks make their schemas. Called with
-        the arguments of a started call, it awaits that run, and returns its value or raises its exception; called with
-        any others, it calls `fn`.
+        It has the name, the signature and the docstring of `fn`, from which frameworks make their schemas. With the
+        arguments of a started call, it awaits that run, and returns its value or raises its exception; with other
+        arguments, it calls `fn`.
 
         Args:
             fn: a function, sync or async, or a tool.
-            options: those of `streamtools.tool`. ``effect="pure"`` is required, since a framework's questions and
-                checks before a call are too late once the run has begun.
+            options: those of `streamtools.tool`. ``effect="pure"`` is required, since a framework's approvals and
+                checks before a call come after the run has begun.
 
         Raises:
-            ToolDefinitionError: the function cannot be a tool, or may not start early; or another has its name.
+            ToolDefinitionError: the function cannot be a tool, must not start early, or another tool has its name.
         """
         if fn is None:
             return partial(self.tool, **options)
         if (theirs := read_framework_tool(fn)) is not None:
-            why = f"is a tool of {theirs.framework}; pass its function, and make the framework's tool of the new one"
+            why = f"is a tool of {theirs.framework}; pass its function, and make the framework's tool from the result"
             raise ToolDefinitionError(f"tool {theirs.name!r}: {why}", tool=theirs.name)
         return self._runs.wrapped(fn if isinstance(fn, Tool) and not options else tool(fn, **options))
 
     def summary(self) -> EarlySummary:
-        """Returns how many calls were answered from early runs and how many ran again, with the reasons, how many runs
-        nobody has asked for, and the seconds won."""
+        """Returns one line: the calls answered from early runs, those that ran again with the reasons, the runs that
+        were never asked for, and the seconds won."""
         return self._runs.summary()
 
     # -- as a transport --
@@ -190,7 +191,7 @@ class Tap(_Transport):
         """Sends a request; returns its response, tapped if it is a model's stream.
 
         Raises:
-            TypeError: the transport inside is of another library than the client, or only one of them is asynchronous.
+            TypeError: the inner transport is from another library than the client, or only one of them is asynchronous.
         """
         _check_fits(_package(type(request)), self._transport, "handle_async_request")
         asked_at = time.monotonic()
@@ -207,8 +208,8 @@ class Tap(_Transport):
         return response
 
     async def aclose(self) -> None:
-        """Closes the transport, and waits until the responses so far have been decoded; what was started early and was
-        not asked for is cancelled."""
+        """Closes the transport, and waits until the responses so far have been decoded; early runs that were not asked
+        for are cancelled."""
         await self._transport.aclose()
         self._leave()
         with anyio.move_on_after(self._limits.cancel_grace):
@@ -320,12 +321,10 @@ def _check_fits(wanted: str, transport: Any, method: str) -> None:
     given = _package(type(transport))
     if not hasattr(transport, method):
         kinds = ("asynchronous", "AsyncHTTPTransport") if "async" in method else ("synchronous", "HTTPTransport")
-        raise TypeError(f"the client is {kinds[0]}, and the transport is not; write Tap({wanted}.{kinds[1]}(...))")
+        raise TypeError(f"the client is {kinds[0]}, but the transport is not; write Tap({wanted}.{kinds[1]}(...))")
     if {wanted, given} == {"httpx", "httpx2"}:
         name = type(transport).__name__
-        raise TypeError(
-            f"the client is one of {wanted}, and the transport one of {given}; write Tap({wanted}.{name}(...))"
-        )
+        raise TypeError(f"the client is from {wanted}, but the transport from {given}; write Tap({wanted}.{name}(...))")
 
 
 class _Body:

@@ -1,4 +1,4 @@
-"""Names the answers of a model that a framework's calls stand in, for a store."""
+"""Names the model's answers that contain a framework's calls, for a store."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 Identity: TypeAlias = str | Callable[[Any], str]
-"""Names the run or conversation that calls belong to, the same after a crash: a text, or a function of what the
-framework says about a call."""
+"""The name of the run or conversation of calls, the same after a crash: a text, or a function of the framework's object
+for a call."""
 
 _MOST_CHARS = 400  # a call's id comes behind it, and a store takes keys of 1,024
 
@@ -16,7 +16,7 @@ _MOST_CHARS = 400  # a call's id comes behind it, and a store takes keys of 1,02
 def check_identity(adapter: str, identity: Identity | None) -> None:
     if identity is not None and not callable(identity) and (not isinstance(identity, str) or not identity):
         raise TypeError(
-            f"{adapter}: identity is a text that is not empty, or a function that returns one, not "
+            f"{adapter}: identity must be a non-empty text, or a function that returns one, not "
             f"{'an empty text' if identity == '' else type(identity).__name__}"
         )
 
@@ -24,7 +24,7 @@ def check_identity(adapter: str, identity: Identity | None) -> None:
 def given_name(adapter: str, identity: Identity, about: Any) -> str:
     name = identity(about) if callable(identity) else identity
     if not isinstance(name, str) or not name:
-        raise TypeError(f"{adapter}: identity= has to return a text that is not empty, not {type(name).__name__}")
+        raise TypeError(f"{adapter}: identity= must return a non-empty text, not {type(name).__name__}")
     return name
 
 

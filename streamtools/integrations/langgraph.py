@@ -43,7 +43,7 @@ __all__ = ["CallsNode", "RunCalls"]
 
 _WRITE = (
     "write builder.compile(checkpointer=...) and graph.invoke(..., {'configurable': {'thread_id': 'order-7'}}), or "
-    "give the calls a name of your own: identity=lambda request: ..."
+    "name the calls yourself: identity=lambda request: ..."
 )
 
 
@@ -159,9 +159,11 @@ class RunCalls:
         thread = config.get("thread_id")
         if thread is None or not config.get("__pregel_checkpointer"):
             missing = "without a thread_id" if thread is None else "without a checkpointer"
-            raise TypeError(f"RunCalls: a store knows no call again {missing}; {_WRITE}")
+            raise TypeError(f"RunCalls: a store cannot recognise a repeated call {missing}; {_WRITE}")
         if message is None or not request.tool_call.get("id"):
-            raise TypeError(f"RunCalls: a store knows no call again that stands in no message of the state; {_WRITE}")
+            raise TypeError(
+                f"RunCalls: a store cannot recognise a repeated call that is in no message of the state; {_WRITE}"
+            )
         # A state without the reducer `add_messages` has messages without ids.
         named = (message.id,) if message.id else (config.get("checkpoint_ns"), place)
         return answer_name(thread, "langgraph", *named)

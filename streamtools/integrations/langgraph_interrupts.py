@@ -163,17 +163,17 @@ def _decision(event: ApprovalRequested, answer: Any) -> Decision | None:
     given = answer if isinstance(answer, dict) else {"approved": answer}
     if not given.keys() <= _FIELDS or not isinstance(given.get("approved"), bool):
         raise TypeError(
-            "RunCalls: an approval is resumed with True, False or {'approved': True or False}, beside it by, reason, "
-            f"arguments and fingerprint; got {'another dict' if given is answer else type(answer).__name__}"
+            f"RunCalls: resume an approval with True, False or {'approved': True or False}, optionally with by, "
+            f"reason, arguments and fingerprint; got {'another dict' if given is answer else type(answer).__name__}"
         )
     if given.get("fingerprint", event.fingerprint) != event.fingerprint:
         return None
     by, reason = given.get("by"), given.get("reason")
     if event.approvals > 1 and by is None:
         who = f"one of the {event.approvals} people that the call requires"
-        raise TypeError(f"RunCalls: an approval is resumed with {{'approved': ..., 'by': ...}} by {who}")
+        raise TypeError(f"RunCalls: resume the approval with {{'approved': ..., 'by': ...}}, where by names {who}")
     try:
         decision = Decision.on(event, given["approved"], by=by, reason=reason, arguments=given.get("arguments"))
         return replace(decision, by="langgraph" if by is None else f"langgraph:{by}")
     except (TypeError, ValueError) as error:
-        raise TypeError(f"RunCalls: an approval is resumed with no such answer: {error}") from None
+        raise TypeError(f"RunCalls: this answer cannot resume an approval: {error}") from None

@@ -119,7 +119,7 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
                 answer needs a name.
         """
         if not decides(self.store) or callable(self.identity):
-            raise TypeError("CallsToolset: settled() takes a store that keeps decisions, and identity= as a text")
+            raise TypeError("CallsToolset: settled() needs a store that keeps decisions, and identity= as a text")
         approvals = dict(results.approvals)
         for call_id, given in results.approvals.items():
             at = _Place(messages, call_id)
@@ -148,9 +148,9 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         if response is None or response.run_id is None:
             missing = "response is not in the messages of its run" if response is None else "response has no run_id"
             raise TypeError(
-                f"CallsToolset: a store knows no call again whose {missing}; keep the history with pydantic-ai's ids "
-                "(ModelMessagesTypeAdapter does), or write CallsToolset(..., store=store, identity=lambda ctx: "
-                "ctx.deps.order)"
+                f"CallsToolset: a store cannot recognise a repeated call whose {missing}; keep the history with "
+                "pydantic-ai's ids (ModelMessagesTypeAdapter does), or write CallsToolset(..., store=store, "
+                "identity=lambda ctx: ctx.deps.order)"
             )
         time = response.timestamp.isoformat()
         conversation = response.conversation_id or response.run_id
@@ -164,7 +164,7 @@ def _validated(tool: Any, given: dict[str, Any], wanted: Mapping[str, Any]) -> d
     try:
         validated: dict[str, Any] = tool.args_validator.validate_python(dict(wanted))
     except ValidationError as error:
-        raise ToolNotStarted(f"not run: its arguments were changed, and do not fit: {error.title}") from None
+        raise ToolNotStarted(f"not run: its changed arguments do not fit: {error.title}") from None
     return validated
 
 

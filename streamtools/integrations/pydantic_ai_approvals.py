@@ -127,12 +127,14 @@ def _decision_by(
     by, reason = given.get("by"), given.get("reason", reason)
     if shown.approvals > 1 and by is None:
         who = f"one of the {shown.approvals} people that the call requires"
-        raise TypeError(f"CallsToolset: say in DeferredToolResults(metadata={{id: {{'by': ...}}}}) which {who} decides")
+        raise TypeError(
+            f"CallsToolset: name in DeferredToolResults(metadata={{id: {{'by': ...}}}}) which {who} decides"
+        )
     try:
         Decision.on(shown, verdict, by=by, reason=reason)
         return Decision.on(shown, verdict, by="pydantic-ai" if by is None else f"pydantic-ai:{by}", reason=reason)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"CallsToolset: the metadata of an approval is no answer: {error}") from None
+        raise TypeError(f"CallsToolset: the metadata of an approval is not a valid answer: {error}") from None
 
 
 async def _noted(store: DecidingStore, what: str, name: AnswerName, part: Any) -> _Shown | None:

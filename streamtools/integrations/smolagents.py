@@ -63,7 +63,7 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
         check_identity("CallsAgent", identity)
         if store is not None and identity is None:
             raise TypeError(
-                "CallsAgent: a store knows no call again without a name for the run, since smolagents has none; write "
+                "CallsAgent: a store needs a name for the run, since smolagents has none; write "
                 'CallsAgent(..., store=store, identity="order-7"), or identity=lambda agent: ...'
             )
         self._known = Toolset(with_options)

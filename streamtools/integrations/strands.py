@@ -85,7 +85,7 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         self._observers = observers
         self._privacy = options.pop("privacy", None)
         if trajectory is not None and self._privacy is not None:
-            raise ValueError("give the policy to the Trajectory, which all answers share, not to the CallsExecutor")
+            raise ValueError("pass the policy to the Trajectory, which all answers share, not to the CallsExecutor")
         self._raises = options.get("on_tool_error") == "raise"
         if self._raises:
             options["on_tool_error"] = "continue"
@@ -146,9 +146,9 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         session = getattr(agent._session_manager, "session_id", None)
         if session is None:
             raise TypeError(
-                "CallsExecutor: a store knows no call again without a session; write "
-                'Agent(..., session_manager=FileSessionManager(session_id="order-7")), or give the calls a name of '
-                'your own: CallsExecutor(store=store, identity="order-7")'
+                "CallsExecutor: a store needs a session to recognise a repeated call; write "
+                'Agent(..., session_manager=FileSessionManager(session_id="order-7")), or name the calls yourself: '
+                'CallsExecutor(store=store, identity="order-7")'
             )
         return answer_name(session, "strands", agent.agent_id, place)
 

@@ -1,6 +1,7 @@
-"""Reads and writes calls and their results in the formats of the wires, and keeps corrupt calls from running. A result
-is an ordinary message of the stored history; images and files are attachments, which messages refer to until the
-request is sent.
+"""Reads and writes calls and their results in the formats of the wires, and keeps corrupt calls from running.
+
+A result is an ordinary message of the stored history; images and files are attachments, which messages refer to until
+the request is sent.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ _LIMITS = Limits()
 
 
 class SanitizedCall(dict[str, Any]):
-    """A call whose corrupt arguments were replaced by empty ones: fit for a history, never dispatched. It equals, and
-    is written as, the plain dict that the provider accepts. Its attributes stay in the program: `raw` is neither stored
-    nor sent.
+    """A call whose corrupt arguments were replaced by empty ones: fit for a history, never dispatched.
+
+    It equals, and is written as, the plain dict that the provider accepts. Its attributes stay in the program: `raw` is
+    neither stored nor sent.
     """
 
     __slots__ = ("problem", "raw")
@@ -176,9 +178,10 @@ def format_tool_result(
             `ToolResult` stay structures; anything else becomes JSON.
         tool_name: the tool's name.
         tool_call_id: the id of the call.
-        is_error: the call failed, and `value` is the reason. display: a value to show to people; it never leaves the
-            stored history. attachments: the store for bytes, so that the message contains only references. Without it,
-            an image that has only bytes becomes a text, and a provider's own structure stays as the tool wrote it.
+        is_error: the call failed, and `value` is the reason.
+        display: a value to show to people; it never leaves the stored history.
+        attachments: the store for bytes, so that the message contains only references. Without it, an image that has
+            only bytes becomes a text, and a provider's own structure stays as the tool wrote it.
 
     Raises:
         PydanticSerializationError: the value cannot be written as JSON.
@@ -401,9 +404,10 @@ def expand_attachments(payload: Any, loader: AttachmentLoader) -> Any:
 
 
 def compact_attachments(payload: Any, store: AttachmentStore) -> Any:
-    """Returns a copy of `payload` with bytes and base64 replaced by references; other parts stay the same objects. It
-    finds bytes, ``data:`` URLs, and ``data`` beside its type (``media_type``, ``mimeType``, ``format``). Other base64
-    looks like text, and stays.
+    """Returns a copy of `payload` with bytes and base64 replaced by references; other parts stay the same objects.
+
+    It finds bytes, ``data:`` URLs, and ``data`` beside its type (``media_type``, ``mimeType``, ``format``). Other
+    base64 looks like text, and stays.
     """
 
     def compacted(node: Any) -> Any:

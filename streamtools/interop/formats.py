@@ -67,8 +67,9 @@ TARGET_FORMATS: Mapping[str, tuple[str, ...]] = _TargetFormats()
 
 @dataclass(frozen=True, slots=True)
 class ToolInteropTarget:
-    """The wire to translate for. For a wire of your own, pass the formats that it accepts, or contribute adapters for
-    them.
+    """The wire to translate for.
+
+    For a wire of your own, pass the formats that it accepts, or contribute adapters for them.
     """
 
     wire: str

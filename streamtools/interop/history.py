@@ -69,8 +69,9 @@ def to_native_messages(
     registry: ToolInteropRegistry,
     target_formats: Sequence[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Converts a stored history to a provider's own. Each result follows the answer with its call; a result that
-    answers no call is left out, as by `repair`.
+    """Converts a stored history to a provider's own.
+
+    Each result follows the answer with its call; a result that answers no call is left out, as by `repair`.
 
     Args:
         messages: the stored history; it is not changed. Messages of other roles are left out, and so are system prompts
@@ -231,7 +232,8 @@ def assistant_message(content: str, tool_calls: Iterable[JSON] = (), *, refusal:
     Args:
         content: its text.
         tool_calls: its calls in the shape of chat completions, as `ToolInteropRegistry.convert_tool_calls` returns
-            them. refusal: the text of a refusal, for providers with a field for it.
+            them.
+        refusal: the text of a refusal, for providers with a field for it.
     """
     calls = list(tool_calls)
     metadata: dict[str, Any] = {"tool_calls": calls} if calls else {}

@@ -65,14 +65,14 @@ class ToolDescriptor:
 
 
 class ToolInteropRegistry:
-    """Reads and writes foreign formats by accessors and adapters in order of precedence. Build one for each request
-    with `of`.
+    """Reads and writes foreign formats by accessors and adapters in order of precedence.
+
+    Build one for each request with `of`.
 
     Args:
         contributions: with the level of each; within a level the first wins. The built-in one always comes last.
-            descriptors: the request's tools, so that calls of freeform tools are known before any schema is converted.
-            last_resort: the registry belongs to no request: it remembers nothing, and warns where a request has its
-            own.
+        descriptors: the request's tools, so that calls of freeform tools are known before any schema is converted.
+        last_resort: the registry belongs to no request: it remembers nothing, and warns where a request has its own.
 
     Raises:
         TypeError: a descriptor is not a `ToolDescriptor`.
@@ -133,8 +133,9 @@ class ToolInteropRegistry:
         return cls(found, descriptors=descriptors)
 
     def without(self, name: str) -> ToolInteropRegistry:
-        """Returns a registry without the contributions of this name. The built-in one and the descriptors stay; the
-        memory of conversions does not.
+        """Returns a registry without the contributions of this name.
+
+        The built-in one and the descriptors stay; the memory of conversions does not.
         """
         kept = [pair for pair in self.contributions if pair[1] is not self._built_in and pair[1].name != name]
         return ToolInteropRegistry(kept, descriptors=self.descriptors, last_resort=self._last_resort)
@@ -153,9 +154,10 @@ class ToolInteropRegistry:
     # -- schemas --
 
     def describe(self, plugin_name: str, schemas: Iterable[object]) -> list[ToolDescriptor]:
-        """Returns descriptors of a plugin's schemas, which stay unchanged. Items that are not dicts are left out. A
-        group of tools (``{"type": "namespace"}``) becomes one descriptor per tool, whose schema is a group of that tool
-        alone.
+        """Returns descriptors of a plugin's schemas, which stay unchanged.
+
+        Items that are not dicts are left out. A group of tools (``{"type": "namespace"}``) becomes one descriptor per
+        tool, whose schema is a group of that tool alone.
 
         Raises:
             ExportError: no accessor knows one of them.
@@ -288,8 +290,9 @@ class ToolInteropRegistry:
                 unchanged. A raw call stays raw if the target has custom calls, and is otherwise wrapped as ``{"input":
                 "..."}``; such a call is unwrapped again.
             target: the wire of the history. Ids stay unchanged (`streamtools.history.repair` fits them).
-                target_formats: the allowed formats; by default all that the wire has. id_seed: such as a response's id;
-                makes generated ids differ from those of other turns, where calls have no id and the target needs one.
+            target_formats: the allowed formats; by default all that the wire has.
+            id_seed: such as a response's id; makes generated ids differ from those of other turns, where calls have no
+                id and the target needs one.
 
         Returns:
             The calls; one with corrupt arguments is a `SanitizedCall`, with empty arguments.
@@ -339,7 +342,7 @@ class ToolInteropRegistry:
 
         Args:
             call: a call of any known format, which is not changed. One that no accessor knows is returned unchanged.
-                complete: the turn ended properly. If not, a call without arguments was cut before they began.
+            complete: the turn ended properly. If not, a call without arguments was cut before they began.
 
         Returns:
             The same object, if there is nothing to do. Wrapped arguments (a code fence, double encoding, an empty text
@@ -418,14 +421,16 @@ class ToolInteropRegistry:
     def convert_results(
         self, results: Iterable[object], *, target: ToolInteropTarget | str, target_formats: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
-        """Converts each result to a message, an item or a block of the target's history. Images that do not fit there
-        follow in a separate message.
+        """Converts each result to a message, an item or a block of the target's history.
+
+        Images that do not fit there follow in a separate message.
 
         Args:
             results: stored results. Items that are not dicts are left out. A result that was written for another
-                provider becomes text, with placeholders; ``metadata.display`` is not sent. target: the wire.
-                target_formats: the formats of their calls; without one for custom calls, a freeform tool was called as
-                a function.
+                provider becomes text, with placeholders; ``metadata.display`` is not sent.
+            target: the wire.
+            target_formats: the formats of their calls; without one for custom calls, a freeform tool was called as a
+                function.
 
         Raises:
             ExportError: a result has no known format, or lacks a required call id.

@@ -77,8 +77,8 @@ def build_request_context(
     """Builds the context of one request, to pass to everything that belongs to the request.
 
     Args:
-        contributions: those of explicit config, which precede all others. provider, extensions, tools: the other
-            contributors to the registry (`ToolInteropRegistry.of`).
+        contributions: those of explicit config, which precede all others.
+        provider, extensions, tools: the other contributors to the registry (`ToolInteropRegistry.of`).
         descriptors: the tools with their source schemas.
         registry: a ready registry, instead of these.
         schema_target_formats: the formats that the request accepts; by default those of extensions and provider
@@ -144,13 +144,15 @@ def initialize_request(
     """Adds the tools to a request's payload, in the formats that the request accepts.
 
     Args:
-        native_messages: the history; it is returned unchanged. state: ``_tools`` are the source schemas,
-            ``request.payload`` is the body to send. Neither is changed. A payload that already has tools keeps them;
-            without a tool choice the model chooses (``auto``, in the form of `ToolFormat.choice`).
+        native_messages: the history; it is returned unchanged.
+        state: ``_tools`` are the source schemas, ``request.payload`` is the body to send. Neither is changed. A payload
+            that already has tools keeps them; without a tool choice the model chooses (``auto``, in the form of
+            `ToolFormat.choice`).
         context: the request's (`build_request_context`).
-        target: the wire of the request. loader: returns the attachments of the history; not needed for a history
-            without attachments. messages: True adds the messages to the payload, too (`ready_messages`), unless it has
-            some; by default True if there is a loader.
+        target: the wire of the request.
+        loader: returns the attachments of the history; not needed for a history without attachments.
+        messages: True adds the messages to the payload, too (`ready_messages`), unless it has some; by default True if
+            there is a loader.
 
     Returns:
         The same messages, and a state whose payload is ready.
@@ -189,7 +191,8 @@ def initialize_stack(
         state: see `initialize_request`.
         context: the request's.
         provider: has the name of its wire as ``wire``, and like an extension it may have a method
-            ``initialize_request``. extensions: the enabled ones, in order.
+            ``initialize_request``.
+        extensions: the enabled ones, in order.
 
     Raises:
         ExportError: nobody added the tools, and the provider has no ``wire``; or as for `initialize_request`.
@@ -211,13 +214,16 @@ def initialize_stack(
 def finalize(
     final_messages: Any, native_messages: Any, state: State, *, context: Context | None = None, complete: bool = True
 ) -> tuple[Any, Any, State]:
-    """Cleans the calls that a stream left in ``state["partial"]["tool_calls"]``, before they enter a history. Corrupt
-    calls become `SanitizedCall`s, which are sent with empty arguments and must not run; items that are not dicts are
-    removed. The list is replaced; everything else is returned unchanged.
+    """Cleans the calls that a stream left in ``state["partial"]["tool_calls"]``, before they enter a history.
+
+    Corrupt calls become `SanitizedCall`s, which are sent with empty arguments and must not run; items that are not
+    dicts are removed. The list is replaced; everything else is returned unchanged.
 
     Args:
-        final_messages, native_messages: returned unchanged. state: the state of the request. context: the request's.
-            complete: the turn ended properly; see `ToolInteropRegistry.sanitize_tool_call`.
+        final_messages, native_messages: returned unchanged.
+        state: the state of the request.
+        context: the request's.
+        complete: the turn ended properly; see `ToolInteropRegistry.sanitize_tool_call`.
     """
     partial = state.get("partial")
     calls = partial.get("tool_calls") if isinstance(partial, dict) else None

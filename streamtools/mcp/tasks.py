@@ -98,9 +98,11 @@ class Task:
                 if made is not None and "note" in self.ctx.services:
                     await self.ctx.services["note"](json.dumps([self.server, self.id]))
                 return await self._end(made)
-        finally:
-            if not self._is_over:
+        except BaseException as error:
+            is_left = isinstance(error, anyio.get_cancelled_exc_class()) and self.ctx.services.get("goes_on", bool)()
+            if not self._is_over and not is_left:
                 await self._cancel()
+            raise
 
     async def _end(self, state: Any) -> Any:
         pause = _FIRST_PAUSE_S
@@ -148,7 +150,7 @@ class Task:
                 if code == _UNKNOWN_TASK:
                     raise self._unknown("does not know the task any more") from error
                 if tries == _MOST_ERRORS:
-                    why = f": {one_line(words, self.limits.max_error_excerpt)}" if isinstance(words, str) else ""
+                    why = f": {self._shown(words)}" if isinstance(words, str) else ""
                     raise self._unknown(f"could not be asked about the task any more{why}") from error
             await anyio.sleep(_FIRST_PAUSE_S * 2**tries)
         raise AssertionError("the last error is raised")
@@ -182,8 +184,11 @@ class Task:
             return
         if (status, message) not in self._told[-1:]:
             self._told.append((status, message))
-            shown = {"message": one_line(message, self.limits.max_error_excerpt)} if isinstance(message, str) else {}
+            shown = {"message": self._shown(message)} if isinstance(message, str) else {}
             self.ctx.progress({"status": status, **shown})
+
+    def _shown(self, words: str) -> str:
+        return one_line(words.replace(self.id, "[task]"), self.limits.max_error_excerpt)
 
     def _unknown(self, what: str) -> ToolError:
         self._is_over = True  # not cancelled: it may be gone on with

@@ -393,6 +393,7 @@ class _Tasks:
     def __init__(self) -> None:
         self.group: TaskGroup | None = None  # None in a generator, where the event loop holds them
         self._beside: list[CancelScope] = []
+        self._are_over: anyio.Event | None = None
 
     async def enter(self) -> None:
         if not is_in_generator():
@@ -403,8 +404,13 @@ class _Tasks:
         self._beside.append(scope)
 
         async def run(scope: CancelScope) -> None:
-            with scope:
-                await task()
+            try:
+                with scope:
+                    await task()
+            finally:
+                self._beside.remove(scope)
+                if self._are_over is not None and not self._beside:
+                    ring(self._are_over)
 
         spawn(run, scope) if self.group is None else self.group.start_soon(run, scope)
 
@@ -415,6 +421,10 @@ class _Tasks:
         if self.group is None:
             if step is not None:
                 await step.opened.leave(cancelled=is_cancellation(kind))
+            if self._beside and kind is not GeneratorExit:  # for which the loop may be closed
+                self._are_over = anyio.Event()
+                with CancelScope(shield=True):
+                    await self._are_over.wait()
             return
         if step is not None and kind is None and step.block.resting:
             self.group.start_soon(step.opened.leave)  # the turn is whole; the calls that wait are suspended

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..dispatch import CallPool, Calls, DispatchOptions
 from ..dispatch.event_loop import refuse_deferred
 from ..dispatch.log import log_uncounted
+from ..dispatch.states import Call
 from ..errors import DeadlineExceeded, TruncatedStream
 from ..events import Event, StreamEnd, StreamWarning, ToolCallDelta
 from ..ground.text import type_name
@@ -23,9 +24,6 @@ from ..sources import Source
 from ..tools import Tool, Toolset
 from .pump import ItemDecoder, Pump, Transform
 from .step import Step
-
-if TYPE_CHECKING:
-    from ..dispatch.states import Call
 
 _MOST_INTERRUPTS = 16  # while it settles, which gets further each time; nobody presses Ctrl-C more often
 
@@ -73,7 +71,6 @@ class Attempt:
 
     def _grow(self, call: Call, tool: Tool[..., Any]) -> None:
         if self.growths is None and not self.pump.is_transformed and self.decoder.chain.is_plain:
-            assert tool.growing is not None, "its call grows"
             self.growths = self.calls.tried(tool.growing.growths)
             if self.growths is not None:
                 self.step.listen({ToolCallDelta: self.growths.take})

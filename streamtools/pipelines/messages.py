@@ -111,8 +111,7 @@ class RunHistory:
 
     def _told(self, said: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Returns the messages with entries behind them, repaired where the wire wants that; turns add no such need."""
-        at = len(self._kept) - self.standing
-        new = (message for entry in said for message in entry["messages"])
+        at, new = len(self._kept) - self.standing, [message for entry in said for message in entry["messages"]]
         messages = [*self._kept[:at], *new, *self._kept[at:], *self.behind]
         rules = self.wire.rules
         if said and (rules.alternate or rules.answer_before_user):  # they may stand behind results

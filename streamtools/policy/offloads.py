@@ -1,5 +1,6 @@
-"""Keeps long results of a run out of the history: the model reads their beginning, and the rest by a tool. Ids are
-derived from the call's key, so that the same run finds the results again in the same directory.
+"""Keeps long results of a run out of the history: the model reads their beginning, and the rest by a tool.
+
+Ids are derived from the call's key, so that the same run finds the results again in the same directory.
 """
 
 from __future__ import annotations

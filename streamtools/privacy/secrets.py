@@ -107,9 +107,10 @@ _OPEN = re.compile(
 
 
 def redact_secrets() -> SecretShapes:
-    """Returns a policy for `Privacy` that masks likely secrets in texts, numbers, bytes, keys and headers. It
-    recognises API keys by their vendors' marks, bearer tokens, JSON Web Tokens, private keys in any form, addresses of
-    webhooks, passwords in URLs and netrc files, values named as secrets (``?key=``, ``"password": …``,
+    """Returns a policy for `Privacy` that masks likely secrets in texts, numbers, bytes, keys and headers.
+
+    It recognises API keys by their vendors' marks, bearer tokens, JSON Web Tokens, private keys in any form, addresses
+    of webhooks, passwords in URLs and netrc files, values named as secrets (``?key=``, ``"password": …``,
     ``OPENAI_API_KEY=…``, ``Authorization: …``), card numbers by their check digit, and mail addresses. It does not
     recognise other secrets, such as names, addresses and passwords in prose.
 

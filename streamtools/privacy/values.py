@@ -1,5 +1,6 @@
-"""Redacts values of any type; returns the same object if nothing in it has changed. Ids, names of registered tools, the
-library's own words, counts and times stay.
+"""Redacts values of any type; returns the same object if nothing in it has changed.
+
+Ids, names of registered tools, the library's own words, counts and times stay.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Normalises texts for comparison, and finds the numbers, dates and account numbers in them. Doubt goes against a
-value: an untrusted text is read in every way in which a model may read it (look-alike letters, hidden ones, without
-markup); a trusted one vouches only for its literal content.
+"""Normalises texts for comparison, and finds the numbers, dates and account numbers in them.
+
+Doubt goes against a value: an untrusted text is read in every way in which a model may read it (look-alike letters,
+hidden ones, without markup); a trusted one vouches only for its literal content.
 """
 
 from __future__ import annotations

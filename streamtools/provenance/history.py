@@ -1,6 +1,7 @@
-"""Adds the texts that a model has read to an index, by origin. The roles of the messages are trusted. A user message in
-the form of a text mode (``Observation: ...``) is a result; a text that is marked `Untrusted`, and a message that cannot
-be read, are untrusted.
+"""Adds the texts that a model has read to an index, by origin. The roles of the messages are trusted.
+
+A user message in the form of a text mode (``Observation: ...``) is a result; a text that is marked `Untrusted`, and a
+message that cannot be read, are untrusted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The rule of ``policy=``: judges calls by the origins of their arguments. The index belongs to the run, so that
-shortening the history loses nothing. Texts are queued when they come, and indexed when a call is judged, in the call's
-own task, which yields after each block. A call whose run is not known here (`resume` in another process) keeps the
-findings with which it was suspended, and needs approval.
+"""The rule of ``policy=``: judges calls by the origins of their arguments.
+
+The index belongs to the run, so that shortening the history loses nothing. Texts are queued when they come, and indexed
+when a call is judged, in the call's own task, which yields after each block. A call whose run is not known here
+(`resume` in another process) keeps the findings with which it was suspended, and needs approval.
 """
 
 from __future__ import annotations

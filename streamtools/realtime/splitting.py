@@ -1,4 +1,4 @@
-"""Splits a connection into its responses: each a source of its own, or, over a socket, one at a time.
+"""Splits a connection into its responses: each is a separate source, or, over a socket, one follows the other.
 
 Nothing is read ahead of a consumer that waits, nor between responses; what waits for others is bounded by
 ``max_open_responses`` and ``max_waiting_bytes``.
@@ -52,7 +52,7 @@ class Responses:
 
     @property
     def asides(self) -> deque[Mapping[str, Any]]:
-        """The latest events that came while their response was not open, such as ``response.steer.pending``."""
+        """The latest events that belong to no open response, such as ``response.steer.pending``."""
         return self._splitter.asides
 
     def __aiter__(self) -> Responses:
@@ -98,7 +98,7 @@ class ResponseSource:
         raise StopAsyncIteration
 
     async def later(self) -> AsyncGenerator[Mapping[str, Any], None]:
-        """Yields the payloads about the calls of the response that follow its end, until the connection is over.
+        """Yields the payloads about the response's calls that come after its end, until the connection is over.
         Meanwhile the events of other responses wait for their readers."""
         inbox = self._inbox
         inbox.closed = False
@@ -239,7 +239,9 @@ class Splitter:
         # The first event that shows its wire decides which one's `Lanes` distinguish the responses.
         if self._lanes is None and (name := detect(payload)) is not None:
             if (lanes := find(name).lanes) is None:
-                raise RemoteProtocolError(f"events of {name} come one response a body", kind="unknown_wire")
+                raise RemoteProtocolError(
+                    f"{name} sends one response per body; pass the stream itself to pipeline(...)", kind="unknown_wire"
+                )
             self._lanes = lanes()
         if self._lanes is not None:
             return self._lanes.owners(payload)
@@ -281,20 +283,18 @@ def responses(stream: Any, *, limits: Limits = Limits()) -> Responses:
     """Splits a connection of the Responses API, of Realtime or of Gemini's Live API into its responses: lanes,
     successors after steering, a gateway's rounds.
 
-    Pass each one to `pipeline`, in a task of its own if several are open at once, or return it from `agent_loop`'s
-    ``call_model``. A connection is read only while somebody waits, and events that somebody else will want are kept
-    within ``max_waiting_bytes``. A reader that is cancelled while it waits cancels the connection's read with it, so
-    read every response to its end if the connection is an async generator.
-
-    A connection with `recv` has one such object, which `pipeline(connection)` shares, and its socket stays open:
-    leaving the block or closing this object ends the splitting alone.
+    Pass each one to `pipeline`, in separate tasks if several are open at once, or return it from `agent_loop`'s
+    ``call_model``. A connection is read only while a reader waits, and events for other readers are kept within
+    ``max_waiting_bytes``. Cancelling a waiting reader cancels the connection's read, so read every response to its end
+    if the connection is an async generator. A connection with `recv` has one such object, which `pipeline(connection)`
+    shares, and its socket stays open: leaving the block or closing this object only ends the splitting.
 
     Args:
-        stream: anything that `pipeline` takes; the connection of OpenAI's SDK and the session of Google's, too.
+        stream: anything that `pipeline` takes, including the connection of OpenAI's SDK and the session of Google's.
         limits: bounds ``max_open_responses``, ``max_waiting_bytes`` and the framing.
 
     Raises:
-        TypeError: this cannot be streamed.
+        TypeError: `stream` cannot be read as a stream.
     """
     # Two objects for one socket would take each other's events from it.
     if (connection := connection_of(stream)) is not None:

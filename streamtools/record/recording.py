@@ -1,6 +1,7 @@
-"""Reads a recording, which is not trusted: its events, its turns, and the bodies of its responses. A last line that was
-cut, such as by a crash, is left out. A line that is not JSON was torn, such as by a full disk: it is lost, and its
-number is kept. Any other invalid line raises a `RecordingError` with its number.
+"""Reads a recording, which is not trusted: its events, its turns, and the bodies of its responses.
+
+A last line that was cut, such as by a crash, is left out. A line that is not JSON was torn, such as by a full disk: it
+is lost, and its number is kept. Any other invalid line raises a `RecordingError` with its number.
 """
 
 from __future__ import annotations

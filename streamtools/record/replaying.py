@@ -50,7 +50,8 @@ def replay(
 
     Args:
         path: the file, or a `Recording`.
-        speed: 2 is twice as fast as the run was; by default without pauses. tools: the current tools.
+        speed: 2 is twice as fast as the run was; by default without pauses.
+        tools: the current tools.
         run_id: the run, if the file has several.
         observers: get every event: a `streamtools.view.Watch`, a `streamtools.telemetry.Tracing`.
         stages: the run's own stages, if it had any; without them its responses are not decoded again.

@@ -82,8 +82,7 @@ class Seams:
     guard: Guard | None = None
     attempts: Attempts | None = None
     steps: StepSource | None = None
-    services: tuple[Callable[[Any], dict[str, Callable[..., Any]]], ...] = ()
-    """Each returns what the run does for an `Invocation`: `ToolContext.services`."""
+    services: tuple[Callable[[Any], dict[str, Any]], ...] = ()  # each gives some of the services of an `Invocation`
 
 
 NO_SEAMS = Seams()

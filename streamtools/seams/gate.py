@@ -76,6 +76,8 @@ class CallEnd:
     """The call's failure, in words for the model."""
     by_another: bool = False
     """True if another call has done what this one asks for: the model reads that it had been done already."""
+    notes: Mapping[str, Any] | None = None
+    """As `Observation.notes`."""
 
     def __post_init__(self) -> None:
         if self.content is not None and not isinstance(self.content, str):
@@ -88,8 +90,9 @@ class Entered(Protocol):
     """A call that has entered a gate. One of these is awaited when it ends; what one raises becomes a warning of the
     stream, and changes nothing of how the call ended."""
 
-    # Optional: ``async def note(self, text: str, /) -> None`` keeps a text until the call ends; ``noted`` is the text
-    # that was kept when the call entered before, in a process that died.
+    # Optional: ``async def note(self, text: str, /) -> None`` keeps a text until the call ends. With it, ``noted`` is
+    # the text that was kept when the call entered before, in a process that died, and ``outlives`` is True if the call
+    # goes on elsewhere once its run is left.
 
     async def kept(self, end: CallEnd, /) -> None:
         """Keeps how the call ended: from now on `Gate.look` and `Gate.enter` return that."""

@@ -1,4 +1,5 @@
 """Lists every span and attribute name that streamtools emits, in one table, and writes failures and requests with them.
+
 The ``streamtools.*`` names are this library's own. Source:
 https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (read 2026-11-20), there gen-ai-spans.md
 and gen-ai-input-messages.json for requests.

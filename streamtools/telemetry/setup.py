@@ -1,5 +1,6 @@
-"""Sets OpenTelemetry up in one line, for applications without a set-up of their own. Only this module and, once the
-application has loaded it, `lean_spans` import the OpenTelemetry SDK.
+"""Sets OpenTelemetry up in one line, for applications without a set-up of their own.
+
+Only this module and, once the application has loaded it, `lean_spans` import the OpenTelemetry SDK.
 """
 
 from __future__ import annotations
@@ -47,8 +48,10 @@ def configure(
     set_global: bool = True,
     max_spans: int = MAX_SPANS,
 ) -> Telemetry:
-    """Sets up the destination of spans, which pipelines then draw. A TracerProvider that the application has set stays:
-    the exporter is added to it, and its resource (with its service name) describes the spans.
+    """Sets up the destination of spans, which pipelines then draw.
+
+    A TracerProvider that the application has set stays: the exporter is added to it, and its resource (with its service
+    name) describes the spans.
 
     Args:
         exporter: ``"otlp"``: over HTTP to a collector, in batches. ``"otlp-file"``: to a file of OTLP as JSON, which
@@ -65,8 +68,9 @@ def configure(
         A handle: use it as a context manager, or call its `shutdown` at the end.
 
     Raises:
-        ValueError: the exporter is unknown. ImportError: the package for OTLP is not installed. LocalProtocolError: the
-            program's TracerProvider accepts no exporters.
+        ValueError: the exporter is unknown.
+        ImportError: the package for OTLP is not installed.
+        LocalProtocolError: the program's TracerProvider accepts no exporters.
         OSError: the file cannot be written.
     """
     wanted = _EXPORTERS.get(exporter)

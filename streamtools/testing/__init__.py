@@ -1,10 +1,10 @@
 """Helps to test your own code: cuts bytes in every way, and gives sources and tools that follow a script.
 
     feed_every_way(StreamDecoder, body)                      the same events however the body is cut, or it fails
-    ScriptedSource([b"data: ...", gate, ConnectionError()])  chunks, waits, failures; knows where it was closed
-    FakeTool(get_weather, results=["rain", TimeoutError()])  a tool's schema, results of yours; records its calls
-    await check_executor(MyExecutor)                         an executor of yours keeps the promises of executors
-    check_wire(ACME, [STREAM])                               a wire of yours keeps the promises of wires
+    ScriptedSource([b"data: ...", gate, ConnectionError()])  chunks, waits, failures; records where it was closed
+    FakeTool(get_weather, results=["rain", TimeoutError()])  a tool's schema, your results; records its calls await
+    check_executor(MyExecutor)                         your executor keeps the contract of executors check_wire(ACME,
+    [STREAM])                               your wire keeps the contract of wires
 
 All of it works under pytest-asyncio and under anyio's plugin. Nothing here is needed to use the library.
 """

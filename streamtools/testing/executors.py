@@ -1,4 +1,4 @@
-"""Checks that an `Executor` keeps its promises, and raises `AssertionError` if not; see `check_executor`."""
+"""Checks that an `Executor` keeps its contract, and raises `AssertionError` if not; see `check_executor`."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ WAIT_S = 20.0  # for each check; a worker may have to start
 async def check_executor(
     make_executor: Callable[[list[Tool[..., Any]]], Executor], *, own_processes: bool = False
 ) -> list[str]:
-    """Checks that an executor keeps the promises of `Executor`. Run it on every event loop that you support.
+    """Checks that an executor keeps the contract of `Executor`. Run it on every event loop that you support.
 
         @pytest.mark.anyio
         async def test_my_executor_does_what_executors_do() -> None:
             await check_executor(lambda tools: MyExecutor(tools))
 
     Args:
-        make_executor: makes a fresh executor for the given tools, which are functions of
-            ``streamtools.testing.executors``; at least two calls must run at once. One executor serves all checks
-            but those that close it. The tools count their effects in a file of this machine. Leaving the executor twice
-            must do no harm.
-        own_processes: tools run in other processes of this machine; one of them is then killed, too.
+        make_executor: makes a new executor for the given tools, which are functions of
+            ``streamtools.testing.executors``; at least two calls must run at once. All checks but those that close it
+            share one executor. The tools count their effects in a file of this machine. Leaving the executor twice must
+            be harmless.
+        own_processes: the tools run in other processes of this machine; the checks then also kill one of these.
 
     Returns:
         The names of the checks, in order.
 
     Raises:
-        AssertionError: the executor breaks a promise, which the text names. The remaining checks are not run.
+        AssertionError: the executor breaks the contract; the text says how. The remaining checks are not run.
     """
     together = [check for check in CHECKS if check not in CLOSING]
     if own_processes:

@@ -1,4 +1,4 @@
-"""Checks a class whose methods are to be tools, by the functions and, where it is available, their source."""
+"""Checks a class whose methods are meant to be tools, by the functions and, if available, their source."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ..tools.definition import Tool
 
 
 def validate_tool_class(cls: type, *, raise_on_issue: bool = False) -> list[str]:
-    """Returns the mistakes in the tools of a class, a line each, in the order of definition.
+    """Returns the mistakes in the tools of a class, one per line, in the order of definition.
 
-    It looks at the public methods of the class and its bases, ``object`` aside.
+    It checks the public methods of the class and its bases, except those of ``object``.
 
     Args:
         cls: the class.
         raise_on_issue: raise instead of returning lines.
 
     Raises:
-        ToolDefinitionError: with `raise_on_issue`, there is an issue; the message has them all.
+        ToolDefinitionError: with `raise_on_issue`, if there is an issue; the message lists them all.
     """
     members = {name: value for base in reversed(cls.__mro__[:-1]) for name, value in vars(base).items()}
     found = [

@@ -1,5 +1,5 @@
-"""Fakes streams and tools for tests: a stream that follows a script, a tool with results of yours; and cuts bytes in
-every way."""
+"""Fakes streams and tools for tests: a stream that follows a script, a tool with your results; and cuts bytes in every
+way."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class Decoder(Protocol[Out]):
 def feed_every_way(
     make_decoder: Callable[[], Decoder[T]], data: bytes, *, trailing: bytes = b"", max_splits: int = 256
 ) -> list[T]:
-    """Feeds `data` whole, byte by byte and in two pieces cut at every place; the outcome must always be the same.
+    """Feeds `data` whole, byte by byte, and in two pieces cut at every place; the output must always be the same.
 
     Args:
-        make_decoder: makes a fresh decoder for each way.
+        make_decoder: makes a new decoder for each way.
         data: the bytes to feed.
-        trailing: bytes after `data`, which must change nothing of the output of `data` alone before `finish`. They are
-            fed apart from it, and in one piece with it.
-        max_splits: how many places to cut at; in longer data they are spread evenly. Each costs a whole decoding.
+        trailing: bytes after `data` that must not change the output of `data` before `finish`. They are fed separately,
+            and in one piece with it.
+        max_splits: the number of places to cut at, spread evenly in longer data. Each costs a whole decoding.
 
     Returns:
         The output of the decoder for `data` fed whole, `finish` included.
 
     Raises:
-        AssertionError: some way gave another output. Values are compared by their type and fields, errors by their
-            type and text.
+        AssertionError: one way gave a different output. Values are compared by type and fields, errors by type and
+            text.
     """
     # Byte by byte finds what is decided too early, empty chunks what an end of input is mistaken for, a cut at every
     # place what is looked for in one chunk alone.
@@ -93,7 +93,7 @@ def _comparable(value: Any) -> Any:
 
 
 class Waitable(Protocol):
-    """An object to wait for: an `anyio.Event`, or an asyncio or trio one."""
+    """An object to wait for: an event of anyio, asyncio or trio."""
 
     def wait(self) -> Awaitable[object]:
         """Returns when it has happened."""
@@ -107,8 +107,8 @@ class ScriptedSource:
     """A stream for `pipeline` that follows a script, and records how it was read and closed.
 
     Args:
-        script: what to do, in order: bytes, text and mappings are yielded; an event is waited for; an
-            exception is raised. After the last step the stream ends.
+        script: the steps in order: it yields bytes, text and mappings, waits for events, and raises exceptions. After
+            the last step the stream ends.
 
     >>> source = ScriptedSource([b"data: [DONE]\\n\\n"])
     >>> source.closed, source.position
@@ -117,7 +117,7 @@ class ScriptedSource:
 
     def __init__(self, script: Iterable[Step]) -> None:
         if isinstance(script, (bytes, str, Mapping)):
-            raise TypeError("a script is a list of what to yield, not a single item; write ScriptedSource([...])")
+            raise TypeError("a script is a list of items to yield, not a single item; write ScriptedSource([...])")
         self.script = tuple(script)
         self.position = 0
         """Steps that are done: the reader's position, also after it closed the stream."""
@@ -147,26 +147,25 @@ class ScriptedSource:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Closes the stream, as its reader must when it is done."""
+        """Closes the stream; its reader must call this at the end."""
         self.closed = True
         await anyio.lowlevel.checkpoint()
 
 
 class FakeTool:
-    """A tool with a real schema and results of yours. Its arguments are validated as always.
+    """A tool with a real schema and your results. Its arguments are validated as usual.
 
         fake = FakeTool(get_weather, results=["rain", ConnectionError()])
         async with pipeline(stream, tools=[fake.tool]) as events: ...
         assert fake.calls == [{"city": "Rome", "days": 1}]
 
     Args:
-        source: the tool or function to stand in for, whose body never runs; or the name of a tool that exists nowhere
-            else.
+        source: the tool or function to replace, whose body never runs; or the name of a tool that has no function.
         schema: JSON Schema of the arguments, where `source` is a name; by default any object.
-        results: the results of calls, in the order in which they start (trio starts calls of one turn in any order);
-            an exception is raised, an event is waited for before the next of them. A call beyond the last
-            fails. Or a function of the arguments, which returns or raises. Not given, every call returns None.
-        effect: the effect of a second run of a call, where `source` is a name.
+        results: the results of calls, in the order in which they start (trio starts calls of one turn in any order): an
+            exception is raised, and an event is waited for before the next result. A call after the last result fails.
+            Or a function of the arguments. By default every call returns None.
+        effect: the tool's effect, where `source` is a name.
     """
 
     def __init__(
@@ -181,7 +180,7 @@ class FakeTool:
             given = {"type": "object"} if schema is None else schema
             source = Tool.from_schema(_stand_in, given, name=source, effect=effect, pass_as="mapping")
         elif schema is not None:
-            raise TypeError("FakeTool(schema=...) goes with a name; a tool or function has a schema of its own")
+            raise TypeError("FakeTool(schema=...) requires a name as source; a tool or function has its own schema")
         # The tool's own binder validates, so that a call is refused here if the real tool would refuse it.
         original = tool(source)
         self.tool: Tool = replace(original, fn=self._run, is_async=True, _binder=_ByName(original._binder))
@@ -202,7 +201,9 @@ class FakeTool:
             if not hasattr(result, "wait"):
                 return result
             await result.wait()
-        raise AssertionError(f"{self.tool.name} was called {len(self.calls)} times, more often than it has results")
+        raise AssertionError(
+            f"{self.tool.name} was called {len(self.calls)} times, but has fewer results; pass more in results="
+        )
 
 
 def _stand_in(arguments: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Checks that a wire of yours keeps the promises of wires, and raises `AssertionError` if not; see `check_wire`."""
+"""Checks that your wire keeps the contract of wires, and raises `AssertionError` if not; see `check_wire`."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ _CHAT = "openai.chat_completions"
 def check_wire(
     wire: Wire | str, streams: Sequence[Sequence[Mapping[str, Any]]], *, cases: int = 1_000, seed: int = 0
 ) -> list[str]:
-    """Checks that a wire keeps the promises of wires, on streams of yours and on spoiled ones that it makes of them.
+    """Checks that a wire keeps the contract of wires, on your streams and on damaged copies of them.
 
         def test_my_wire_does_what_wires_do() -> None:
             check_wire(ACME, [TEXT_STREAM, CALL_STREAM])
 
     Args:
         wire: the wire, or its name.
-        streams: the payloads of good responses, at least one of them with a call that has arguments: what the provider
-            sends to a request that it can answer.
-        cases: how many spoiled streams there are, and how many spoiled histories. A thousand take some seconds.
-        seed: makes others of them.
+        streams: the payloads of good responses, at least one of them with a call that has arguments: the provider's
+            successful answers.
+        cases: the number of damaged streams, and of damaged histories; a thousand take a few seconds.
+        seed: selects other damage.
 
     Returns:
         The names of the checks, in order.
 
     Raises:
-        AssertionError: the wire breaks a promise, which the text names. The remaining checks are not run.
+        AssertionError: the wire breaks the contract; the text says how. The remaining checks are not run.
         ValueError: there is no stream, or none with a call that has arguments.
     """
     found = find(wire)
@@ -63,7 +63,7 @@ def check_wire(
     turns = [parse(stream, wire=found) for stream in given]
     for check in _CHECKS:
         if check is _a_split_changes_nothing and not any(call.arguments for turn in turns for call in turn.calls):
-            raise ValueError("streams: give at least one with a call that has arguments")
+            raise ValueError("streams: pass at least one that contains a call with arguments")
         try:
             check(_Case(found, given, turns, cases, random.Random(seed)))
         except AssertionError as error:
@@ -88,12 +88,12 @@ def _a_good_stream_is_read_whole(case: _Case) -> None:
     for number, (stream, turn) in enumerate(zip(case.streams, case.turns, strict=True)):
         assert turn.error is None, f"streams[{number}] ends with {turn.error!r}"
         assert turn.complete, f"streams[{number}] is not complete: does `close` return True as its second value?"
-        assert not turn.warnings, f"streams[{number}] is tolerated, not good: {[w.code for w in turn.warnings]}"
+        assert not turn.warnings, f"streams[{number}] is tolerated, not valid: {[w.code for w in turn.warnings]}"
         for payload in stream:
-            assert case.wire.recognises(payload) in (True, False), "`recognises` returns no truth value"
+            assert case.wire.recognises(payload) in (True, False), "`recognises` must return a bool"
         assert turn.usage_raw is None or turn.usage, f"streams[{number}]: `usage` finds no count in {turn.usage_raw}"
     strange = next((payload for payload in _OF_NO_WIRE if case.wire.is_own(payload)), None)
-    assert strange is None, f"`recognises` takes {strange}, which can be anybody's"
+    assert strange is None, f"`recognises` accepts {strange}, which may belong to any wire"
 
 
 def _a_stream_without_its_end_is_not_complete(case: _Case) -> None:
@@ -111,8 +111,8 @@ def _each_call_has_a_beginning(case: _Case) -> None:
                 if isinstance(event, ToolCallFragment):
                     label = event.id if event.index is None else event.index
                     assert event.start or event.name or label in begun or (label is None and begun), (
-                        f"streams[{number}]: arguments of a call that has not begun; let its first piece have "
-                        "`start=True`, or its name, and the same place as those that follow"
+                        f"streams[{number}]: arguments of a call that has not begun; give its first piece "
+                        "`start=True` or the tool's name, and the same place as later pieces"
                     )
                     begun |= {label}
 
@@ -132,14 +132,14 @@ def _a_split_changes_nothing(case: _Case) -> None:
 def _what_was_parsed_says_the_same(case: _Case) -> None:
     for number, (stream, turn) in enumerate(zip(case.streams, case.turns, strict=True)):
         again = parse(_sse(stream), wire=case.wire)
-        assert again.parts == turn.parts, f"streams[{number}] says something else as bytes than as payloads"
+        assert again.parts == turn.parts, f"streams[{number}] decodes differently as bytes than as payloads"
 
 
 def _counts_are_numbers(case: _Case) -> None:
     for number, turn in enumerate(case.turns):
         for name in case.wire.usage.counts:
             count = getattr(turn.usage, name, None)
-            assert count is None or (type(count) is int and count >= 0), f"streams[{number}]: {name} is no count"
+            assert count is None or (type(count) is int and count >= 0), f"streams[{number}]: {name} is not a count"
 
 
 # -- spoiled streams --

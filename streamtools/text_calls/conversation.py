@@ -1,5 +1,5 @@
-"""Speaks with a model in the words of a mode: fields of the request instead of a list of tools, payloads and results as
-text, and turns that only think.
+"""Talks with a model in a mode: fields of the request instead of a list of tools, payloads and results as text, and
+turns that only think.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ def checked(mode: Any, wire: Wire | str) -> StreamingAdapter:
     """Raises a `TypeError` if this is no adapter, a `ValueError` if it writes for another wire."""
     if not isinstance(mode, StreamingAdapter):
         hint = "ValidatedAdapter(yours)" if isinstance(mode, ToolCallingAdapter) else "get_adapter('mistral-7b')"
-        raise TypeError(f"mode is an adapter of streamtools.modes, say {hint}, not {type(mode).__name__}")
+        raise TypeError(f"mode must be an adapter of streamtools.modes, such as {hint}, not {type(mode).__name__}")
     inner = getattr(mode, "base", mode)
     if isinstance(inner, NativeToolAdapter) and inner.wire != (name := find(wire).name):
-        raise ValueError(f"mode {inner!r} writes for another wire than wire={name!r}; pass NativeToolAdapter({name!r})")
+        raise ValueError(f"mode {inner!r} is for another wire than wire={name!r}; pass NativeToolAdapter({name!r})")
     return mode
 
 

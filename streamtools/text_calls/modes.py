@@ -1,6 +1,7 @@
-"""Defines the interface to the ways in which models call tools, and an adapter for each of these ways.
+"""Defines the interface to the ways in which models call tools, and an adapter for each way.
 
-Any object with the methods of `ToolCallingAdapter` is one; with those of `StreamingAdapter` it reads streams, too.
+Any object with the methods of `ToolCallingAdapter` is an adapter; with those of `StreamingAdapter` it reads streams,
+too.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class ToolCallingAdapter(Protocol):
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Returns the fields to add to the request of a chat completion.
 
-        They may include ``messages``, which then take the place of yours: ``create(**{"model": model, "messages":
-        messages, **adapter.format_request(tools, messages)})``.
+        They may include ``messages``, which then replace yours: ``create(**{"model": model, "messages": messages,
+        **adapter.format_request(tools, messages)})``.
 
         Raises:
             ExportError: a tool cannot be expressed in this mode.
@@ -63,7 +64,7 @@ class ToolCallingAdapter(Protocol):
         ...
 
     def extract_tool_call(self, response: Any) -> Payload | None:
-        """Returns the model's decision; None if the response has none of this form.
+        """Returns the model's decision; None if the response contains none in this form.
 
         It is ``{"tool", "arguments"}`` or ``{"answer"}``, maybe with a ``"scratchpad"``, or a scratchpad alone.
 
@@ -77,7 +78,7 @@ class ToolCallingAdapter(Protocol):
         ...
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
-        """Checks whether the call may run; returns its arguments in the tool's types, or the problems for the model."""
+        """Validates the call; returns its arguments in the tool's types, or the problems for the model."""
         ...
 
 
@@ -92,26 +93,27 @@ class StreamingAdapter(ToolCallingAdapter, Protocol):
     def messages(self, turn: Turn) -> list[dict[str, Any]]:
         """Returns the messages to append after a turn, in the shape of its wire.
 
-        They are the model's answer, and the results of its calls, or the request to go on if it has only thought.
+        They are the model's answer, and the results of its calls or, after mere thoughts, the request to continue.
 
         Raises:
-            ExportError: the turn's wire is not known here.
+            ExportError: the turn's wire is unknown.
         """
         ...
 
     def only_thinks(self, turn: Turn) -> bool:
-        """Returns whether to ask the model again: its turn is a scratchpad alone, whole or cut by its length."""
+        """Returns whether the turn is only a scratchpad (perhaps cut by its length), so that the model is asked
+        again."""
         ...
 
     def with_results(self, messages: Sequence[Any], results: Iterable[Observation]) -> list[Any]:
-        """Returns a history with the results of its last calls that waited for an approval, once they are resumed.
+        """Returns a history with the results of its last calls, which waited for an approval and were resumed.
 
         Args:
-            messages: the history that `messages` has written while they waited. It is not changed.
+            messages: the history that `messages` wrote while they waited; it is not changed.
             results: one observation for each of these calls (``events.turn.observations`` of `resume`).
 
         Raises:
-            ValueError: the history has no such calls.
+            ValueError: the history contains no such calls.
         """
         ...
 
@@ -124,7 +126,7 @@ class StreamingAdapter(ToolCallingAdapter, Protocol):
 
         Args:
             result: an `Observation`, or the value that the tool returned.
-            tool_call_id: the call's id, where the mode has any.
+            tool_call_id: the call's id, if the mode has ids.
         """
         ...
 
@@ -138,14 +140,14 @@ _CHAT = "openai.chat_completions"
 class NativeToolAdapter:
     """Adapts the API's own tool calling: ``tools`` in the request, ``tool_calls`` in the response.
 
-    A whole response is read for its first call, as one payload has one. A stream (or a `Turn`) has them all: there
-    `messages` writes every call and every result.
+    From a whole response only the first call is read. A stream (or a `Turn`) has all calls: there `messages` writes
+    every call and every result.
 
     Args:
-        wire: the wire whose form the tools take.
+        wire: the wire for which tools are written.
 
     Raises:
-        ValueError: the wire does not say where a whole response has its message (`Wire.message_in`); use
+        ValueError: the wire has no `Wire.message_in`, the path of the message in a whole response; use
             `streamtools.exports`.
     """
 
@@ -154,8 +156,8 @@ class NativeToolAdapter:
         readable = [each.name for each in known() if each.message_in is not None]
         if wire not in readable:
             raise ValueError(
-                f"NativeToolAdapter: expected one of {', '.join(readable)}, got {wire!r}. "
-                "For others, put the payloads of streamtools.exports into the request yourself"
+                f"NativeToolAdapter: expected one of {', '.join(readable)}, got {wire!r}. For other wires, put the "
+                "payloads of streamtools.exports into the request yourself"
             )
         self.wire = wire
         """The wire whose form the tools take."""
@@ -167,8 +169,8 @@ class NativeToolAdapter:
         """Returns the request's fields for its tools; none if there are no tools.
 
         Raises:
-            ExportError: the wire cannot carry a tool, or not in the form that it has; then pass the tool as
-                `streamtools.exports.export` returns it, here and to the pipeline.
+            ExportError: the wire cannot carry a tool in its present form; then pass the result of
+                `streamtools.exports.export`, here and to the pipeline.
         """
         exported = {given.name: given.payload for given in tools if isinstance(given, Exported)}
         payloads = [exported.get(name) or tool.to(self.wire) for name, tool in named_tools(tools)]
@@ -196,7 +198,7 @@ class NativeToolAdapter:
         return turn.messages(self.wire)
 
     def only_thinks(self, turn: Turn) -> bool:
-        """Returns False: a native turn is an answer if it calls nothing."""
+        """Returns False: a native turn without calls is an answer."""
         return False
 
     def with_results(self, messages: Sequence[Any], results: Iterable[Observation]) -> list[Any]:
@@ -210,7 +212,7 @@ class NativeToolAdapter:
     def format_assistant_message(self, response: Any) -> dict[str, Any]:
         """Returns the model's message in the form of chat completions.
 
-        That of a turn has all its calls, that of a response only the one that `extract_tool_call` returns.
+        For a turn it has all calls, for a response only the one that `extract_tool_call` returns.
         """
         if isinstance(response, Turn):
             return next(iter(response.messages(_CHAT)), {"role": "assistant", "content": ""})
@@ -224,7 +226,7 @@ class NativeToolAdapter:
         """Returns a call's result, in the form of chat completions.
 
         Raises:
-            ValueError: there is no id; `tool_call_id` returns a response's.
+            ValueError: there is no id; `tool_call_id` returns the id in a response.
         """
         if tool_call_id is None and isinstance(result, Observation):
             tool_call_id = result.call_id
@@ -288,11 +290,11 @@ class _TextAdapter(StreamingAdapter):
 
 
 class OpenAIStructuredAdapter(_TextAdapter):
-    """Adapts a provider that enforces a schema for the whole answer: a variant per tool, an answer, a scratchpad.
+    """Adapts a provider that enforces a schema for the whole answer: one variant per tool, an answer, a scratchpad.
 
     Args:
-        strict: False for tools that no strict schema can express, or servers without it: the model may then deviate,
-            and only validation finds it.
+        strict: False for tools that no strict schema can express, or servers without strict schemas: the model may then
+            deviate, which only validation finds.
         wrapped: False puts the union at the root, which vLLM and llama.cpp accept and OpenAI does not.
         scratchpad: calls and answers begin with a scratchpad, so that the model thinks before it decides.
     """
@@ -325,11 +327,11 @@ class OpenAIStructuredAdapter(_TextAdapter):
         return form.request("agent_response", schema, self._strict)
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
-        """Reads the arguments as the schema made the model write them, and validates them by the tool itself."""
+        """Translates the arguments back from the schema's form, and validates them by the tool itself."""
         return check(payload, tools_by_name, self._as_shown)
 
     def stages(self) -> StageList:
-        """Returns the stages for a stream in this mode. They read arguments as the schema made the model write them."""
+        """Returns the stages for a stream in this mode. They translate arguments back from the schema's form."""
         return with_payloads(self._as_shown)
 
     def _as_shown(self, name: str, tool: Tool) -> Exported:
@@ -355,7 +357,7 @@ def _exported(tool: Tool, strict: bool) -> Exported:
 class JSONObjectAdapter(_TextAdapter):
     """Adapts JSON mode: the provider ensures that the answer is a JSON object, and the system prompt describes it.
 
-    `format_request` also returns ``messages``, which take the place of yours.
+    `format_request` also returns ``messages``, which replace yours.
     """
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -367,7 +369,7 @@ class JSONObjectAdapter(_TextAdapter):
 
 
 class ParsedAdapter(_TextAdapter):
-    """Adapts JSON in the text as the model wrote it: nothing is validated, and the record of each call says so.
+    """Adapts JSON in the text without validation, as the record of each call says.
 
     The request has no instructions: describe the tools to the model with `tool_prompt`.
     """
@@ -381,7 +383,7 @@ class ParsedAdapter(_TextAdapter):
         return pass_unchecked(payload, tools_by_name)
 
     def stages(self) -> StageList:
-        """Returns the stages for a stream in this mode: calls run with the model's arguments as they are."""
+        """Returns the stages for a stream in this mode: calls run with the model's arguments unchanged."""
         return with_payloads(
             lambda name, tool: Exported(tool=unchecked(tool), wire="", name=name, payload={}, decode=dict)
         )
@@ -391,7 +393,7 @@ class ValidatedAdapter(_TextAdapter):
     """Validates every call of another adapter by its tool.
 
     Args:
-        base: the adapter that writes the request and reads the response; it may be one of yours. By default nothing is
+        base: the adapter that writes the request and reads the response; it may be your own. By default nothing is
             added to the request, and JSON is found in the text: describe the tools to the model with `tool_prompt`.
     """
 
@@ -416,7 +418,7 @@ class ValidatedAdapter(_TextAdapter):
         return super().extract_tool_call(response) if is_ours else self.base.extract_tool_call(response)
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
-        """Refuses the calls that the base refuses; validates by the tool those it lets pass without a schema."""
+        """Refuses the calls that the base refuses; validates those that it accepts without a schema."""
         if payload is None:
             return check(payload, tools_by_name)
         # The base may be a user's, which lets pass what no schema has seen; its own refusals stand.
@@ -439,10 +441,10 @@ _OF_HISTORIES = ("messages", "only_thinks", "with_results", "format_assistant_me
 
 
 class ToolCallingMode(Enum):
-    """Names the way in which a model calls tools."""
+    """The way in which a model calls tools."""
 
     AUTO = "auto"
-    """Chosen by the model's name: see `streamtools.modes.DEFAULT_RULES`."""
+    """By the model's name; see `streamtools.modes.DEFAULT_RULES`."""
     NATIVE = "native"
     """The API's own tool calling."""
     STRUCTURED = "structured"
@@ -450,7 +452,7 @@ class ToolCallingMode(Enum):
     VALIDATED = "validated"
     """JSON in the text, validated by the tool before it may run."""
     PARSED = "parsed"
-    """JSON in the text as the model wrote it. Nothing is validated, and the record of each call says so."""
+    """JSON in the text, unvalidated, as the record of each call says."""
 
 
 NATIVE, STRUCTURED, VALIDATED = ToolCallingMode.NATIVE, ToolCallingMode.STRUCTURED, ToolCallingMode.VALIDATED
@@ -468,16 +470,16 @@ class ModelRule:
     """
 
     pattern: str
-    """A regular expression that the name has to begin with, so that a plain name is a prefix. One with a ``/`` in it
-    is compared with the whole name, vendor included."""
+    """A regular expression for the beginning of the name, so that a plain name is a prefix. One that contains a ``/``
+    is compared with the whole name, including the vendor."""
     mode: ToolCallingMode
     why: str = field(default="", compare=False)
-    """The reason, for readers of the table."""
+    """The reason for the rule."""
     _match: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.mode is ToolCallingMode.AUTO:
-            raise ValueError(f"ModelRule({self.pattern!r}): expected a mode other than AUTO, which is found by rules")
+            raise ValueError(f"ModelRule({self.pattern!r}): expected a mode other than AUTO, which the rules resolve")
         try:
             compiled = re.compile(self.pattern, re.IGNORECASE)
         except re.error as error:
@@ -515,7 +517,7 @@ def mode_for(model: str, rules: Iterable[ModelRule] | None = None) -> ToolCallin
     (<ToolCallingMode.STRUCTURED: 'structured'>, <ToolCallingMode.VALIDATED: 'validated'>, None)
 
     Args:
-        model: the model's name as the request has it.
+        model: the model's name in the request.
         rules: in order; `DEFAULT_RULES` by default.
     """
     for rule in DEFAULT_RULES if rules is None else rules:
@@ -607,25 +609,24 @@ def get_adapter(
     ('OpenAIStructuredAdapter', 'NativeToolAdapter')
 
     Args:
-        model: the model's name as the request has it.
-        mode: the way its tools are called; ``AUTO`` finds it by the name. A model that no rule matches gets JSON mode,
-            with the tools in the system prompt, and validation.
+        model: the model's name in the request.
+        mode: the way in which it calls tools; ``AUTO`` finds it by the name. A model that no rule matches gets JSON
+            mode, with the tools in the system prompt, and validation.
         rules: instead of `DEFAULT_RULES`; ``[ModelRule(...), *DEFAULT_RULES]`` puts yours before them.
 
     Raises:
         TypeError: `model` is not text.
-        ValueError: there is no such mode.
+        ValueError: the mode is unknown.
     """
     if not isinstance(model, str):
         raise TypeError(
-            f"get_adapter(): expected the model's name as the request has it, got {type(model).__name__}; "
-            "write get_adapter('gpt-4o-mini')"
+            f"get_adapter(): expected the model's name, got {type(model).__name__}; write get_adapter('gpt-4o-mini')"
         )
     try:
         chosen: ToolCallingMode | None = ToolCallingMode(mode)
     except ValueError:
         known = ", ".join(known.value for known in ToolCallingMode)
-        raise ValueError(f"there is no mode {mode!r}; there are: {known}") from None
+        raise ValueError(f"unknown mode {mode!r}; known: {known}") from None
     if chosen is ToolCallingMode.AUTO:
         chosen = mode_for(model, rules)
     if chosen is None:

@@ -59,8 +59,8 @@ def _message(response: Any) -> Any:
     if any(key in response if isinstance(response, Mapping) else hasattr(response, key) for key in keys):
         return response
     raise TypeError(
-        f"cannot read a response of type {type(response).__name__}; pass a whole chat completion or Anthropic message "
-        "(an object of the SDK or its dict), its text, or a Turn; a stream goes through pipeline() or parse()"
+        f"cannot read a response of type {type(response).__name__}; pass a whole chat completion or Anthropic "
+        "message (an object of the SDK or its dict), its text, or a Turn; read a stream with pipeline() or parse()"
     )
 
 
@@ -173,7 +173,7 @@ def payload_json(payload: Any) -> str:
 
 
 def parse_json_response(text: str) -> dict[str, Any] | None:
-    """Returns the first whole JSON object in a text, whatever it contains and whatever stands around it.
+    """Returns the first complete JSON object in a text, with any content and any text around it.
 
     >>> parse_json_response('Sure! ```json {"city": "Paris"} ``` Anything else?')
     {'city': 'Paris'}
@@ -207,7 +207,7 @@ To think first, begin any of these with a key "scratchpad"."""
 def tool_prompt(tools: AnyTools) -> str:
     """Returns the tools and the form of the answer as text for a system prompt, always the same for the same tools.
 
-    It is for a model to which no field of the request describes them.
+    Use it for a model whose request has no field for tools.
 
     Args:
         tools: the tools that the model may call.
@@ -413,8 +413,7 @@ def observed_line(content: str, is_ours: bool) -> str:
 
 
 def read_results(text: str) -> list[str]:
-    r"""Returns the results in a text that a text mode has written for the model, each as its call came to it; none if
-    this is another text.
+    r"""Returns the results in a text that a text mode wrote for the model; an empty list for any other text.
 
     >>> read_results("Observation: a line\n> and another\nObservation: 3")
     ['a line\nand another', '3']

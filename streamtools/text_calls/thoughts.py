@@ -139,7 +139,7 @@ def tag_pair(tag: str | tuple[str, str]) -> tuple[str, str]:
         opening = f"<{tag}>" if tag.replace("_", "").isalnum() else tag
         tag = opening, f"{opening[:1]}/{opening[1:]}"
     if not all(tag) or tag[0] == tag[1]:
-        raise ValueError(f"no tags: {tag!r}; give a name ('think'), an opening tag ('[THINK]') or a pair of tags")
+        raise ValueError(f"not a tag: {tag!r}; pass a name ('think'), an opening tag ('[THINK]') or a pair of tags")
     return tag
 
 

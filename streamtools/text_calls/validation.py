@@ -1,4 +1,4 @@
-"""Says whether a payload's call may run, and what the model is told where it may not; bounds its retries."""
+"""Decides whether a payload's call may run, words the problems for the model, and limits its retries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REQUIRED = "is required but missing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallValidation:
-    """Says whether a call's arguments fit its tool."""
+    """The result of validating a call's arguments."""
 
     is_valid: bool
     error_message: str | None = None
@@ -24,7 +24,7 @@ class ToolCallValidation:
     arguments: dict[str, Any] | None = field(default=None, repr=False)
     """The arguments in the function's types and with its defaults; None unless they are valid."""
     validated: bool = True
-    """True if a schema was checked; where the mode checks none, `is_valid` says only that there are arguments."""
+    """True if a schema was checked; in a mode without a schema, `is_valid` only says that there are arguments."""
 
 
 def check(
@@ -128,11 +128,11 @@ class _Unchecked:
         try:
             args, kwargs = self._binder.arrange(values, injected)
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise self._refused("do not have what the function's parameters need") from None
+            raise self._refused("lack values that the function's parameters need") from None
         # A tool's `**kwargs` are one argument, an object, whose keys the model chooses: with validation they are
         # checked one by one, and without it a key could be that of a parameter for the context.
         if any(name in self._reserved and name not in values and name not in injected for name in kwargs):
-            raise self._refused("set, by way of **kwargs, a parameter that only the program sets")
+            raise self._refused("set, through **kwargs, a parameter that only the program may set")
         return args, kwargs
 
     def _refused(self, rule: str) -> InvalidArguments:
@@ -142,22 +142,22 @@ class _Unchecked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskAgain:
-    """Decides to ask again: append `message` to the history."""
+    """The decision to ask again: append `message` to the history."""
 
     message: dict[str, str]
-    """The user's message that says what was wrong."""
+    """The user message that names the problem."""
     attempt: int
-    """Number of this retry, from 1."""
+    """The number of this retry, from 1."""
     left: int
-    """Number of retries that are left."""
+    """The retries that are left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetriesSpent:
-    """Decides not to ask again: the model had all its retries."""
+    """The decision not to ask again, since all retries are used up."""
 
     attempts: int
-    """Number of retries that were made."""
+    """The retries that were made."""
     error_message: str
     """The last problem."""
 
@@ -175,7 +175,7 @@ class RetryBudget:
     RetriesSpent(attempts=1, error_message='no such tool')
 
     Args:
-        limit: retries in a row; a call that is valid gives them back (`succeeded`).
+        limit: retries in a row; a valid call restores them (`succeeded`).
 
     Raises:
         ValueError: `limit` is negative.
@@ -192,9 +192,9 @@ class RetryBudget:
         """Counts a response that was not usable; returns whether to ask again.
 
         Args:
-            error_message: the problem (`ToolCallValidation.error_message`); None where the response had no payload.
+            error_message: the problem (`ToolCallValidation.error_message`); None if the response had no payload.
         """
-        text = error_message or "the response has no JSON object of the form that was asked for"
+        text = error_message or "the response contains no JSON object of the requested form"
         if self.used >= self.limit:
             return RetriesSpent(attempts=self.used, error_message=text)
         self.used += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from .callables import Injected
@@ -36,15 +36,6 @@ class ArgumentsValidator(Protocol):
         """Returns one line per problem, path and rule (``city: is required but missing``); empty if there is none. The
         model reads the lines, and logs have them, so let none quote a value."""
         ...
-
-
-class ReadsGrowing(Protocol):
-    """Lets a tool's function read one parameter while the model writes it."""
-
-    @property
-    def runs(self) -> Callable[..., Any]: ...  # the function to run in the place of the tool's
-
-    def growths(self, turn: Any) -> Any: ...  # takes such calls of a turn, and their deltas
 
 
 class Binder(Protocol):

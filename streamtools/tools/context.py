@@ -106,8 +106,7 @@ class ToolContext(Generic[Deps]):
         that is there already stays. What that costs, and how a run finds them again, is in docs/guide/tools.md.
 
         Raises:
-            ToolError: the run cannot take a tool, say since another one has its name: none is added. Or this is no call
-                of an `agent_loop`, or runs in another process.
+            ToolError: another tool has the name, or the run cannot take it. Or this is no run, or another process.
         """
         if "add_tools" not in self.services:
             raise ToolError("no tool can be added here: this takes an agent_loop, and a tool in the process of its run")

@@ -23,7 +23,7 @@ from ..schema import Kept
 from ..schema.names import qualified
 from ..wires import Wire
 from . import checks
-from .binder import ArgumentsValidator, Binder, Coerce, ReadsGrowing, SchemaSource
+from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
 from .callables import (
     NO_VALUES,
     Docstring,
@@ -106,7 +106,7 @@ class Tool(RunOptions, Generic[P, R]):
     """Further hints about it for a provider."""
     annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Hints for people and hosts, in MCP's words (``readOnlyHint``, ``destructiveHint``). Untrusted if foreign."""
-    growing: ReadsGrowing | None = field(default=None, repr=False)
+    growing: Any = field(default=None, repr=False)
     """The parameter that the function may read while the model writes it; None if it has none."""
     _binder: Binder = field(repr=False)
     _judge: Enforced | None = field(default=None, repr=False)
@@ -469,7 +469,7 @@ def of_function(target: object, options: ToolOptions) -> dict[str, Any]:
         freeform=custom,
     )
     grown = next(filter(None, (maker_of_growing(one.annotation) for one in binder.placement.open)), None)
-    growing: ReadsGrowing | None = None if grown is None else grown(binder, function, name, options)
+    growing = None if grown is None else grown(binder, function, name, options)
     made = _made(
         function,
         options,

@@ -18,10 +18,10 @@ class Watch(Observer):
 
     Args:
         title: the headline; by default the run's id.
-        content: show texts, arguments, results and error messages; False: only names, times and outcomes. max_events:
-            the number of events to keep; the page shows how many were left out. max_chars: the number of characters of
-            text to keep. prices: the prices of models, as for `Tracing`: the page shows the cost of each answer and of
-            the run.
+        content: show texts, arguments, results and error messages; False: only names, times and outcomes.
+        max_events: the number of events to keep; the page shows how many were left out.
+        max_chars: the number of characters of text to keep.
+        prices: the prices of models, as for `Tracing`: the page shows the cost of each answer and of the run.
 
     Raises:
         ValueError: a price is for no token count.

@@ -56,12 +56,12 @@ class AGUI:
 
     Args:
         thread_id: the conversation's id.
-        run_id: the client's id of the run; by default the run's own id, with a number if it is continued. answered: the
-            ids of calls whose results came from the client, and are not sent back to it. goes_on: the first event
-            continues a step that another encoder has shown, as for a `resume` without `Chats`; its response, which the
-            run repeats, is left out. can_retract: show attempts at once even if they may be discarded. Messages of a
-            discarded attempt become activities, as in `@ag-ui/client` 1.0; the protocol does not require that of other
-            clients.
+        run_id: the client's id of the run; by default the run's own id, with a number if it is continued.
+        answered: the ids of calls whose results came from the client, and are not sent back to it.
+        goes_on: the first event continues a step that another encoder has shown, as for a `resume` without `Chats`; its
+            response, which the run repeats, is left out.
+        can_retract: show attempts at once even if they may be discarded. Messages of a discarded attempt become
+            activities, as in `@ag-ui/client` 1.0; the protocol does not require that of other clients.
     """
 
     headers: Mapping[str, str] = MappingProxyType({})

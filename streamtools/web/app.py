@@ -93,14 +93,17 @@ class ChatApp:
 
     Args:
         chats: the conversations.
-        may: is called before each action. Ids of conversations come from clients: check the owner. max_bytes: the
-            largest request body. heartbeat: seconds of silence after which a comment is sent. send_timeout: seconds
-            without progress in sending after which a client counts as gone. receive_timeout: seconds for a client to
-            send a request body; then it is answered 408. ai_version: the major version of the pages' AI SDK, 6 or 7.
-            max_turns: the number of runs whose messages one response contains.
+        may: is called before each action. Ids of conversations come from clients: check the owner.
+        max_bytes: the largest request body.
+        heartbeat: seconds of silence after which a comment is sent.
+        send_timeout: seconds without progress in sending after which a client counts as gone.
+        receive_timeout: seconds for a client to send a request body; then it is answered 408.
+        ai_version: the major version of the pages' AI SDK, 6 or 7.
+        max_turns: the number of runs whose messages one response contains.
 
     Raises:
-        TypeError: `may` is not a function. ValueError: an option is invalid.
+        TypeError: `may` is not a function.
+        ValueError: an option is invalid.
     """
 
     def __init__(
@@ -131,8 +134,8 @@ class ChatApp:
         """Returns an OpenAPI 3.1 document of this application: paths, requests, streams and errors.
 
         Args:
-            prefix: the path where the application is mounted, such as ``/api/chat``. into: the document of your
-                program; everything is added to a copy of it, and its own operations stay.
+            prefix: the path where the application is mounted, such as ``/api/chat``.
+            into: the document of your program; everything is added to a copy of it, and its own operations stay.
 
         Raises:
             ValueError: `prefix` is not such a path.

@@ -14,17 +14,18 @@ class Chats(ChatRuns):
 
     Args:
         records: the storage for any number of processes: the path of a file, the address of a database
-            (``postgresql://…``, ``redis://…``) or a store, such as a `SqliteStore`. run: makes the run of a
-            conversation, with ``**chat.options``; it may be async. It is called again to continue a run, and has to
-            make the same one. It is also called for a run that is not entered: to learn whether the wire takes a file,
-            and whether a waiting run can continue. journal: a `Journal` with its own limits, instead of `records`.
-            keep: seconds for which an unchanged conversation is kept; then it is removed as by `delete`, a few at a
-            time as others begin, and by `recover`. None: until it is removed. privacy: the policy for everything that
-            leaves a conversation: its runs, and their messages that are read later.
+            (``postgresql://…``, ``redis://…``) or a store, such as a `SqliteStore`.
+        run: makes the run of a conversation, with ``**chat.options``; it may be async. It is called again to continue a
+            run, and has to make the same one. It is also called for a run that is not entered: to learn whether the
+            wire takes a file, and whether a waiting run can continue.
+        journal: a `Journal` with its own limits, instead of `records`.
+        keep: seconds for which an unchanged conversation is kept; then it is removed as by `delete`, a few at a time as
+            others begin, and by `recover`. None: until it is removed.
+        privacy: the policy for everything that leaves a conversation: its runs, and their messages that are read later.
 
     Raises:
-        TypeError: `run` is not a function, or neither or both of `records` and `journal` are given. ValueError: `keep`
-            is out of range, or an address is invalid.
+        TypeError: `run` is not a function, or neither or both of `records` and `journal` are given.
+        ValueError: `keep` is out of range, or an address is invalid.
     """
 
     def app(

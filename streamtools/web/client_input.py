@@ -1,4 +1,5 @@
 """Defines `ClientInput`, the input of a chat client independent of its protocol; makes the user's message for any wire.
+
 The server's history is the truth: a client's input is only the new message, the id of the message before, and answers
 to waiting calls.
 """

@@ -27,9 +27,10 @@ Encode: TypeAlias = "Callable[[Event | RunEnd], Frame | Iterable[Frame] | None]"
 
 @runtime_checkable
 class Encoder(Protocol):
-    """Encodes one response in one protocol: an `Encode` with state, made anew for each response. The same events give
-    the same frames, so that a returning reader continues where it was. Events before a response are passed in as well,
-    and their frames are dropped.
+    """Encodes one response in one protocol: an `Encode` with state, made anew for each response.
+
+    The same events give the same frames, so that a returning reader continues where it was. Events before a response
+    are passed in as well, and their frames are dropped.
     """
 
     @property

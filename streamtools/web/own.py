@@ -253,9 +253,10 @@ class OwnEvents:
 
 def encode_event(event: Event | RunEnd) -> tuple[str, dict[str, Any]] | None:
     """Returns the data sent by default: the answer's text, the names of called tools, approval requests and decisions,
-    deferred calls, and the outcomes of calls and run. It sends no results, reasoning, error texts or provider state,
-    and arguments only with a request to approve or answer them. To send more, call it from your own function, or use
-    `OwnEvents`.
+    deferred calls, and the outcomes of calls and run.
+
+    It sends no results, reasoning, error texts or provider state, and arguments only with a request to approve or
+    answer them. To send more, call it from your own function, or use `OwnEvents`.
 
     >>> encode_event(of.TextDelta("Hello"))
     ('text_delta', {'text': 'Hello'})

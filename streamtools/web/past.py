@@ -1,6 +1,7 @@
-"""Makes the history with which a run begins from earlier runs, for any wire. A long history is repaired where it may
-need that. Runs that ended with an answer are valid for their provider, and are joined unchanged: each begins with the
-user, ends with the answer, and has its own calls.
+"""Makes the history with which a run begins from earlier runs, for any wire.
+
+A long history is repaired where it may need that. Runs that ended with an answer are valid for their provider, and are
+joined unchanged: each begins with the user, ends with the answer, and has its own calls.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Reads a run for one page: first its log, then its new events, from this process or another one. A reader keeps
-nothing of the run. A slow or late reader gets joined deltas, and nothing that was discarded before it could be shown.
+"""Reads a run for one page: first its log, then its new events, from this process or another one.
+
+A reader keeps nothing of the run. A slow or late reader gets joined deltas, and nothing that was discarded before it
+could be shown.
 """
 
 from __future__ import annotations

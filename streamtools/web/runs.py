@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NotRequired, Self, TypeAlias, TypedDict
+from typing import Any, Never, NotRequired, Self, TypeAlias, TypedDict
 from weakref import WeakValueDictionary
 
 import anyio
@@ -43,7 +43,7 @@ from ..errors import (
     StreamError,
 )
 from ..events import Observation
-from ..front import AgentLoop
+from ..front import AgentLoop, refuse_unknown
 from ..ground import type_name
 from ..parts import RunOutcome
 from ..pipelines.messages import STOPPED
@@ -119,12 +119,13 @@ class Chat:
         return options
 
     def messages(self, wire: Wire | str) -> list[Any]:
-        """Returns the history for a wire, with the user's message at its end. Runs on another wire are converted. A
-        file of an earlier message that the wire cannot carry becomes a placeholder.
+        """Returns the history for a wire, with the user's message at its end. Runs on another wire are converted.
+
+        A file of an earlier message that the wire cannot carry becomes a placeholder.
 
         Raises:
-            BadRequest: the wire cannot carry a file of the new message; the client gets this error. ExportError: the
-                wire is unknown.
+            BadRequest: the wire cannot carry a file of the new message; the client gets this error.
+            ExportError: the wire is unknown.
         """
         return history_of(self._past, self.message, find(wire), is_new=self._is_new)
 
@@ -151,7 +152,9 @@ class ChatRuns:
         journal: Records | Journal | None = None,
         keep: float | None = None,
         privacy: Privacy | None = None,
+        **others: Never,
     ) -> None:
+        refuse_unknown("Chats", others, ChatRuns.__init__.__kwdefaults__ or ())
         if not callable(run):
             raise TypeError(f"run must be a function that returns an agent_loop(...), not {type(run).__name__}")
         if (records is None) == (journal is None):

@@ -1,6 +1,7 @@
-"""Tracks the events that readers of a run were shown, so that a later visit repeats nothing and retracts the rest. A
-process that dies has shown more than it has written: events with numbers after the end of the log are retracted. A step
-that broke off in the middle becomes an `AttemptDiscarded` ("crash"), followed by the step again.
+"""Tracks the events that readers of a run were shown, so that a later visit repeats nothing and retracts the rest.
+
+A process that dies has shown more than it has written: events with numbers after the end of the log are retracted. A
+step that broke off in the middle becomes an `AttemptDiscarded` ("crash"), followed by the step again.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ class UIMessages:
     ``data-steering`` part); a question of a running call is a ``data-question`` part, answered by its id.
 
     Args:
-        version: the major version of the client's `ai`. Version 6 cannot retract what it was shown. message_id: the id
-            of the assistant's message; by default the client makes one up.
+        version: the major version of the client's `ai`. Version 6 cannot retract what it was shown.
+        message_id: the id of the assistant's message; by default the client makes one up.
         dynamic_tools: names of tools whose parts are ``dynamic-tool``, for which the page has no types.
 
     Raises:

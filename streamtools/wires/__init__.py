@@ -154,13 +154,14 @@ def answering(answer: Mapping[str, Any]) -> Iterator[Wire]:
 
 
 def register(wire: Wire) -> None:
-    """Makes a wire of your own known by its name to `find`, detection, the command line and `streamtools.resume`. A
-    wire that is not registered can be passed itself: ``pipeline(stream, wire=ACME)``. Registering the same wire again
+    """Makes a wire of your own known by its name to `find`, detection, the command line and `streamtools.resume`.
+
+    A wire that is not registered can be passed itself: ``pipeline(stream, wire=ACME)``. Registering the same wire again
     does nothing.
 
     Raises:
-        TypeError: this is not a `Wire`. ValueError: the name or the short name is taken by another wire, a format, or
-            MCP; the message says by which.
+        TypeError: this is not a `Wire`.
+        ValueError: the name or the short name is taken by another wire, a format, or MCP; the message says by which.
     """
     if not isinstance(wire, Wire):
         raise TypeError(f"register takes a streamtools.wires.Wire, not {type(wire).__name__}")

@@ -127,8 +127,10 @@ _KINDS: dict[str, Literal["image", "audio", "video"]] = {"image": "image", "audi
 
 
 def made_files(state: Mapping[str, Any] | None, *, drafts: bool = False) -> Iterator[Media]:
-    """Yields the files that the model made, from the `provider_state` of a part or a call. Without `drafts`, it omits
-    drafts of a model that thinks in images, and pieces of audio without a container (``audio/pcm;rate=24000``).
+    """Yields the files that the model made, from the `provider_state` of a part or a call.
+
+    Without `drafts`, it omits drafts of a model that thinks in images, and pieces of audio without a container
+    (``audio/pcm;rate=24000``).
     """
     state = state or {}
     for one in _files(state):

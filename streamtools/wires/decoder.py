@@ -251,10 +251,12 @@ class WireDecoder(ABC):
 
         Args:
             place: the wire's label for the call, which distinguishes it from other open calls. None: the latest call.
-            id: the call's id, if the payload contains it. name: the tool's name, if the payload contains it. arguments:
-                more of their JSON text; or all of them, as an object.
-            path: the place of the object in the payload, where its integers are read again exactly. start: the wire
-                says that a call begins here. end: the wire says that the call is complete.
+            id: the call's id, if the payload contains it.
+            name: the tool's name, if the payload contains it.
+            arguments: more of their JSON text; or all of them, as an object.
+            path: the place of the object in the payload, where its integers are read again exactly.
+            start: the wire says that a call begins here.
+            end: the wire says that the call is complete.
         """
         if not self._started:
             raise LocalProtocolError(NOT_STARTED)

@@ -1,5 +1,6 @@
-"""Represents a history for any wire: prompts, the model's replies, the results of its calls. An entry knows the
-messages that it was read from (`origin`), so that unchanged ones can be returned verbatim.
+"""Represents a history for any wire: prompts, the model's replies, the results of its calls.
+
+An entry knows the messages that it was read from (`origin`), so that unchanged ones can be returned verbatim.
 """
 
 from __future__ import annotations

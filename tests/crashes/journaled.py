@@ -33,7 +33,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -478,15 +478,15 @@ def _is_overtaken(pid: str, lines: Sequence[str], at: int) -> bool:
     return pid in entered and entered[-1] != pid
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(made: type[Visit] = Visit, judge: Callable[..., list[str]] = problems, about: str | None = __doc__) -> int:
     """Runs schedules until so many were made, or killed so many; returns 1, and prints which, if any went wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50, metavar="N", help="how many (default: 50)")
     parser.add_argument("--schedules", type=int, metavar="N", help="so many schedules with a faulty file instead")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first schedule's seed (default: 0)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the files of the last schedule there")
     parser.add_argument("--on", choices=[*places], default="sqlite", help="what keeps the runs (default: sqlite)")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     faulty = options.schedules is not None
     wanted, count = ("schedules", options.schedules) if faulty else ("kills", options.kills)
     began, counts, seed = time.monotonic(), Counter[str](), options.seed
@@ -495,9 +495,9 @@ def main(arguments: list[str] | None = None) -> int:
             folder = Path(tempfile.mkdtemp(prefix="journaled-"))
             wire = WIRES[seed % len(WIRES)]
             try:
-                reads, happened, unexpected = run(folder, place, wire, seed, faulty=faulty)
+                reads, happened, unexpected = run(folder, place, wire, seed, faulty=faulty, made=made)
                 counts += happened
-                if found := [*problems(reads, folder, may_skip=faulty), *unexpected]:
+                if found := [*judge(reads, folder, may_skip=faulty), *unexpected]:
                     counts["wrong"] += 1
                     print(f"seed {seed} ({wire}): {'; '.join(found)}", flush=True)
             finally:

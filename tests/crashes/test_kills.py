@@ -26,8 +26,8 @@ def _rows(mark: Any, program: str, backends: tuple[str, ...], option: str, count
 PROGRAMS: list[Any] = [
     ("journaled.py", "sqlite", "--kills", 20 if FULL else 2, 0),
     *_rows(pytest.mark.thorough, "journaled.py", BACKENDS[1:], "--kills", 20),
-    *_rows(pytest.mark.thorough, "background.py", BACKENDS[:1], "--schedules", 3),
-    *_rows(pytest.mark.sweep, "background.py", BACKENDS[:1], "--schedules", 40, 1000),
+    *_rows(pytest.mark.thorough, "background.py", BACKENDS[:1], "--kills", 3),
+    *_rows(pytest.mark.sweep, "background.py", BACKENDS[:1], "--kills", 40, 1000),
     *_rows(pytest.mark.thorough, "chats.py", BACKENDS, "--kills", 20),
     *_rows(pytest.mark.thorough, "replicas.py", BACKENDS[:1], "--schedules", 3),
     *_rows(pytest.mark.sweep, "mcp_tasks.py", BACKENDS[:1], "--schedules", 15),

@@ -379,7 +379,7 @@ async def test_behind_an_adapter_a_pool_has_a_budget_and_limits_cannot_have_one(
     assert [one.outcome for one in seen] == ["ok", "ok", OVER]
     for name in ("call_budget", "token_budget"):
         limits = Limits(**{name: 5})  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match=rf"RunCalls: Limits\({name}=\.\.\.\) cannot hold, .* pool=CallPool"):
+        with pytest.raises(TypeError, match=rf"RunCalls: Limits\({name}=\.\.\.\) cannot be enforced, .* pool=CallPool"):
             CallHost("RunCalls", Toolset(TOOLS), store=None, observers=None, options={"limits": limits})
 
 

@@ -7,13 +7,12 @@ from typing import Annotated, Any
 
 import anyio
 import anyio.lowlevel
+import orjson
 from pydantic import BaseModel, Field
-from streams import Seeing, chat_chunk, sse
+from streams import anthropic, chat_chunk, sse
 
 from streamtools import Event, Growing, Observation, Tool, ToolContext, pipeline, tool
 from streamtools.events import ToolCallEnd, ToolStarted
-
-CALL = {"type": "function"}
 
 
 def on_chat(pieces: Sequence[str], name: str = "write", index: int = 0, call_id: str = "c0") -> list[bytes]:
@@ -27,15 +26,9 @@ def chat_end(finish: str = "tool_calls") -> list[bytes]:
 
 
 def on_anthropic(pieces: Sequence[str], name: str = "write") -> list[bytes]:
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": "c", "usage": {}}
-    block = {"type": "tool_use", "id": "c0", "name": name, "input": {}}
-    deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
-    payloads: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
-    payloads.append({"type": "content_block_start", "index": 0, "content_block": block})
-    payloads += [{"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas]
-    payloads.append({"type": "content_block_stop", "index": 0})
-    payloads.append({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 1}})
-    return sse([*payloads, {"type": "message_stop"}], named=True)
+    body = anthropic(calls=[("c0", name, "PIECE")])
+    (at,) = [at for at, item in enumerate(body) if b"PIECE" in item]
+    return [*body[:at], *(body[at].replace(b'"PIECE"', orjson.dumps(piece)) for piece in pieces), *body[at + 1 :]]
 
 
 WIRES: dict[str, Callable[..., list[bytes]]] = {
@@ -48,9 +41,7 @@ def cut(text: str, size: int) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-async def steadily(
-    items: Iterable[bytes | Callable[[], object]], *, hangs: bool = False, then: Exception | None = None
-) -> AsyncIterator[bytes]:
+async def steadily(items: Iterable[Any], *, hangs: bool = False, then: Exception | None = None) -> AsyncIterator[bytes]:
     """The items; before each the bodies read. Functions are called in their turn."""
     for item in items:
         for _ in range(8):
@@ -79,6 +70,12 @@ class Notes:
         self.files: dict[str, str] = {}
         self.aborted = 0
 
+    async def take(self, growing: Growing[Any], ctx: ToolContext = ToolContext()) -> int:
+        async for piece in growing:
+            self.read.append(piece)
+            ctx.progress(1)
+        return len(self.read)
+
     def tools(self, **options: Any) -> list[Tool[..., Any]]:
         async def publish(path: str, text: str, ctx: ToolContext) -> None:
             self.drafts.remove(ctx.call_id)
@@ -92,40 +89,28 @@ class Notes:
         async def write(path: str, text: Growing[str], ctx: ToolContext, mode: str = "new") -> int:
             """Write a file."""
             self.drafts.add(ctx.call_id)
-            async for piece in text:
-                self.read.append(piece)
-                ctx.progress(len(piece))
-            return len("".join(self.read))
+            return await self.take(text, ctx)
 
         @tool(effect="pure")
-        async def say(words: Annotated[Growing[str], Field(alias="text", max_length=40)]) -> str:
+        async def say(words: Annotated[Growing[str], Field(alias="text", max_length=40)]) -> int:
             """Say it."""
-            async for piece in words:
-                self.read.append(piece)
-            return "said"
+            return await self.take(words)
 
         @tool(effect="pure")
         async def rows(of: str, items: Growing[list[Row]]) -> int:
             """Take rows."""
-            async for item in items:
-                self.read.append(item)
-            return len(self.read)
+            return await self.take(items)
 
         return [write, say, rows]
 
 
-async def seen_of(
-    items: Iterable[Any], tools: Sequence[Any], **options: Any
-) -> tuple[Observation, list[Event], Seeing]:
-    seeing, events = Seeing(), list[Event]()
+async def seen_of(items: Iterable[Any], tools: Sequence[Any], **options: Any) -> tuple[Observation, list[Event]]:
     with anyio.fail_after(10):
-        async with pipeline(steadily(items), tools=tools, observers=[seeing], **options) as block:
-            async for event in block:
-                events.append(event)
-    assert len(block.turn.observations) == 1
-    return block.turn.observations[0], events, seeing
+        async with pipeline(steadily(items), tools=tools, **options) as block:
+            events = [event async for event in block]
+    (seen,) = block.turn.observations
+    return seen, events
 
 
 def began_early(events: Sequence[Event]) -> bool:
-    kinds = [type(event) for event in events if isinstance(event, (ToolStarted, ToolCallEnd))]
-    return kinds[0] is ToolStarted
+    return next(isinstance(event, ToolStarted) for event in events if isinstance(event, (ToolStarted, ToolCallEnd)))

@@ -349,7 +349,7 @@ async def test_parameters_that_these_frameworks_fill_are_not_the_model_s() -> No
         look_up.__annotations__["ctx"] = kind
         made = streamtools.tool(look_up, effect="pure")
         assert list(made.schema["properties"]) == ["key"], name
-        with pytest.raises(ToolDefinitionError, match="give the framework the function itself"):
+        with pytest.raises(ToolDefinitionError, match="pass the function itself to the framework"):
             Tap(object_with_transport()).tool(look_up, effect="pure")
 
 

@@ -157,5 +157,5 @@ def test_a_forked_child_begins_anew_while_a_call_of_its_parent_holds_the_only_pl
 
 
 def test_what_a_call_that_is_run_by_itself_cannot_keep_is_refused() -> None:
-    with pytest.raises(TypeError, match=r'Test: on_tool_error="cancel" cannot hold.*agent_loop'):
+    with pytest.raises(TypeError, match=r'Test: on_tool_error="cancel" cannot be enforced.*agent_loop'):
         host_of(on_tool_error="cancel")

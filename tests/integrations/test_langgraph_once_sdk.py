@@ -186,7 +186,9 @@ async def test_a_store_that_would_know_no_call_again_is_refused_before_anything_
     )
     for saver, config, words in cases:
         graph = graph_of(asked("pay"), node_of(MemoryStore()), saver)
-        with pytest.raises(TypeError, match=rf"RunCalls: a store knows no call again {words}; write .*identity="):
+        with pytest.raises(
+            TypeError, match=rf"RunCalls: a store cannot recognise a repeated call {words}; write .*identity="
+        ):
             await run(how, graph, GO, config)
     assert effects == {}
     for wrong in ("", 7):

@@ -103,9 +103,12 @@ def test_a_call_runs_with_the_arguments_that_an_approver_or_middleware_has_given
 
 def test_what_an_agent_cannot_keep_is_refused_where_it_is_made() -> None:
     options: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"store": MemoryStore()}, r"CallsAgent: a store knows no call again.*store=store, identity="),
+        ({"store": MemoryStore()}, r"CallsAgent: a store needs a name.*store=store, identity="),
         ({"store": MemoryStore(), "identity": 7}, "CallsAgent: identity is a text"),
-        ({"options": {"on_tool_error": "cancel"}}, r'CallsAgent: on_tool_error="cancel" cannot hold.*agent_loop'),
+        (
+            {"options": {"on_tool_error": "cancel"}},
+            r'CallsAgent: on_tool_error="cancel" cannot be enforced.*agent_loop',
+        ),
     )
     for given, words in options:
         with pytest.raises(TypeError, match=words):

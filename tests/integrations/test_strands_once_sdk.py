@@ -163,7 +163,7 @@ async def test_two_answers_that_reuse_an_id_are_two_calls(tmp_path: Path, store:
 
 
 async def test_a_store_without_a_session_is_refused_before_anything_runs_unless_the_calls_have_a_name() -> None:
-    with pytest.raises(EventLoopException, match=r"CallsExecutor: a store knows .* without a session; write Agent\("):
+    with pytest.raises(EventLoopException, match=r"CallsExecutor: a store needs a session .*; write Agent\("):
         await agent_of(CallsExecutor(store=MemoryStore()), "pay").invoke_async("go")
     assert effects == {}
     await agent_of(CallsExecutor(store=MemoryStore(), identity=lambda agent: agent.agent_id), "pay").invoke_async("go")

@@ -347,5 +347,5 @@ def test_two_tools_that_one_wire_would_call_by_one_name_are_refused() -> None:
     assert len(registry().convert_schemas([spoof, spoof], target=CHAT)) == 2  # one tool, said twice
     for order in (1, -1):
         tools = [{"name": "mail.send", "input_schema": {}}, spoof][::order]
-        with pytest.raises(ExportError, match=f"would both get the name '{name}' by openai.chat_completions"):
+        with pytest.raises(ExportError, match=f"would both get the name '{name}' for openai.chat_completions"):
             registry().convert_schemas(tools, target=CHAT)

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +86,11 @@ class TaskServer:
 
     def _of_task(self, method: str, task_id: str, task: dict[str, Any]) -> dict[str, Any]:
         state, result = self._state(task), self.says.get("result", _text(f"done {task['ref']}"))
+        if self.says.get("busy") and method.startswith("tasks/"):
+            self.says["busy"] -= 1
+            return {"error": {"code": -32603, "message": f"{task_id} is busy"}}
         if method in ("tasks/result", "answer"):
-            if "error" in state or self.says.get("once"):
-                return {"error": state["error"]} if "error" in state else self.says["once"].pop()
-            return dict(result)
+            return {"error": state["error"]} if "error" in state else dict(result)
         if method != "tasks/get":
             return {"resultType": "complete"}
         task["gets"] += state != ASKS
@@ -123,7 +124,8 @@ async def session_with(server: TaskServer, **options: Any) -> AsyncIterator[Any]
     async def serve() -> None:
         async for item in from_client:
             for each in server.handle(item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)):
-                await to_client.send(SessionMessage(read.validate_python({"jsonrpc": "2.0", **each})))
+                with suppress(anyio.BrokenResourceError):  # the session is left
+                    await to_client.send(SessionMessage(read.validate_python({"jsonrpc": "2.0", **each})))
 
     async with to_server, from_client, to_client, from_server, anyio.create_task_group() as group:
         group.start_soon(serve)

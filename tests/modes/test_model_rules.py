@@ -88,7 +88,7 @@ def test_a_mode_that_is_given_is_taken_whatever_the_name_says(mode: ToolCallingM
 
 
 def test_a_mode_that_there_is_not_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match="no mode 'json'; there are: auto, native, structured, validated, parsed"):
+    with pytest.raises(ValueError, match="unknown mode 'json'; known: auto, native, structured, validated, parsed"):
         get_adapter("gpt-4o", "json")
 
 
@@ -108,5 +108,5 @@ def test_a_rule_that_cannot_be_followed_is_refused(pattern: str, mode: ToolCalli
 
 @every("model", [None, 7, b"gpt-4o"])
 def test_a_model_that_is_no_name_is_refused_with_what_to_write(model: Any) -> None:
-    with pytest.raises(TypeError, match=r"the model's name .*, got \w+; write get_adapter\('gpt-4o-mini'\)"):
+    with pytest.raises(TypeError, match=r"the model's name, got \w+; write get_adapter\('gpt-4o-mini'\)"):
         get_adapter(model)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -57,19 +56,16 @@ class Model:
         line = self.lines.pop(0)
         if line == "fail":
             raise ConnectionError("it hung up")
-        calls = [] if isinstance(line, str) else [self.call(at, *one.split("|")) for at, one in enumerate(line)]
+        pairs = [] if isinstance(line, str) else [f"{one}|{{}}".split("|")[:2] for one in line]
+        calls = [(f"{len(self.lines):04}abcd{at}", name, arguments) for at, (name, arguments) in enumerate(pairs)]
         body = framed(self.wire, said(self.wire, text=[] if calls else ["Well."], calls=calls))
         return [one.replace(*MODELS[self.wire]) if self.model and self.wire in MODELS else one for one in body]
-
-    def call(self, at: int, name: str, arguments: str = "{}") -> tuple[str, str, str]:
-        return f"{len(self.lines):04}abcd{at}", name, arguments
 
     def __call__(self, messages: list[Any], tools: Any, carry: dict[str, Any]) -> Any:
         self.sent.append((messages, tools, carry))
         return self.answer()
 
     def names(self) -> list[list[str]]:
-        """The names of the tools in the list of each request."""
         return [[one.get("name") or one["function"]["name"] for one in tools] for _, tools, _ in self.sent]
 
 
@@ -101,7 +97,7 @@ async def test_a_function_of_the_run_gives_each_step_its_tools_and_calls_are_jud
         return now(run)
 
     model = Model(CHAT, ("pay",), ("pay", "find"), "done")
-    run = agent_loop(model, GO, tools=(lambda run: later(run)) if is_async else (lambda run: now(run)), wire=CHAT)
+    run = agent_loop(model, GO, tools=later if is_async else now, wire=CHAT)
     events = await finished(run)
     assert ends(events) == [("pay", "unknown_tool"), ("pay", "ok"), ("find", "ok")]
     assert next(one for one in events if isinstance(one, Observation)).model_content.endswith("available tools: find")
@@ -126,13 +122,7 @@ async def test_what_cannot_be_added_fails_the_call_alone_and_a_call_that_fails_a
     @tool(effect="pure")
     def adds(ctx: ToolContext, what: str) -> str:  # in a thread
         """Add."""
-        given: dict[str, list[Any]] = {
-            "twice": [named("pay")],
-            "own": [named("adds")],
-            "none": ["pay"],
-            "fails": [SHIP],
-        }
-        ctx.add_tools(*given[what])
+        ctx.add_tools({"twice": named("pay"), "own": named("adds"), "none": "pay", "fails": SHIP}[what])
         assert what != "fails"
         return "added"
 
@@ -183,12 +173,11 @@ async def test_where_the_wire_has_a_form_the_change_is_appended_and_the_list_sta
     events = await finished(run)
     assert (warned(events), model.names()) == ([], [["look"]] * 5)
     assert ends(events)[-2:] == [("pay", "unknown_tool"), ("ship", "ok")]
-    requests = [messages for messages, _, _ in model.sent]
+    requests, betas = [one[0] for one in model.sent], [one[2].get("betas") for one in model.sent]
     for before, after in pairwise(requests):
         assert after[: len(before)] == before
         found = lint(after, wire, previous=before, last=True)
         assert {one.code for one in found} <= {"duplicate_id"}, "the model repeats the ids of its items"
-    betas = [carry.get("betas") for _, _, carry in model.sent]
     assert betas == ([None, *[["inline-tools-2026-09-15"]] * 4] if wire == ANTHROPIC else [None] * 5)
     said_new = [one for one in requests[1] if one not in requests[0]][-1]
     if wire == RESPONSES:
@@ -278,6 +267,24 @@ async def test_a_journaled_run_finds_its_tools_again_or_says_what_is_missing(wir
 
 
 @pytest.mark.anyio
+async def test_a_call_that_only_the_store_knows_has_its_tools_on_record_there() -> None:
+    @tool
+    async def adds(ctx: ToolContext) -> str:
+        """Add."""
+        ctx.add_tools(PAY)
+        return "added"
+
+    store, found = MemoryStore(), list[bool]()
+    for _ in range(2):  # the second time as after a crash
+        tools = [adds] if not found else lambda run: [adds, *(CATALOG[one] for one in run.added_tools)]
+        run = agent_loop(Model(CHAT, ("adds",), ("pay",), "done"), GO, tools=tools, wire=CHAT, store=store, run_id="r")
+        events = await finished(run)
+        assert ends(events) == [("adds", "ok"), ("pay", "ok")]
+        found.append(next(one.recorded for one in events if isinstance(one, Observation)))
+    assert found == [False, True]
+
+
+@pytest.mark.anyio
 async def test_suspended_calls_of_added_tools_are_found_again_by_their_names() -> None:
     store, model = MemoryStore(), Model(ANTHROPIC, ('find|{"what":"refund"}',), ("refund",))
     run = agent_loop(model, GO, tools=[find], wire=ANTHROPIC, store=store)
@@ -296,7 +303,7 @@ async def test_suspended_calls_of_added_tools_are_found_again_by_their_names() -
 
 @pytest.mark.anyio
 async def test_text_modes_long_results_exports_and_policies_take_part() -> None:
-    asked = list[str]()
+    asked: list[str] = []
 
     def ask(messages: list[Any], fields: dict[str, Any]) -> Any:
         asked.append(str((messages, fields)))
@@ -323,11 +330,10 @@ async def test_tools_that_change_are_refused_where_there_is_no_next_step() -> No
     async with pipeline(Model(CHAT, ("find",)).answer(), tools=[find]) as events:
         (end,) = [event async for event in events if isinstance(event, Observation)]
     assert "no tool can be added here" in end.model_content
-    functions: list[Callable[..., Any]] = [lambda run: [find], lambda at: [find]]
-    with pytest.raises(TypeError, match="expected a list of tools, got a single one"):
-        pipeline([], tools=functions[0])  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="expected a list of tools, got a single one"):
-        await run_calls([], tools=functions[0])  # type: ignore[arg-type]
+    functions: list[Any] = [lambda run: [find], lambda at: [find]]
+    for refused in (lambda: pipeline([], tools=functions[0]), lambda: run_calls([], tools=functions[0])):
+        with pytest.raises(TypeError, match="expected a list of tools, got a single one"):
+            refused()
     with pytest.raises(TypeError, match=r"write tools=\[\.\.\.\], or def tools\(run\)"):
         agent_loop(Model(CHAT), GO, tools=functions[1], wire=CHAT)
     with pytest.raises(TypeError, match="expected a list of tools, got NoneType"):

@@ -265,13 +265,17 @@ class OnlyWhole:
 
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"mode": "structured"}, TypeError, r"mode is an adapter of streamtools.modes, say get_adapter\(.*not str"),
-    ({"mode": OnlyWhole()}, TypeError, r"say ValidatedAdapter\(yours\), not OnlyWhole"),
-    ({"mode": ValidatedAdapter(), "strict": True}, TypeError, "it is an option of the adapter"),
+    (
+        {"mode": "structured"},
+        TypeError,
+        r"mode must be an adapter of streamtools.modes, such as get_adapter\(.*not str",
+    ),
+    ({"mode": OnlyWhole()}, TypeError, r"such as ValidatedAdapter\(yours\), not OnlyWhole"),
+    ({"mode": ValidatedAdapter(), "strict": True}, TypeError, "set it on the adapter"),
     (
         {"mode": NativeToolAdapter("anthropic.messages")},
         ValueError,
-        r"writes for another wire than wire='openai.chat_completions'; pass NativeToolAdapter\('openai",
+        r"is for another wire than wire='openai.chat_completions'; pass NativeToolAdapter\('openai",
     ),
     ({"mode": ValidatedAdapter(NativeToolAdapter("anthropic.messages"))}, ValueError, "another wire"),
 ]

@@ -408,7 +408,7 @@ def test_where_the_history_is_not_known_a_policy_is_refused() -> None:
         with pytest.raises(TypeError, match="pass the trajectory of such a step to run_calls"):
             run_calls([("c", *EVE)], tools, policy=policy)
     for policy, tools in ((None, [pay]), (untrusted("to"), [payer(None)])):  # behind the adapters
-        with pytest.raises(TypeError, match="RunCalls: policy= cannot hold"):
+        with pytest.raises(TypeError, match="RunCalls: policy= cannot be enforced"):
             CallHost("RunCalls", Toolset(tools), store=None, observers=None, options={"policy": policy})
     for wrong in ("to", 5, [untrusted("to"), "to"]):
         with pytest.raises(ToolDefinitionError, match="policy: expected untrusted"):

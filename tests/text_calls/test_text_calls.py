@@ -109,7 +109,7 @@ def test_the_example_of_a_dialect_is_a_call_in_it(dialect: str) -> None:
 
 
 def test_an_unknown_dialect_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"no dialect called 'hermès'; there are: hermes, qwen3_coder, llama3"):
+    with pytest.raises(ValueError, match=r"unknown dialect 'hermès'; known: hermes, qwen3_coder, llama3"):
         text_calls("hermès")
 
 

@@ -273,3 +273,35 @@ def test_conversations_are_kept_in_one_place_that_is_named_once(tmp_path: Path) 
             Chats(run=lambda chat: None, records=tmp_path / "a.db", keep=keep)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="postgresql://"):
         Chats(run=lambda chat: None, records="mysql://secret@host/db")  # type: ignore[arg-type]
+
+
+async def test_a_page_has_the_result_of_a_job_once_from_whichever_replica_and_after_a_reload(tmp_path: Path) -> None:
+    begun, held = anyio.Event(), anyio.Event()
+
+    @tool(background=True, effect="idempotent")
+    async def render() -> str:
+        """Render the sky."""
+        begun.set()
+        await held.wait()
+        return "sky.png"
+
+    def ask(messages: list[Any], tools: Any) -> Any:
+        if messages[-1]["role"] == "user" and "sky.png" not in str(messages):
+            return stream(chat([], [("c1", "render", "{}")]))
+        return stream(chat(["Here it is." if "sky.png" in str(messages) else "I began."], finish="stop"))
+
+    def run(given: Any) -> Any:
+        return agent_loop(ask, given.messages(WIRE), tools=[render], wire=WIRE, **given.options)
+
+    first, *others = (Chats(journal=tmp_path / "chats.db", run=run) for _ in range(3))
+    page, other, third = (Page(one.app(may=lambda request: "ann")) for one in (first, *others))
+    await page.ask("POST", "/", said("the sky"), leave=lambda answer: b"began" in answer.body)
+    await begun.wait()
+    await first.aclose()  # as a process that ends
+    held.set()
+    rest = await other.ask("GET", "/k/stream")
+    assert (texts(rest.chunks)[-11:], rest.body.count(b"sky.png")) == ("Here it is.", 1)
+    assert sum("steering" in kind for kind in kinds(rest)) == 1
+    assert [(await one.ask("GET", "/k")).body.count(b"sky.png") for one in (other, third)] == [1, 1]
+    for chats in others:
+        await chats.aclose()

@@ -205,7 +205,7 @@ async def test_a_transport_of_the_other_library_is_refused_with_the_way_out(libr
     sync = library.Client(transport=Tap(Server(TEXT, library=other).sync_transport()))
     with (
         sync,
-        pytest.raises(TypeError, match=rf"one of {library.__name__}, and the transport one of {other.__name__};"),
+        pytest.raises(TypeError, match=rf"from {library.__name__}, but the transport from {other.__name__};"),
     ):
         await anyio.to_thread.run_sync(sync.post, "http://model/")
 

@@ -276,7 +276,7 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (LookUp.look_up, {}, "its effect is 'once'; only a tool with effect='pure'"),
     (LookUp.look_up, {"effect": "idempotent"}, "its effect is 'idempotent'"),
     (LookUp.look_up, {"effect": "pure", "needs_approval": True}, "needs an approval, which the framework asks for"),
-    (_with_context(), {"effect": "pure"}, "has a parameter that is filled when it is called"),
+    (_with_context(), {"effect": "pure"}, "has a parameter that is filled at the call"),
     (_generator(), {"effect": "pure"}, "is an async generator"),
 ]
 

@@ -235,5 +235,5 @@ def test_the_marks_of_a_wire_that_raise_recognise_nothing() -> None:
 
 
 def test_a_stream_without_a_call_checks_too_little() -> None:
-    with pytest.raises(ValueError, match="with a call that has arguments"):
+    with pytest.raises(ValueError, match="that contains a call with arguments"):
         check_wire(EXAMPLE, LINES[:1])
