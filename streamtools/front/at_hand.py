@@ -1,4 +1,4 @@
-"""Makes a `Pipeline` that asks no model: of calls that waited for an approval, of calls at hand."""
+"""Makes a `Pipeline` that asks no model: from suspended calls, or from calls that you pass."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from .capabilities import run_of
 from .checked import CheckedOptions, StepKeywords, checked_options, with_rules
 from .face import Pipeline
 from .given_calls import AnyCall, CallsDecoder, GivenCall, as_given, one_item
+from .mistaken import refuse_unknown
 
 if TYPE_CHECKING:
     from ..durable.suspended import CallAnswer
@@ -87,14 +88,16 @@ def resume(
 def check_suspended(suspended: Any, store: IdempotencyStore | None) -> None:
     """Raises a `TypeError` if these are no calls that can be resumed with this store."""
     if not isinstance(suspended, Suspended):
-        raise TypeError(f"resume takes a Suspended, say Suspended.from_text(text, key), not {type(suspended).__name__}")
+        raise TypeError(
+            f"resume takes a Suspended, such as Suspended.from_text(text, key), not {type(suspended).__name__}"
+        )
     if suspended.journal is not None:
         raise TypeError(
             f"resume: the calls are those of the run {suspended.run_id!r}, which has a journal; "
             "pass them to agent_loop(..., journal=..., suspended=...), so that it goes on there"
         )
     if store is None:
-        raise TypeError("resume needs a store, say SqliteStore(path): it keeps calls from running twice")
+        raise TypeError("resume needs a store, such as SqliteStore(path), which keeps calls from running twice")
 
 
 def check_response(
@@ -232,9 +235,7 @@ def _checked(
     identity: str | None = None,
 ) -> CheckedOptions:
     """Returns the options of a step that asks no model; raises as `checked_options` does."""
-    if unknown := sorted(options.keys() - StepKeywords.__optional_keys__):
-        known = ", ".join(sorted(StepKeywords.__optional_keys__))
-        raise TypeError(f"there is no option {unknown[0]!r} where no model is asked; there are {known}")
+    refuse_unknown("a step that asks no model", options, StepKeywords.__optional_keys__)
     without = ("steps", "attempts")
     return checked_options(tools, trajectory=trajectory, identity=identity, without=without, store=store, **options)
 

@@ -1,4 +1,4 @@
-"""Answers calls of ``background=True`` tools at once, runs them beside the steps of a run, and says their results.
+"""Answers calls of ``background=True`` tools at once, runs them beside the steps of a run, and reports their results.
 
 Theory of operation. To its step, such a call is one of an executor, which answers with a handle in words. It begins a
 *job*: the same call under the same key, as `run_calls` runs it, in a task beside the steps. So the job, and not the
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ..tools.options import Middleware, RunCall, ToolCallRequest
 
 WaitFor: TypeAlias = Literal["all"] | float | None
-"""What a run waits for before it ends: ``"all"`` jobs, so many seconds for all of them, or None."""
+"""The wait of a run before it ends: for ``"all"`` jobs, for a number of seconds, or None."""
 
 TOOL_NAME = "background_jobs"
 _LONGEST_WAIT_S = 60.0  # of the tool, and less than tools may run by default
@@ -56,7 +56,7 @@ _MOST_CHARS = 100_000  # of a result that is too long for an entry of the journa
 _IS_CUT = "\n[The result was too long, and is cut here.]"
 _NOTHING = "(no text)"
 _NOBODY_KNOWS = "Nobody knows how it ended."
-_UNASKED = "nobody can be asked by a call that goes on in the background"
+_UNASKED = "a call in the background cannot ask anybody"
 _logger = logging.getLogger("streamtools")
 
 
@@ -131,7 +131,7 @@ class Background:
 
     def _state(self, job: _Job) -> str:
         said = self._said()
-        return f"{job.label}: {'goes on' if job.id not in said else 'has ended; a message has its result'}"
+        return f"{job.label}: {'is running' if job.id not in said else 'has ended; a message has its result'}"
 
     def _said(self) -> set[str]:
         return {str(one["id"]).removeprefix("job-") for one in (*self._view.said, *self._view.unread)}
@@ -148,7 +148,7 @@ class Background:
             return _NOBODY_KNOWS if job.seen is None else job.seen.unwrap()
         if job.id not in self._jobs and job.id not in self._said():
             if len(self._open) >= (most := self._limits.max_background_jobs):
-                text = f"not started: {most} background jobs go on (max_background_jobs)"
+                text = f"not started: {most} background jobs are running (max_background_jobs)"
                 raise ToolFailed(f"{text}; call again when one of them has ended")
             self._start(job)
         return _handle(call.key)
@@ -302,7 +302,7 @@ def _id_of(key: str) -> str:
 
 
 def _handle(key: str) -> str:
-    return f"Started as background job {_id_of(key)}. Its result will come in a message of its own; go on meanwhile."
+    return f"Started as background job {_id_of(key)}. Its result will come in a separate message; continue meanwhile."
 
 
 # -- the gates of calls and of jobs --
@@ -352,7 +352,7 @@ class _GateOfJob:
         return self.job.key
 
     async def look(self, call: GateView, /) -> CallEnd | None:
-        return await self.within.look(replace(call, key=self.job.key, known_as=self.job.key))
+        raise AssertionError("a job is no call of a step that is read again")
 
     async def enter(self, call: GateView, /) -> Entered | CallEnd:
         return await self.within.enter(replace(call, key=self.job.key, known_as=self.job.key))
@@ -372,13 +372,13 @@ def background_of(
     """
     is_seconds = isinstance(wait, (int, float)) and not isinstance(wait, bool) and 0 < wait < math.inf
     if not (wait is None or wait == "all" or is_seconds):
-        raise ValueError('wait_for_background is "all", a number of seconds greater than 0, or None')
+        raise ValueError('wait_for_background must be "all", a number of seconds greater than 0, or None')
     if isinstance(tools, Exports):
         raise TypeError("background=True adds a tool, so pass the tools themselves, not their exports")
     made = [one for one in Toolset(tools).values() if one is not None]
     names = {one.name for one in made if one.background}
     if any(one.name == TOOL_NAME for one in made):
-        raise ValueError(f"a tool {TOOL_NAME!r} is added where tools have background=True; give yours another name")
+        raise ValueError(f"the name {TOOL_NAME!r} is taken by the tool that background=True adds; rename yours")
     run_elsewhere, changed = options.get("executor"), dict(options)
     if run_elsewhere is not None and not isinstance(run_elsewhere, Mapping):
         run_elsewhere = {one.name: run_elsewhere for one in made}

@@ -64,7 +64,7 @@ class SyncBlock(CallsFace):
 
     def __enter__(self) -> Self:
         if self._stack is not None or self._left:
-            raise LocalProtocolError("a pipeline is entered once; make a new one for the next stream")
+            raise LocalProtocolError("a pipeline can be entered once; make a new one for the next stream")
         _refuse_a_running_loop()
         with ExitStack() as stack:
             self._portal = stack.enter_context(start_blocking_portal(self._backend))
@@ -76,7 +76,7 @@ class SyncBlock(CallsFace):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         stack, self._stack, self._portal, self._left = self._stack, None, None, True
-        assert stack is not None, "left by the statement that has entered it"
+        assert stack is not None, "left by the statement that entered it"
         stack.__exit__(kind, error, traceback)
 
     def __iter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Further consumers of a pipeline's events, each with a bounded queue of its own beside the outbox."""
+"""Defines further consumers of a pipeline's events, each with its own bounded queue."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from ..pipelines.queues import DELTAS, Outbox
 from ..pipelines.runner import Runner
 
 WhenFull: TypeAlias = Literal["wait", "drop_oldest", "disconnect"]
-"""The rule for a full branch: reading the source pauses; the oldest events are dropped, and an `EventsDropped` stands
-for them; or the branch ends, with `ConsumerTooSlow`."""
+"""The rule for a full branch: reading the source pauses; the oldest events are dropped, replaced by an `EventsDropped`;
+or the branch ends with `ConsumerTooSlow`."""
 
 _MAY_GO = DELTAS | {
     ProviderItem,
@@ -50,7 +50,7 @@ _TURNS = 2  # rounds of the event loop for the reader of a full branch to run: w
 
 def branch_of(runner: Runner, size: int | None, when_full: WhenFull) -> Branch:
     if runner.state == "left":
-        raise LocalProtocolError("the pipeline's block was left: make branches before it or inside it")
+        raise LocalProtocolError("the pipeline's block was left; make branches before or inside the block")
     outbox, step = runner.outbox, runner.step
     queue = BranchQueue(outbox.size if size is None else size, when_full, outbox, step.leave)
     step.join(queue)

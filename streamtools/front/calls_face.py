@@ -1,4 +1,4 @@
-"""What a program may say about the calls of a step, and to a run; what is refused, and the words to write instead."""
+"""Defines how a program decides about the calls of a step and talks to a run, and the errors for mistakes."""
 
 from __future__ import annotations
 
@@ -135,13 +135,13 @@ def _shown(to: Runner, call: Asked | AnswerRequested, fingerprint: str | None) -
     if isinstance(call, (AnswerRequested, ApprovalRequested)) and call.seq >= 0:
         number = to.step.number
         if call.step not in ((number,) if to.resumed is None else (number, to.resumed.step)):
-            raise LocalProtocolError(f"the request is of step {call.step}, and this is step {number}")
+            raise LocalProtocolError(f"the request belongs to step {call.step}, but this is step {number}")
     return getattr(call, "fingerprint", None) if fingerprint is None else fingerprint  # a `ToolCall` has none
 
 
 def _check_begun(to: Runner) -> None:
     if to.state == "opening":
-        raise LocalProtocolError("the pipeline has not begun; wait for an event about the call")
+        raise LocalProtocolError("the pipeline has not begun; wait for an event of the call")
     if to.state != "left":
         to.check_open()
 
@@ -157,7 +157,8 @@ def _id_of(call: Mention | str) -> str:
 # -- what is said to a run --
 
 When: TypeAlias = Literal["next", "now"]
-"""When a message enters the history: after the results of the current step, or as soon as its response is cut."""
+"""The time when a message enters the history: after the results of the current step, or as soon as its response is
+cut."""
 
 
 def entry_of(message: Any, when: When, wire: Wire, entry_id: str | None = None) -> dict[str, Any]:
@@ -174,17 +175,17 @@ def _written(message: Any, wire: Wire) -> list[dict[str, Any]]:
     from ..wires.transcript import Prompt
 
     if getattr(message, "is_marked", False):
-        raise TypeError("say: Untrusted text keeps its mark only in a message, as a block of its own; pass that")
+        raise TypeError("say: Untrusted text needs a message in which it is a separate block; pass such a message")
     if isinstance(message, str):
         if not message.strip():
             raise ValueError("say: the message is empty")
         return wire.render_prompt(Prompt(role="user", blocks=(Text(message),)))
     if not isinstance(message, Mapping):
-        raise TypeError(f"say takes text, or a message as {wire.name} has it, not {type(message).__name__}")
+        raise TypeError(f"say takes text or a message of {wire.name}, not {type(message).__name__}")
     copied = own(dict(message))
     read = wire.entries([copied])
     if not read or any(not isinstance(one, Prompt) or one.role != "user" or one.flaws for one in read):
-        raise ValueError(f"say takes a message of the user's; {wire.name} reads this one as something else")
+        raise ValueError(f"say takes a user message; {wire.name} reads this one as something else")
     return [copied]
 
 

@@ -1,4 +1,4 @@
-"""Puts capabilities into the seams, by the methods that they have."""
+"""Assigns capabilities to the seams, by their methods."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def seams_of(given: Any, *own: object, without: Iterable[str] = ()) -> Seams:
     if given == () and own == (None,):  # as nearly always
         return NO_SEAMS
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
-        raise TypeError(f"capabilities is a list of objects, not {type(given).__name__}; write capabilities=[...]")
+        raise TypeError(f"capabilities must be a list of objects, not {type(given).__name__}; write capabilities=[...]")
     found: dict[str, list[object]] = {}
     for one in (*(one for one in own if one is not None), *given):
         for field in _places(one):
             if field in without:
-                raise TypeError(f"capabilities: {type_name(one)} is of {_WHERE[field]}")
+                raise TypeError(f"capabilities: {type_name(one)} works only in {_WHERE[field]}")
             if field in found and not _SEAMS[field].are_many:
                 two = f"{type_name(found[field][0])} and {type_name(one)}"
-                raise TypeError(f"capabilities: a run has one {_SEAMS[field].name}, and {two} are two")
+                raise TypeError(f"capabilities: a run has one {_SEAMS[field].name}, but got two: {two}")
             found.setdefault(field, []).append(one)
     if not found:
         return NO_SEAMS
@@ -64,7 +64,7 @@ def gate_of(store: IdempotencyStore | None, identity: str | None = None) -> Gate
         return None
     if isinstance(store, type) or not hasattr(store, "claim"):
         what = f"the class {store.__name__}" if isinstance(store, type) else type(store).__name__
-        raise TypeError(f"store is an IdempotencyStore, say MemoryStore(), not {what}")
+        raise TypeError(f"store must be an IdempotencyStore, such as MemoryStore(), not {what}")
     from ..durable.gate import StoreGate  # as said where a store is given
 
     return StoreGate(store, identity)
@@ -80,7 +80,7 @@ def desk_of(seams: Seams, store: IdempotencyStore | None) -> Desk | None:
 
 def guard_of(seams: Seams, privacy: Guard | None) -> Guard | None:
     if privacy is not None and seams.guard is not None:
-        raise TypeError(f"a run has one Guard, and privacy= and {type_name(seams.guard)} are two")
+        raise TypeError(f"a run has one Guard; pass either privacy= or {type_name(seams.guard)}")
     return seams.guard if privacy is None else privacy
 
 
@@ -92,17 +92,17 @@ def run_of(
     if trajectory is None:
         return Trajectory(observers=observers, privacy=guard)
     if guard is not None:
-        raise ValueError("give the policy to the Trajectory, which all its steps share, not to one pipeline")
+        raise ValueError("pass the policy to the Trajectory, which all its steps share, not to one pipeline")
     if observers is not None:
-        raise ValueError("give the observers to the Trajectory, which all its steps share, not to one pipeline")
+        raise ValueError("pass the observers to the Trajectory, which all its steps share, not to one pipeline")
     return trajectory
 
 
 def attempts_of(seams: Seams, retry: Attempts | None) -> Attempts | None:
     if retry is not None and (isinstance(retry, type) or not hasattr(retry, "broke")):
-        raise TypeError(f"retry is a streamtools.Retry(...), not {type(retry).__name__}")
+        raise TypeError(f"retry must be a streamtools.Retry(...), not {type(retry).__name__}")
     if retry is not None and seams.attempts is not None:
-        raise TypeError(f"a run has one Attempts, and retry= and {type_name(seams.attempts)} are two")
+        raise TypeError(f"a run has one Attempts; pass either retry= or {type_name(seams.attempts)}")
     return seams.attempts if retry is None else retry
 
 
@@ -112,5 +112,5 @@ def _places(one: object) -> list[str]:
     places = [field for field, seam in _SEAMS.items() if callable(getattr(one, seam.method, None))]
     if not places:
         methods = ", ".join(f"{seam.method} ({seam.name})" for seam in _SEAMS.values())
-        raise TypeError(f"capabilities: {type_name(one)} has no method of a seam; there are {methods}")
+        raise TypeError(f"capabilities: {type_name(one)} has no method of a seam; the methods are {methods}")
     return places

@@ -1,7 +1,7 @@
-"""What the requests of a run carry beside their messages: what the answers before have given them (`Turn.carry`).
+"""Holds the fields that requests of a run carry besides their messages, from earlier answers (`Turn.carry`).
 
-A container lives on from turn to turn. In a chain each request names the answer before it, and has only the messages
-behind that. What an answer has given is for the function that it was asked with: a fallback may be another provider's.
+A container lives on from turn to turn. In a chain each request names the previous answer, and has only the messages
+after it. The fields of an answer are sent by the function that requested it only: a fallback may be another provider's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOBODY = -1  # in the place of the number of a function
 class Carrying:
     def __init__(self, given: Mapping[str, Any], history: RunHistory, functions: Sequence[Callable[..., Any]]) -> None:
         self._history = history
-        self._numbers = tuple(map(functions.index, functions))  # one that is there twice is one provider
+        self.numbers = tuple(map(functions.index, functions))  # one that is there twice is one provider
         self.takers = tuple(map(takes_carry, functions))  # whether they take it
         self._has_told = False
         self.beside: Mapping[str, Any] = {}  # what the messages themselves need, of the first function
@@ -72,7 +72,7 @@ class Carrying:
 
     @property
     def _number(self) -> int:
-        return NOBODY if self.asked == NOBODY else self._numbers[self.asked]
+        return NOBODY if self.asked == NOBODY else self.numbers[self.asked]
 
     def _of(self, turn: Turn) -> Carry | None:
         if self._chain is None:
@@ -86,7 +86,9 @@ class Carrying:
         if not self.takers[number]:
             return messages, {}
         carry = self._fresh(number)
-        return messages[self._chained :] if carry else messages, {"carry": {**carry, **({} if number else self.beside)}}
+        return messages[self._chained :] if carry else messages, {
+            "carry": {**carry, **({} if self.numbers[number] else self.beside)}
+        }
 
     def unsent(self) -> str | None:
         """Returns once in words why the provider refuses the next request; None if that has what it needs."""
@@ -97,18 +99,18 @@ class Carrying:
         if self.takers[0] and (fresh := self._fresh(0)) is self._carry and names.keys() <= fresh.keys():
             return None
         if self._carry and _is_expired(self._carry):
-            why = f"expired at {self._carry.expires_at}, before the results of its calls were there"
+            why = f"expired at {self._carry.expires_at}, before its calls had results"
         elif not self._carry:
-            why = "was not in the answer that calls"
+            why = "was not in the answer with the calls"
         elif not self.takers[0]:
-            why = "is not sent: call_model has no parameter of that name, as in ask(messages, tools, carry)"
+            why = "is not sent: call_model has no parameter carry; write ask(messages, tools, carry)"
         else:
-            why = "is not sent: it is of a fallback's answer"
+            why = "is not sent: it comes from a fallback's answer"
         self._has_told = bool(names)
         return f"{', '.join(names)} {why}" if names else None
 
     def _fresh(self, number: int) -> Carry:
-        carry = self._carries.get(self._numbers[number], NO_CARRY)
+        carry = self._carries.get(self.numbers[number], NO_CARRY)
         return NO_CARRY if _is_expired(carry) else carry
 
     def _last_reply(self, messages: list[Any], known: int = 0) -> int:

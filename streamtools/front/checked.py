@@ -1,4 +1,4 @@
-"""The words that make a step, checked once: the steps of a run are then made of them without a second look."""
+"""Checks the options of a step once: the steps of a run are then made without checking them again."""
 
 from __future__ import annotations
 
@@ -127,11 +127,13 @@ def checked_options(
     transforms = words.get("transforms", ())
     if not isinstance(stages, StageList):
         raise TypeError(
-            f"stages is a StageList made from streamtools.stages.DEFAULT, not {type(stages).__name__}; write "
+            f"stages must be a StageList made from streamtools.stages.DEFAULT, not {type(stages).__name__}; write "
             'stages=DEFAULT.insert_before("accumulate", MyStage)'
         )
     if callable(transforms):
-        raise TypeError("transforms is a list of async generator functions, not a single one; write transforms=[...]")
+        raise TypeError(
+            "transforms must be a list of async generator functions, not a single one; write transforms=[...]"
+        )
     _check_kind("limits", limits, Limits, "a streamtools.Limits(...)")
     _check_kind("trajectory", trajectory, Trajectory, "a streamtools.Trajectory()")
     _check_kind("pool", pool, CallPool, "a streamtools.dispatch.CallPool()")
@@ -180,7 +182,7 @@ def checked_options(
 
 def _check_kind(name: str, given: object, kind: type, words: str) -> None:
     if not isinstance(given, kind) and (given is not None or name == "limits"):
-        raise TypeError(f"{name} is {words}, not {type_name(given)}")
+        raise TypeError(f"{name} must be {words}, not {type_name(given)}")
 
 
 def _known(name: str, given: Any, among: tuple[str, ...]) -> Any:
@@ -193,9 +195,9 @@ def _check_approver(given: object) -> None:
     if given is None:
         return
     if not callable(given):
-        raise TypeError(f"approve is a function of an ApprovalRequested, not {type_name(given)}")
+        raise TypeError(f"approve must be a function of an ApprovalRequested, not {type_name(given)}")
     if not accepts(given, 1):
-        raise TypeError("approve takes one argument, an ApprovalRequested: approve=lambda request: ...")
+        raise TypeError("approve must take one argument, an ApprovalRequested: approve=lambda request: ...")
 
 
 def _middleware(given: Middleware | Sequence[Middleware] | None) -> tuple[Middleware, ...]:
@@ -206,7 +208,7 @@ def _middleware(given: Middleware | Sequence[Middleware] | None) -> tuple[Middle
         if not is_middleware(one):
             name = getattr(one, "__name__", type(one).__name__)
             raise TypeError(
-                f"middleware: {name} is no middleware; write async def {name}(call, run): return await run()"
+                f"middleware: {name} is not a middleware; write async def {name}(call, run): return await run()"
             )
     return tuple(several)
 
@@ -217,11 +219,11 @@ def _executors(given: Executor | Mapping[str, Executor] | None, tools: Toolset) 
     names = {tool.name for tool in tools.values() if tool is not None}
     for executor in given.values() if isinstance(given, Mapping) else [given]:
         if isinstance(executor, type) or not hasattr(executor, "run"):
-            raise TypeError(f"executor: {_described(executor)} is no Executor; enter one and pass it, or a mapping")
+            raise TypeError(f"executor: {_described(executor)} is not an Executor; enter one and pass it, or a mapping")
     executors = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
     for name, executor in executors.items():
         if name not in names:
-            raise ValueError(f"executor: there is no tool {name!r}; there are {', '.join(sorted(names)) or 'none'}")
+            raise ValueError(f"executor: unknown tool {name!r}; the tools are {', '.join(sorted(names)) or 'none'}")
         has = getattr(executor, "tool_names", None)  # other people's executors need not have it
         if isinstance(has, frozenset) and name not in has:
             there = ", ".join(sorted(has)) or "nothing"
@@ -245,8 +247,8 @@ def check_context(context: Any, tools: Toolset, executors: Mapping[str, Executor
         executor = executors.get(name)
         if executor is not None and tool.needs_context and not getattr(executor, "carries_context", False):
             raise ValueError(
-                f"context: the {type(executor).__name__} cannot carry it to the tool {name!r}; let that tool run here "
-                "(executor= takes a mapping of names), or pass it what it needs in its arguments"
+                f"context: the {type(executor).__name__} cannot carry it to the tool {name!r}; run that tool here "
+                "(executor= takes a mapping of names), or pass what it needs in its arguments"
             )
 
 
@@ -258,12 +260,12 @@ def check_operations(tools: Toolset, gate: object, conversation_id: str | None) 
             continue
         if gate is None:
             raise TypeError(
-                f"idempotency_key= of {tool.name} needs a store that knows what has been done: store=SqliteStore(path)"
+                f"idempotency_key= of {tool.name} needs a store that keeps the calls: store=SqliteStore(path)"
             )
         if tool.scope == "conversation" and conversation_id is None:
             raise TypeError(
-                f"idempotency_key= of {tool.name} is per conversation; name it: "
-                'trajectory=Trajectory(conversation_id="...", run_id="...")'
+                f"idempotency_key= of {tool.name} is per conversation; name the conversation: trajectory="
+                'Trajectory(conversation_id="...", run_id="...")'
             )
 
 
@@ -273,7 +275,7 @@ _OF_TEXT = frozenset({"text_calls", "payloads"})  # the stages that read calls o
 
 
 Request: TypeAlias = "Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None"
-"""The fields of a request, or what makes them for those who read them."""
+"""The fields of a request, or a function that makes them when they are read."""
 
 
 def with_rules(

@@ -1,4 +1,4 @@
-"""A stream and its calls, as the program that reads them has them: entered, iterated, decided about, left.
+"""Defines `Pipeline`, a stream and its calls for the program: to enter, iterate, decide and leave.
 
 `Pipeline` is an async context manager and an async iterator, never an async generator that owns a task group: leaving
 such a generator corrupts the consumer's cancel scopes (PEP 789; reproduced on asyncio and trio). Where a consumer's own
@@ -38,7 +38,7 @@ class Pipeline(CallsFace):
     or `open` it, and iterate anywhere.
 
     A stream error is raised at ``async for``, after the last event; a tool's error is an event; an error in the body of
-    the block comes out unchanged. Leaving the block, in whatever way, cancels and awaits all that was started.
+    the block comes out unchanged. Leaving the block, in any way, cancels and awaits everything that was started.
     """
 
     def __init__(self, runner: Runner) -> None:
@@ -51,12 +51,12 @@ class Pipeline(CallsFace):
 
     @property
     def trajectory(self) -> Trajectory:
-        """The run that this is a step of."""
+        """The run that this step belongs to."""
         return self._runner.trajectory
 
     @property
     def turn(self) -> Turn:
-        """The response so far, as a turn; final after the last event, and after the block."""
+        """The response so far as a turn; final after the last event and after the block."""
         return self._runner.turn
 
     @property
@@ -66,8 +66,8 @@ class Pipeline(CallsFace):
 
     @property
     def resting(self) -> bool:
-        """True while all is read, and nothing more comes unless somebody approves a call, denies it, or, with
-        ``start="manual"``, runs it by `run_call`."""
+        """True while everything is read, and no event comes until a call is approved, denied or, with
+        ``start="manual"``, run by `run_call`."""
         return self._outbox.resting and not self._runner.step.ended
 
     if not TYPE_CHECKING:  # type checkers see the mistake themselves
@@ -110,7 +110,7 @@ class Pipeline(CallsFace):
         raise StopAsyncIteration
 
     async def finish(self) -> Turn:
-        """Reads to the end, or until calls wait for an approval, ignoring the events; returns the turn. Awaiting the
+        """Reads to the end, or until calls wait for an approval, ignores the events, and returns the turn. Awaiting the
         pipeline does the same. Inside the block this reads the rest.
 
             turn = await pipeline(stream, tools=[get_weather])
@@ -132,7 +132,7 @@ class Pipeline(CallsFace):
         return self.finish().__await__()
 
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
-        """Runs a ready call now, with ``start="manual"``, and returns its observation; a second time, the same one.
+        """Runs a ready call now, with ``start="manual"``, and returns its observation; the same one if repeated.
 
         A loop over the pipeline ends when nothing runs any more; after this there may be more events, so loop again. A
         call that is run before its turn has ended well may have a result for a turn that then fails. Calls that were
@@ -140,7 +140,7 @@ class Pipeline(CallsFace):
         approval this waits until it is decided: let another task do so, or pass ``approve=``.
 
         Raises:
-            LocalProtocolError: calls start by themselves here, or this one is not known or not ready.
+            LocalProtocolError: calls start by themselves here, or this one is unknown or not ready.
         """
         runner = self._runner
         if self._opened is not None:
@@ -155,9 +155,9 @@ class Pipeline(CallsFace):
 
     @property
     def suspended(self) -> Suspended | None:
-        """The calls that wait for an approval or an answer, to be kept for later, elsewhere: see `resume`. None if
-        there are none; also after the block. Calls of a turn that did not end well are not run any more, and not among
-        them."""
+        """The calls that wait for an approval or an answer, to keep for later or another process: see `resume`. None if
+        there are none; also after the block. Calls of a turn that did not end well no longer run, and are not
+        included."""
         if not (self._runner.resumed or self._runner.attempt.calls.undecided):
             return None
         from ..durable.suspended_steps import left_by
@@ -165,17 +165,17 @@ class Pipeline(CallsFace):
         return left_by(self._runner)
 
     def branch(self, *, size: int | None = None, when_full: WhenFull = "wait") -> Branch:
-        """Returns one more consumer, which sees every event from now on; see `Branch`. May be called before the block
-        is entered.
+        """Returns another consumer, which sees every event from now on; see `Branch`. May be called before the block is
+        entered.
 
         Args:
-            size: how many events may wait for the branch's reader; by default ``Limits(event_buffer=...)``.
+            size: the events that may wait for the branch's reader; by default ``Limits(event_buffer=...)``.
             when_full: ``"wait"``: reading the source pauses. ``"drop_oldest"``: deltas and the like are dropped, with
                 an `EventsDropped` in their place. ``"disconnect"``: the branch ends with `ConsumerTooSlow`.
 
         Raises:
             LocalProtocolError: the block was left.
-            ValueError: `size` is no positive integer, or `when_full` none of these.
+            ValueError: `size` is not a positive integer, or `when_full` is none of these.
         """
         from .branches import branch_of  # most pipelines have one consumer
 
@@ -187,13 +187,13 @@ class Pipeline(CallsFace):
     async def aclose(self) -> None:
         """Stops now: no more events, calls cancelled, source closed. Idempotent; in any task.
 
-        Of a pipeline that was opened this waits until nothing runs any more. If the wait is cancelled, the task group
-        waits instead, or the event loop.
+        For an opened pipeline this waits until nothing runs any more. If the wait is cancelled, the task group or the
+        event loop waits instead.
         """
         await (self._runner.stop() if self._opened is None else self._opened.leave())
 
     async def discard(self) -> None:
-        """Closes the stream of a pipeline that is not to be entered after all: no event is made, and no tool runs.
+        """Closes the stream of a pipeline that will not be entered: no event is made, and no tool runs.
 
         Raises:
             LocalProtocolError: the pipeline was entered, opened or discarded before.
@@ -224,17 +224,16 @@ class Pipeline(CallsFace):
             finally:
                 await events.aclose()
 
-        All that the block promises holds, except its end: here the end is that of the events, or `aclose`, or that of
-        the group, which waits for pipelines that are still open. One that is dropped is closed as well, with a
-        ResourceWarning.
+        Everything that the block guarantees holds, except its end: it ends with its events, by `aclose`, or with the
+        group, which waits for open pipelines. A pipeline that is dropped is closed as well, with a ResourceWarning.
 
         Args:
-            task_group: a task group of anyio's, or a nursery of trio's, that holds the tasks; an error that is no
-                stream error and no tool's ends it. By default a task of asyncio's event loop holds them; trio has no
-                such tasks, and wants a nursery.
+            task_group: a task group of anyio or a nursery of trio for the tasks; an error other than a stream's or a
+                tool's ends it. By default a task of asyncio's event loop holds them; trio has no such tasks, and
+                requires a nursery.
 
         Raises:
-            TypeError: this is no task group; or none was given on trio.
+            TypeError: this is not a task group, or none was given on trio.
             LocalProtocolError: the group is not entered, no event loop runs, or the pipeline was entered or opened
                 before.
         """
@@ -252,7 +251,7 @@ class Pipeline(CallsFace):
 
     @property
     def is_opened(self) -> bool:
-        """True if `open` has started it: it has no block, and ends with its events or by `aclose`."""
+        """True if `open` started it: it has no block, and ends with its events or by `aclose`."""
         return self._opened is not None
 
     async def __aenter__(self) -> Pipeline:
@@ -283,6 +282,6 @@ def _unread(turn: Turn) -> str:
     names = [seen.tool_name for seen in turn.observations if seen.outcome != "ok"]
     calls = f", and these calls did not run: {', '.join(names)}" if names else ""
     return (
-        f"a pipeline's block was left before anything of it was read, so its stream was not read to the end{calls}; "
-        "write `async for event in events: ...` in it, or `await events.finish()`"
+        f"a pipeline's block was left before anything was read, so its stream was not read to the end{calls}; write "
+        "`async for event in events: ...` in it, or `await events.finish()`"
     )

@@ -1,7 +1,7 @@
-"""Decodes calls that exist already (suspended ones, those of `run_calls`) as if a stream had brought them.
+"""Decodes existing calls (suspended ones, those of `run_calls`) as if they came in a stream.
 
-Nothing of them is believed: each is announced, ended and validated again. A call that was cut, or was no call for us to
-run, ends as it did and is not run.
+None of them is trusted: each is announced, ended and validated again. A call that was cut, or that was not ours to run,
+ends as it did and does not run.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ..wires import Wire
 from ..wires.reading import caller_of
 
 AnyCall: TypeAlias = tuple[str | None, str, Any] | ToolCall | Mapping[str, Any]
-"""A call to run: its id, its tool's name and its arguments (a JSON object, or the text of one); a `ToolCall`; or a call
-as a provider or a framework has it in a dict."""
+"""A call to run: its id, its tool's name and its arguments (a JSON object, or the text of one); a `ToolCall`; or the
+dict of a provider or framework."""
 
 _ID_KEYS = ("call_id", "toolUseId", "id")
 _ARGUMENTS_KEYS = ("arguments", "args", "input")  # MCP and OpenAI; LangChain and Gemini; Anthropic and Bedrock
@@ -48,14 +48,16 @@ class GivenCall:
 def as_given(calls: Iterable[AnyCall], *, need_ids: bool = False) -> list[GivenCall]:
     """Raises a `TypeError` for what is no call, a `ValueError` for an id that recurs, or is needed and missing."""
     if isinstance(calls, (str, Mapping, ToolCall)) or not isinstance(calls, Iterable):
-        raise TypeError(f"calls is a list of calls, not {type(calls).__name__}; write [(id, name, arguments)]")
+        raise TypeError(f"calls must be a list of calls, not {type(calls).__name__}; write [(id, name, arguments)]")
     found = [_as_given(call, place) for place, call in enumerate(calls)]
     seen: set[str] = set()
     for place, call in enumerate(found):
         if need_ids and call.is_named_here:
-            raise ValueError(f"calls[{place}]: a store knows no call again without an id; write (id, name, arguments)")
+            raise ValueError(
+                f"calls[{place}]: a store recognises a repeated call by its id; write (id, name, arguments)"
+            )
         if call.call_id in seen:
-            raise ValueError(f"calls[{place}]: another call has the id {call.call_id!r}; each needs its own")
+            raise ValueError(f"calls[{place}]: another call has the id {call.call_id!r}; each call needs its own")
         seen.add(call.call_id)
     return found
 
@@ -69,13 +71,13 @@ def _as_given(call: object, place: int) -> GivenCall:
         call_id, name, arguments = call
         return _of_three(call_id, name, arguments, place)
     raise TypeError(
-        f"calls[{place}] is a {type(call).__name__}; a call is (id, name, arguments), a ToolCall, or a provider's dict"
+        f"calls[{place}] is a {type(call).__name__}; pass (id, name, arguments), a ToolCall, or a provider's dict"
     )
 
 
 def _of_ours(call: ToolCall, place: int) -> GivenCall:
     if call.kind == "server":
-        raise ValueError(f"calls[{place}]: the provider runs {call.name} itself")
+        raise ValueError(f"calls[{place}]: the provider runs {call.name} itself; leave it out")
     given = GivenCall(
         call_id=call.call_id,
         name=call.name,
@@ -90,9 +92,9 @@ def _of_ours(call: ToolCall, place: int) -> GivenCall:
 
 def _of_three(call_id: object, name: object, arguments: object, place: int) -> GivenCall:
     if not isinstance(name, str):
-        raise TypeError(f"calls[{place}]: the tool's name is a text, not {type(name).__name__}")
+        raise TypeError(f"calls[{place}]: the tool's name must be text, not {type(name).__name__}")
     if call_id is not None and not isinstance(call_id, str):
-        raise TypeError(f"calls[{place}]: the id is a text, or None to make one up, not {type(call_id).__name__}")
+        raise TypeError(f"calls[{place}]: the id must be text, or None to make one up, not {type(call_id).__name__}")
     given = GivenCall(call_id=call_id or f"call_{uuid.uuid4().hex}", name=name, is_named_here=not call_id)
     try:
         return replace(given, text=_text(name, arguments))

@@ -1,4 +1,4 @@
-"""Runs a pipeline's block in a task of its own: one that was opened without a block, or whose block is in a generator.
+"""Runs a pipeline's block in a separate task: for a pipeline opened without a block, or with its block in a generator.
 
 One task, the host, enters and leaves the block, so that no cancel scope ever spans a ``yield`` of the caller's. The
 pipeline holds no scope (reading waits for the outbox, closing sets an event that the host waits for), so that it may
@@ -29,7 +29,7 @@ _WRITE = (
 _LOST = {
     True: "the task group that the pipeline was opened in was cancelled, and with it the rest of the stream; "
     "open it in a group that lives as long as it is read",
-    False: "the pipeline's task was cancelled, as all are when an event loop ends, and with it the rest of the stream",
+    False: "the pipeline's task was cancelled, as at the end of an event loop, and with it the rest of the stream",
 }
 
 _ROUNDS = 2
@@ -174,9 +174,9 @@ def check_group(group: Any) -> None:
     if group is None:
         try:
             if not is_asyncio():
-                raise TypeError(f"on trio, open takes a nursery; {_WRITE}")
+                raise TypeError(f"on trio, open requires a nursery; {_WRITE}")
         except RuntimeError:
-            raise LocalProtocolError("no event loop runs here; open a pipeline in an async function") from None
+            raise LocalProtocolError("no event loop runs here; call open() in an async function") from None
     elif not (hasattr(group, "start_soon") and hasattr(group, "cancel_scope")):
         kind = type(group).__name__
-        raise TypeError(f"open takes a task group of anyio's or a nursery of trio's, not {kind}; {_WRITE}")
+        raise TypeError(f"open takes a task group of anyio or a nursery of trio, not {kind}; {_WRITE}")

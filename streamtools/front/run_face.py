@@ -1,4 +1,4 @@
-"""A run of many steps, as the program that reads it has it: entered, iterated, told things, decided about, left."""
+"""Defines `AgentLoop`, a run of steps for the program: to enter, iterate, talk to, decide and leave."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class AgentLoop(CallsFace):
-    """A run as it goes on. Enter it with ``async with``, iterate over its events, then look at its outcome."""
+    """A run of several steps. Enter it with ``async with``, iterate over its events, then look at its `outcome`."""
 
     def __init__(self, loop: Loop, carrying: Carrying, added_tools: Iterable[str] = ()) -> None:
         self._loop = loop
@@ -45,12 +45,12 @@ class AgentLoop(CallsFace):
 
     @property
     def trajectory(self) -> Trajectory:
-        """The run that the steps share: id, numbering, observers."""
+        """The run that its steps share: id, numbering, observers."""
         return self._loop.trajectory
 
     @property
     def outcome(self) -> RunOutcome | None:
-        """The way in which the run ended; None while it goes on."""
+        """How the run ended; None while it is in progress."""
         return self._loop.outcome
 
     @property
@@ -60,12 +60,12 @@ class AgentLoop(CallsFace):
 
     @property
     def sources(self) -> tuple[StepSource, ...]:
-        """Where its steps come from, in order; the model is the last."""
+        """The sources of its steps, in order; the model is the last."""
         return self._loop.sources
 
     @property
     def turn(self) -> Turn:
-        """The turn of the current step, else of the last one; `turns` has those that are over.
+        """The turn of the current or last step; `turns` has those that are over.
 
         Raises:
             LocalProtocolError: the model has not been asked yet.
@@ -79,16 +79,15 @@ class AgentLoop(CallsFace):
 
     @property
     def usage(self) -> Usage:
-        """The token counts of all turns up to here, summed field by field; None where no turn has counted. A turn
-        without counts (`Turn.usage` is None) adds nothing, so that the sum is then less than what was used. Discarded
-        attempts count, too."""
+        """The token counts of all turns so far, summed field by field; None where no turn has a count. A turn without
+        counts (`Turn.usage` is None) adds nothing, so the sum is then too low. Discarded attempts count, too."""
         counted = (turn.usage for turn in self._loop.all_turns if turn.usage is not None)
         return sum(counted, self.trajectory.discarded)
 
     @property
     def added(self) -> list[Any]:
-        """The messages that it has added to those it began with: copies, as of `messages`. They are all of these where
-        the history was to be repaired."""
+        """Copies of the messages that the run added to those it began with; all messages, if the history had to be
+        repaired."""
         step, begun = self._loop.step, self._loop.history.begun_with
         messages = self._loop.history.messages(None if step is None else step.turn)
         return list(own(messages[len(begun) :] if messages[: len(begun)] == begun else messages, MESSAGES))
@@ -111,7 +110,7 @@ class AgentLoop(CallsFace):
 
     @property
     def carry(self) -> Carry:
-        """The fields that the next request wants beside `messages`, for the ``carry=`` of another `agent_loop`; see
+        """The fields that the next request needs besides `messages`, for the ``carry=`` of another `agent_loop`; see
         `Turn.carry`."""
         return self._carrying.behind(self._loop.all_turns, self.messages)
 
@@ -123,16 +122,16 @@ class AgentLoop(CallsFace):
 
     @property
     def suspended(self) -> Suspended | None:
-        """The calls that wait for an approval or an answer, also after the block; see `Pipeline.suspended`. To go on
-        with these calls, keep `messages` beside them, and give both to another `agent_loop`."""
+        """The calls that wait for an approval or an answer, also after the block; see `Pipeline.suspended`. To continue
+        these calls, keep `messages` with them, and pass both to another `agent_loop`."""
         suspended = self._loop.suspended
         return None if suspended is None else replace(suspended, carry=self.carry or None)
 
     @property
     def unsettled(self) -> tuple[Observation, ...]:
-        """The calls of the last step whose end is not known. A run with a journal is ``suspended`` by them: find out
-        what happened, settle each under its `idempotency_key` (`SqliteStore.settle`, or ``streamtools store``), and run
-        the same line again."""
+        """The calls of the last step whose end is unknown. A run with a journal is ``suspended`` by them: find out what
+        happened, settle each under its `idempotency_key` (`SqliteStore.settle`, or ``streamtools store``), and run the
+        same line again."""
         turn = self._loop.all_turns[-1:]
         return tuple(seen for one in turn for seen in one.observations if seen.outcome == "unknown")
 
@@ -146,17 +145,17 @@ class AgentLoop(CallsFace):
         return any(cancel(call_id) for cancel in beside) or super().cancel(call, reason)
 
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
-        """Runs a ready call, with ``start="manual"``; see `Pipeline.run_call`. Then iterate on. Returns the end on
-        record of a call in a step that is replayed."""
+        """Runs a ready call, with ``start="manual"``; see `Pipeline.run_call`. Then iterate on. For a call in a
+        replayed step, returns the recorded end."""
         return self._loop.known_end(call) or await self._goes_on().run_call(call)
 
     def say(self, message: str | Mapping[str, Any], *, when: When = "next") -> str:
-        """Adds a message of the user's to the run that goes on; returns its id. `MessageAdded` shows when it enters the
-        history. It never stands between a call and its result; where the run would end with an answer, the model is
-        asked once more. While a call waits for an approval or an answer, the message waits, too, and decides nothing.
+        """Adds a user message to the run in progress; returns its id. `MessageAdded` shows when it enters the history.
+        It never stands between a call and its result; where the run would end with an answer, the model is asked once
+        more. While a call waits for an approval or an answer, the message waits, too, and decides nothing.
 
         Args:
-            message: text, or a user's message as the wire has it, which is copied.
+            message: text, or a user message in the wire's own shape, which is copied.
             when: ``"next"``: after the results of the current step. ``"now"``: its response is cut, calls that have not
                 begun are ``skipped``, and the others go on to their end.
 
@@ -173,14 +172,14 @@ class AgentLoop(CallsFace):
 
     @property
     def unread(self) -> tuple[dict[str, Any], ...]:
-        """What was said and is in no request yet: each with its ``id`` and its ``messages``. If the run has ended
-        before, as at `max_steps`, they are not among `messages`."""
+        """The messages that are in no request yet, each with its ``id`` and its ``messages``. If the run ended before,
+        such as at `max_steps`, they are not in `messages`."""
         return tuple(map(own, self._loop.history.waiting))
 
     def stop(self) -> bool:
-        """Ends the run in good order, as ``cancelled``: the response is cut, calls that have not begun are ``skipped``,
-        those that may run again (``pure`` and ``idempotent``) are ``cancelled``, and those of the effect ``once`` go on
-        to their end. Returns False if that changes nothing. Iterate on for the last events.
+        """Ends the run in an orderly way, as ``cancelled``: the response is cut, calls that have not begun are
+        ``skipped``, those that may run again (``pure`` and ``idempotent``) are ``cancelled``, and those of the effect
+        ``once`` go on to their end. Returns False if there is nothing to stop. Iterate on for the last events.
 
         Raises:
             LocalProtocolError: the run has not begun; or this is another thread.
@@ -196,7 +195,7 @@ class AgentLoop(CallsFace):
         if self._runs_in is None:
             raise LocalProtocolError(f"{act}: the run has not begun; enter its block first")
         if is_over:
-            raise LocalProtocolError(f"{act}: the run is over; begin another one with its messages")
+            raise LocalProtocolError(f"{act}: the run is over; begin another run with its messages")
         if not is_in_loop(self._runs_in):
             raise LocalProtocolError(
                 f"{act} calls in the run's event loop; from another thread "
@@ -205,7 +204,7 @@ class AgentLoop(CallsFace):
 
     def _goes_on(self) -> Block:
         if (step := self._loop.step) is None:
-            raise LocalProtocolError("no step goes on; decide about a call after its ApprovalRequested")
+            raise LocalProtocolError("no step is in progress; decide about a call after its ApprovalRequested")
         return step
 
     async def __aenter__(self) -> AgentLoop:
@@ -236,7 +235,7 @@ class AgentLoop(CallsFace):
         return SyncAgentLoop(self, backend)
 
     async def finish(self) -> Turn:
-        """Runs to the end, or until calls wait for an approval, ignoring the events; returns the last turn. Awaiting
+        """Runs to the end, or until calls wait for an approval, ignores the events, and returns the last turn. Awaiting
         the run does the same. Inside the block this runs the rest.
 
             run = agent_loop(ask, messages, tools=[get_weather], wire="anthropic.messages")

@@ -1,4 +1,4 @@
-"""Makes an `AgentLoop`: reads its words, and checks all of them before anything runs."""
+"""Makes an `AgentLoop`: checks all options before anything runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from ..dispatch.options import LEAVES_CALLS
 from ..events import Observation
 from ..ground.text import type_name
-from ..limits import Limits, checked_bound
+from ..limits import checked_bound
 from ..pipelines.agent_loop import CallModel, Loop
 from ..pipelines.messages import Conversation, RunHistory
 from ..pipelines.trajectory import Trajectory
@@ -25,6 +25,7 @@ from ..wires import Wire, find
 from .capabilities import attempts_of, gate_of, guard_of, seams_of
 from .carrying import Carrying, takes_carry
 from .checked import CheckedOptions, PipelineKeywords, checked_options, know
+from .mistaken import refuse_unknown
 from .run_face import AgentLoop
 from .steps import ModelSteps, PipelineMaker
 
@@ -38,13 +39,6 @@ if TYPE_CHECKING:
     from ..seams import Attempts, Guard, StepSource
     from ..text_calls.modes import StreamingAdapter
     from .changing import ToolsOfRun
-
-_INSTEAD_OF: Mapping[str, str] = {
-    "observers": "pass trajectory=Trajectory(observers=[...]), which all steps share",
-    "max_turns": "write max_steps=...",
-    "timeout": "write limits=Limits(tool_timeout=..., run_timeout=...)",
-}
-_MODELS = ("model", "system", "temperature", "max_tokens", "client", "instructions", "tool_choice")
 
 
 def agent_loop(
@@ -79,53 +73,52 @@ def agent_loop(
     Args:
         call_model: makes the request of each step; see `CallModel`. Its exceptions come out of ``async for``.
         messages: the history to begin with, in the wire's own shape. It is not changed: see `AgentLoop.messages`.
-        tools: the tools that the model may call; they are exported for `wire` once, and names and arguments that the
-            export has changed are turned back. Exports that were made already are taken as they are. Or a function
-            of the run, ``def tools(run): ...``, which is asked for the tools of each step, and may be async; see
-            docs/guide/tools.md.
+        tools: the tools that the model may call; they are exported for `wire` once, and changed names and arguments are
+            translated back. Ready exports are used unchanged. Or a function of the run, ``def tools(run): ...``, which
+            returns the tools of each step, and may be async; see docs/guide/tools.md.
         wire: the wire of the requests and the streams, or its name.
-        mode: an adapter of `streamtools.modes`, for a model without tool calling: requests and history are in its
-            words, and a turn that only thinks does not end the run. `stages` are the adapter's by default.
-        max_steps: how often the model is asked at most.
-        stop: is given each turn that is not the answer, results included; True ends the run before the model is asked
-            again.
+        mode: an adapter of `streamtools.modes`, for a model without tool calling: requests and history have its form,
+            and a turn that only thinks does not end the run. By default `stages` are the adapter's.
+        max_steps: the most steps, each of which asks the model once.
+        stop: called with each turn that is not the answer, with its results; True ends the run before the model is
+            asked again.
         strict: export the tools in their strict form.
         trajectory: the run that the steps belong to, with its observers; by default a new one.
-        drafts: keep answers that broke off in `AgentLoop.messages`, as for a person who has stopped the model and is to
-            see how far it got; see `Turn.is_draft`. `lint` knows which models take such a history.
-        offload_above: how many characters of a result the model reads at once. A longer one is kept by the run: the
-            model reads its beginning, and the rest by a tool that is added, ``read_result``. `Offloading` sets more.
-        wait_for_background: what the run waits for, before it ends or rests, of the calls of ``background=True`` tools:
-            all, so many seconds for all of them, or nothing. Each result that comes in time is read by the model, which
-            is asked once more. The others are cancelled as the block is left, and `AgentLoop.unread` says so.
-        retry: how often a step asks again when the request fails or its stream breaks off. By default it does so only
-            before any output; ``Retry(after_output=True)`` is for readers who honour `AttemptDiscarded`.
-        fallback: other functions like `call_model`, of the same wire, which are asked one after the other when the
-            retries of the one before are used up.
+        drafts: keep answers that broke off in `AgentLoop.messages`, such as for a person who stopped the model; see
+            `Turn.is_draft`. `lint` knows which models accept such a history.
+        offload_above: the most characters of a result that the model reads at once. The run keeps a longer one: the
+            model reads its beginning, and the rest by an added tool, ``read_result``. `Offloading` has more settings.
+        wait_for_background: the wait for calls of ``background=True`` tools before the run ends or rests: for all, for
+            a number of seconds, or none. The model reads each result that comes in time, and is asked once more. Other
+            calls are cancelled when the block is left, as `AgentLoop.unread` says.
+        retry: the retries of a step whose request fails or stream breaks off. By default only before any output;
+            ``Retry(after_output=True)`` is for readers that handle `AttemptDiscarded`.
+        fallback: other functions like `call_model`, of the same wire, tried in order when the retries of the previous
+            one are used up.
         name, conversation_id, run_id: of such a new run; see `Trajectory`.
-        journal: a file that keeps the run, so that after a crash the same line with the same `run_id` goes on with it:
-            no response on record is asked for again, and the calls are kept in the same file, unless there is a
-            ``store=``. A call whose end is not known suspends the run; see `AgentLoop.unsettled`.
-        skip_replayed: leave the events of steps that are on record out of the iteration; they are marked by
-            `StepStart.replayed`.
-        suspended: calls that another run has left, which are in `messages`: they are decided and run first. That needs
-            a ``store=``; see `resume`. With a journal it is a ticket of this run, and the line is otherwise the same.
-        decisions: those about these calls; see `resume`, or `Journal.decide`.
-        answers: those to these calls; see `resume`.
-        carry: what the first request carries beside the messages: `AgentLoop.carry` of an earlier run, or `Turn.carry`.
+        journal: a file that keeps the run, so that after a crash the same line with the same `run_id` continues it:
+            recorded responses are not requested again, and calls are kept in the same file, unless there is a
+            ``store=``. A call of unknown end suspends the run; see `AgentLoop.unsettled`.
+        skip_replayed: omit the events of recorded steps, which are otherwise marked by `StepStart.replayed`.
+        suspended: calls that another run left open, and that are in `messages`: they are decided and run first. This
+            needs a ``store=``; see `resume`. With a journal it is a ticket of this run, and the line is otherwise the
+            same.
+        decisions: decisions about these calls; see `resume`, or `Journal.decide`.
+        answers: answers to these calls; see `resume`.
+        carry: fields of the first request besides the messages: `AgentLoop.carry` of an earlier run, or `Turn.carry`.
             ``{"previous_response_id": None}`` begins a chain (``previous_interaction_id`` likewise): each request names
-            the answer before it, and `call_model` is given the messages behind that alone.
+            the previous answer, and `call_model` gets only the messages after it.
         options: for each step's `pipeline`: ``limits``, ``start``, ``trials``, ``context``, ``approve``, ``policy``,
             ``executor``, ``middleware``, ``store``, ``stages``, ``transforms``, ``pool``, ``on_tool_error``,
             ``on_source_error``, ``capabilities``; and ``privacy``, of the new run.
 
     Raises:
         ExportError: the wire is unknown, or cannot carry a tool, or the messages are those of another wire.
-        TypeError: an option is none of `pipeline`'s, or is the run's own, or has a value that `pipeline` does not take.
-            With a journal: there is no `run_id`, or calls are `suspended` of a run without one.
-            Tools that were exported already, with `offload_above`.
-        DecisionError: a decision is about no suspended call, or about another one than was shown.
-        ValueError: `max_steps` is less than 1, or an option is not known.
+        TypeError: an option is unknown, belongs to the run itself, or has a value that `pipeline` does not accept. With
+            a journal: there is no `run_id`, or calls are `suspended` of a run without one. Tools that were exported
+            already, with `offload_above`.
+        DecisionError: a decision is about no suspended call, or about one that differs from the shown one.
+        ValueError: `max_steps` is less than 1, or an option has an unknown value.
     """
     checked_bound("max_steps", max_steps)
     decisions = tuple(decisions)  # they are read twice
@@ -133,7 +126,7 @@ def agent_loop(
     _check(call_model, messages, wire, stop=stop, trajectory=trajectory, options=options, known=known)
     _check_suspended(suspended, decisions, has_journal=journal is not None, has_store=options.get("store") is not None)
     if carry and not (isinstance(carry, Mapping) and mode is None and takes_carry(call_model)):
-        raise TypeError("carry is a mapping for async def ask(messages, tools, carry): ..., and not with mode=")
+        raise TypeError("carry must be a mapping, and needs async def ask(messages, tools, carry): ... without mode=")
     seams = seams_of(options.pop("capabilities", ()), gate_of(options.get("store")))
     guard = guard_of(seams, options.pop("privacy", None))
     policy, source = attempts_of(seams, retry), seams.steps
@@ -182,7 +175,7 @@ def agent_loop(
         if options.get("store") is None:
             options["store"] = journaled.place.journal.store
         if seams.desk is not None:
-            raise TypeError(f"a run has one Desk, and journal= and {type_name(seams.desk)} are two")
+            raise TypeError(f"a run has one Desk; pass either journal= or {type_name(seams.desk)}")
         seams = replace(seams, gate=journaled.gate, desk=journaled.desk)
     if offloads is not None:
         offloads.begin(run.run_id)
@@ -251,7 +244,7 @@ def _check_suspended(
     if suspended is not None and not has_journal and suspended.journal is not None:
         raise TypeError(f"the calls wait in the journal of the run {suspended.run_id!r}; pass journal=, too")
     if suspended is not None and not has_journal and not has_store:
-        raise TypeError("to resume suspended calls, pass store=: it keeps them from running twice")
+        raise TypeError("pass store= to resume suspended calls: it keeps them from running twice")
     if suspended is None and decisions:
         raise ValueError("decisions are about suspended calls; pass suspended=, too")
 
@@ -284,7 +277,7 @@ def _conversation(
 
     mode = checked(mode, wire)
     if strict is not False:
-        raise TypeError("strict= is for the export to a wire; with mode=, it is an option of the adapter")
+        raise TypeError("strict= applies to the export to a wire; with mode=, set it on the adapter")
     return list, ModeConversation(tools if isinstance(tools, Exports) else list(tools), mode)
 
 
@@ -319,12 +312,12 @@ def _run(
 ) -> Trajectory:
     run = given or Trajectory(name=name, conversation_id=conversation_id, run_id=run_id, privacy=guard)
     if given is not None and any(one is not None for one in (name, conversation_id, run_id, guard)):
-        raise TypeError("give name, conversation_id, run_id and privacy to the Trajectory, which has them")
+        raise TypeError("pass name, conversation_id, run_id and privacy to the Trajectory instead")
     if suspended is not None:
         from ..durable.suspended_steps import take_up  # most runs begin with the model
 
         if run_id not in (None, suspended.run_id):
-            raise ValueError("the calls were suspended in another run than run_id names; leave it out")
+            raise ValueError("the calls were suspended in another run than run_id; leave run_id out")
         take_up(run, suspended)
     return run
 
@@ -344,7 +337,7 @@ def _id_of(ticket: Suspended, run_id: str | None, trajectory: Trajectory | None)
     if ticket.journal is None:
         raise TypeError("the calls are those of a run without a journal: leave journal= out, and pass store=")
     if ticket.run_id != (run_id or (ticket.run_id if trajectory is None else trajectory.run_id)):
-        raise ValueError("the calls were suspended in another run than run_id names; leave it out")
+        raise ValueError("the calls were suspended in another run than run_id; leave run_id out")
     return ticket.run_id if trajectory is None else run_id
 
 
@@ -360,40 +353,25 @@ def _check(
 ) -> None:
     """Raises a `TypeError`, a `ValueError`, or an `ExportError` for messages of another wire."""
     if not callable(call_model):
-        raise TypeError(f"call_model is a function of messages and tools, not {type(call_model).__name__}")
+        raise TypeError(f"call_model must be a function of messages and tools, not {type(call_model).__name__}")
     if not accepts(partial(call_model, carry={}) if takes_carry(call_model) else call_model, 2):
-        raise TypeError("call_model takes two arguments, and may take carry: async def ask(messages, tools): ...")
+        raise TypeError("call_model must take two arguments, and may take carry: async def ask(messages, tools): ...")
     if stop is not None and not callable(stop):
-        raise TypeError(f"stop is a function of a turn, not {type(stop).__name__}")
+        raise TypeError(f"stop must be a function of a turn, not {type(stop).__name__}")
     if trajectory is not None and not isinstance(trajectory, Trajectory):
-        raise TypeError(f"trajectory is a streamtools.Trajectory(), not {type(trajectory).__name__}")
-    for name in sorted(options):
-        if name not in known:
-            raise TypeError(f"agent_loop has no option {name!r}; {_instead_of(name, known)}")
+        raise TypeError(f"trajectory must be a streamtools.Trajectory(), not {type(trajectory).__name__}")
+    refuse_unknown("agent_loop", options, known)
     if (start := options.get("start")) in LEAVES_CALLS:
-        text = f"agent_loop runs the calls, and start={start!r} leaves them; use pipeline for a loop of your own"
+        text = f"agent_loop runs the calls, but start={start!r} leaves them to you; use pipeline in your own loop"
         raise ValueError(text)
     _check_messages(messages, wire)
-
-
-def _instead_of(option: str, known: Collection[str]) -> str:
-    from difflib import get_close_matches  # only for a mistake
-
-    if option in _MODELS:
-        return "it belongs to the request, which call_model makes"
-    if option in _INSTEAD_OF:
-        return _INSTEAD_OF[option]
-    if option in Limits.__dataclass_fields__:
-        return f"it is a limit; write limits=Limits({option}=...)"
-    near = get_close_matches(option, known, 1)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
 
 
 def _check_messages(messages: Any, wire: Wire | str) -> None:
     if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Sequence):
         raise TypeError(
-            f"messages is a list of messages, not {type(messages).__name__}; write messages=[...], each as the "
-            "provider takes it"
+            f"messages must be a list of messages, not {type(messages).__name__}; write messages=[...], each in the "
+            "provider's form"
         )
     if not all(isinstance(message, Mapping) for message in messages):
         return  # objects of other libraries are their own business

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from ..decode.body import as_items
 from ..decode.decoder import StreamDecoder, unsettled
@@ -29,6 +29,7 @@ from ..wires import Wire
 from .capabilities import run_of
 from .checked import CheckedOptions, OnQuotedCall, OnSourceError, Request, checked_options, with_rules
 from .face import Pipeline
+from .mistaken import refuse_unknown
 
 if TYPE_CHECKING:
     from ..durable.store import IdempotencyStore
@@ -67,8 +68,9 @@ def pipeline(
     retry: Attempts | None = None,
     fallback: Sequence[Callable[[], Any]] = (),
     capabilities: Iterable[object] = (),
+    **others: Never,
 ) -> Pipeline:
-    """Wraps a stream that you hold: typed events come out, and the tools that the model calls are run.
+    """Wraps a stream that you hold: emits typed events, and runs the tools that the model calls.
 
         async with pipeline(stream, tools=[get_weather]) as events:
             async for event in events:
@@ -83,55 +85,53 @@ def pipeline(
             entered, so that spans and ``first_chunk_timeout`` count from there.
         tools: the tools that the model may call, or functions to make tools from. Without it, calls are reported and
             left to you: see `start`, and the *results* of `Turn.messages`.
-        wire: the wire that the stream speaks, or its name; found from the stream's first payload by default.
+        wire: the wire of the stream, or its name; by default detected from the first payloads.
         stages: the sans-IO steps; see `streamtools.stages.DEFAULT`.
         transforms: async generator functions that the events pass through after the stages.
         start: when calls start; by default as each tool's `effect` allows, and never (``"off"``) if there is neither
             `tools=` nor `approve=`.
         trials: whether a ``pure`` async tool may begin once the arguments of its call are whole, on wires where calls
             end with the response alone. Its result counts only if the call then ends so.
-        context: whatever you want your tools to have, as `ToolContext.context`: a session, a user, a state. The model
-            neither sees nor sets it. Parameters that a framework fills (openai-agents' ``RunContextWrapper``,
-            pydantic-ai's ``RunContext``, ...) are given the context itself, if it is such an object.
-        approve: is called with each request for an approval, and returns True, False, ``Deny("why")``, or None, so
-            that `Pipeline.approve` or `Pipeline.deny` decides; it may be async. Without it, all are left to those two.
-        policy: asks about calls, or denies them, by the texts that their arguments come from: ``untrusted("to")`` or
-            ``only_from_user("to")`` of `streamtools.provenance`, for each tool with such an argument. This and a
-            tool's own need `request`.
-        executor: where calls run instead of here: one executor for all tools, or a mapping of tools' names. You enter
-            and leave it.
-        middleware: called in the place of every call, one or several, the first outermost: an
-            ``async def middleware(call, run)`` whose value is the call's, as in ``return await run()``. See
-            `streamtools.tools.Middleware`.
-        store: remembers ``once`` calls and approved ones, so that none of them runs twice. After a crash it knows them
-            if the `trajectory` has the same ``run_id`` again.
+        context: any object for your tools, as `ToolContext.context`: a session, a user, a state. The model neither sees
+            nor sets it. Parameters that a framework fills (openai-agents' ``RunContextWrapper``, pydantic-ai's
+            ``RunContext``, ...) are given the context itself, if it is such an object.
+        approve: called with each request for an approval; returns True, False, ``Deny("why")``, or None, so that
+            `Pipeline.approve` or `Pipeline.deny` decides; may be async. Without it, those two decide.
+        policy: asks about calls, or denies them, by the origins of their arguments: ``untrusted("to")`` or
+            ``only_from_user("to")`` of `streamtools.provenance`, for each tool with such an argument. This and a tool's
+            own need `request`.
+        executor: runs calls elsewhere: one executor for all tools, or a mapping by tool name. You enter and leave it.
+        middleware: called instead of every call, one or several, the first outermost: an ``async def middleware(call,
+            run)`` whose value is the call's, as in ``return await run()``. See `streamtools.tools.Middleware`.
+        store: remembers ``once`` calls and approved ones, so that none of them runs twice; after a crash, if the
+            `trajectory` has the same ``run_id`` again.
         output: the type of the answer, where the request asked for JSON: a pydantic model, a dataclass, a TypedDict, or
             a JSON Schema. `Turn.output` is then the checked value, or None, and `Turn.output_problem` says why.
-        pool: shared by pipelines whose calls are to be bounded together; by default each has its own.
-        limits: bounds on everything.
-        observers: see every event, beside those that draw spans if OpenTelemetry is configured; to have them alone,
+        pool: shared by pipelines whose calls have common limits; by default each has its own.
+        limits: the limits of everything.
+        observers: get every event, besides those that draw spans if OpenTelemetry is configured; to use only yours,
             pass ``trajectory=Trajectory(observers=[...], default_observers=False)``.
-        trajectory: the run that this is a step of. It brings its own observers.
-        on_source_error: whether calls that run when the stream fails are cancelled, or drained.
-        on_tool_error: whether the other calls go on or are cancelled when one fails, times out or is lost.
-        quoted_calls: what becomes of a call that the model writes into its text (`streamtools.stages.text_calls`, or a
-            text mode) and that stands in a tool's result, too, of an earlier step of the `trajectory` or among the
-            messages of `request`. ``"refuse"``: its outcome is ``quoted_call``. ``"ask"``: it needs an approval.
-            ``"run"``: nothing is looked for.
-        requested_at: when the request was made, on ``time.monotonic``, for spans and ``first_chunk_timeout``; not
-            needed where the request itself is given.
+        trajectory: the run that this step belongs to. It has its own observers.
+        on_source_error: whether running calls are cancelled or drained when the stream fails.
+        on_tool_error: whether the other calls continue or are cancelled when one fails, times out or is lost.
+        quoted_calls: the treatment of a call in the model's text (`streamtools.stages.text_calls`, or a text mode) that
+            a tool result contains, too, in an earlier step of the `trajectory` or in the messages of `request`.
+            ``"refuse"``: its outcome is ``quoted_call``. ``"ask"``: it needs an approval. ``"run"``: results are not
+            searched.
+        requested_at: the time of the request on ``time.monotonic``, for spans and ``first_chunk_timeout``; not needed
+            if you pass the request itself.
         request: the request's own fields, as they were sent: a dict with ``model``, ``messages`` and parameters. Spans
             show the model and the parameters, and the messages only where content is captured. A policy reads the
             messages and the system prompt. See `quoted_calls`, too.
-        continues: a turn that was cut, and that this stream goes on with: request the rest by its ``resume_from``. The
-            events begin with what it had said, each text in one delta; ``events.turn`` is the whole turn. A call that
-            ended there keeps its result and is not run again; one that was cut or had to wait may run now.
-        privacy: the policy for recordings, spans and all other copies, of a run that is this stream alone; otherwise
-            it is the trajectory's.
-        retry: how often the request is made again if it fails, or its stream. `stream` is then a function that makes
-            it: ``pipeline(lambda: client.chat.completions.create(...), retry=Retry())``.
-        fallback: other such functions, of the same wire, which are asked one after the other when the retries of the
-            one before are used up.
+        continues: a turn that was cut, and that this stream continues: request the rest by its ``resume_from``. The
+            events begin with its content, each text in one delta; ``events.turn`` is the whole turn. A call that ended
+            there keeps its result and is not run again; one that was cut or had to wait may run now.
+        privacy: the policy for recordings, spans and all other copies, if the run is only this stream; otherwise it is
+            the trajectory's.
+        retry: the retries of the request if it or its stream fails. `stream` is then a function that makes it:
+            ``pipeline(lambda: client.chat.completions.create(...), retry=Retry())``.
+        fallback: other such functions, of the same wire, tried in order when the retries of the previous one are used
+            up.
         capabilities: objects of your own that take part in the run: each stands at the seams of
             `streamtools.seams` whose methods it has. There may be several rules and filters, one of each other kind.
 
@@ -140,8 +140,10 @@ def pipeline(
         ValueError: `wire` or an option is not known, or the turn cannot be continued.
         ToolDefinitionError: a function cannot be a tool, or two tools share a name.
     """
+    if others:
+        refuse_unknown("pipeline", others, pipeline.__kwdefaults__ or ())
     if request is not None and not isinstance(request, Mapping):
-        raise TypeError(f"request is a mapping of the request's fields, not {type(request).__name__}")
+        raise TypeError(f"request must be a mapping of the request's fields, not {type(request).__name__}")
     checked = checked_options(
         tools,
         wire,
@@ -168,14 +170,14 @@ def pipeline(
     later = [one.name for one in checked.tools.values() if one is not None and one.background]
     if later and not checked.leaves_calls:
         raise TypeError(
-            f"the tool {later[0]!r} has background=True, and one stream has no later request for its result; write "
+            f"the tool {later[0]!r} has background=True, but one stream has no later request for its result; write "
             "agent_loop(...), or pass the tool with background=False"
         )
     if checked.attempts is not None or fallback:
         from ..durable.retry import check_attempts  # most streams are asked for once
 
         if continues is not None:
-            raise ValueError("continues= is about one stream; with retry=, it would begin anew with each attempt")
+            raise ValueError("continues= and retry= exclude each other: each attempt would begin anew")
         check_attempts(checked.attempts, [stream], fallback, start=checked.dispatch.start, tools=checked.tools)
     run = run_of(trajectory, observers, checked.dispatch.seams, privacy)
     return step_of(

@@ -195,7 +195,7 @@ async def test_an_approver_answers_by_true_false_a_reason_or_none(verdict: Any, 
 
 
 def test_what_is_no_approver_is_refused() -> None:
-    with pytest.raises(TypeError, match="approve is a function of an ApprovalRequested, not bool"):
+    with pytest.raises(TypeError, match="approve must be a function of an ApprovalRequested, not bool"):
         pipeline(stream([]), approve=True)  # type: ignore[arg-type]
 
 

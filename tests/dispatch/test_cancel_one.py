@@ -223,7 +223,7 @@ async def test_a_call_of_a_run_is_cancelled_and_the_model_reads_so() -> None:
         async with agent_loop(
             ask, [{"role": "user", "content": "Go."}], tools=[stays(world), double], wire=wire
         ) as run:
-            with pytest.raises(LocalProtocolError, match="no step goes on"):
+            with pytest.raises(LocalProtocolError, match="no step is in progress"):
                 run.cancel("t")
             async for event in run:
                 if isinstance(event, ToolStarted) and event.call_id == "t":

@@ -99,7 +99,7 @@ async def test_an_executor_that_cannot_carry_it_is_named_before_anything_runs() 
             await begin()
             return call.has_context
 
-    with pytest.raises(ValueError, match="context: the Elsewhere cannot carry it to the tool 'whose'; let that tool"):
+    with pytest.raises(ValueError, match="context: the Elsewhere cannot carry it to the tool 'whose'; run that tool"):
         run_calls([("a", "whose", {})], [whose], context=Deps("Flo"), executor=Elsewhere())
     seen = (
         await run_calls([("a", "anything", {})], [anything], context=Deps("Flo"), executor=Elsewhere())

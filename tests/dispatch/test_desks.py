@@ -152,7 +152,7 @@ async def test_a_desk_that_fails_leaves_the_call_waiting_and_no_other_desk_stand
         assert events.deny(asked, by="ann")
         codes = [event.code async for event in events if isinstance(event, StreamWarning)]
     assert (codes, events.suspended is not None) == (["decision_not_kept"], True)
-    with pytest.raises(TypeError, match="a run has one Desk, and journal= and Desk are two"):
+    with pytest.raises(TypeError, match="a run has one Desk; pass either journal= or Desk"):
         agent_loop(
             lambda *_: b"", [], wire="anthropic.messages", journal=tmp_path / "r.db", run_id="r", capabilities=[desk]
         )

@@ -494,17 +494,17 @@ class NoExecutor:
 
 
 MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"executor": NoExecutor()}, TypeError, "NoExecutor is no Executor; enter one and pass it, or a mapping"),
-    ({"executor": {"pay": None}}, TypeError, "NoneType is no Executor"),
-    ({"executor": {"play": Scripted()}}, ValueError, "executor: there is no tool 'play'; there are pay"),
+    ({"executor": NoExecutor()}, TypeError, "NoExecutor is not an Executor; enter one and pass it, or a mapping"),
+    ({"executor": {"pay": None}}, TypeError, "NoneType is not an Executor"),
+    ({"executor": {"play": Scripted()}}, ValueError, "executor: unknown tool 'play'; the tools are pay"),
     (
         {"executor": LocalExecutor([])},
         ValueError,
         "the LocalExecutor was made without the tool 'pay'; it has nothing; for some tools only, pass a mapping",
     ),
-    ({"executor": Scripted}, TypeError, "the class Scripted is no Executor"),
-    ({"store": MemoryStore}, TypeError, "store is an IdempotencyStore.*not the class MemoryStore"),
-    ({"store": NoExecutor()}, TypeError, r"store is an IdempotencyStore, say MemoryStore\(\), not NoExecutor"),
+    ({"executor": Scripted}, TypeError, "the class Scripted is not an Executor"),
+    ({"store": MemoryStore}, TypeError, "store must be an IdempotencyStore.*not the class MemoryStore"),
+    ({"store": NoExecutor()}, TypeError, r"store must be an IdempotencyStore, such as MemoryStore\(\), not NoExecutor"),
 ]
 
 

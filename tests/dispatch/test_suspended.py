@@ -242,7 +242,7 @@ async def test_the_history_gets_the_results_where_the_calls_are() -> None:
     [
         ({"decisions": {"a": True}}, TypeError, r"write \[Decision.on\(call, True\) for call in suspended.calls\]"),
         ({"decisions": [True]}, TypeError, "expected a list of Decision, got a bool"),
-        ({"store": None}, TypeError, "resume needs a store, say SqliteStore"),
+        ({"store": None}, TypeError, "resume needs a store, such as SqliteStore"),
     ],
 )
 async def test_misuse_is_refused_before_anything_runs(options: dict[str, Any], error: Any, told: str) -> None:

@@ -158,7 +158,24 @@ TAPS = [
     ),
 ]
 
-MISTAKES = {"stream": STREAMS, "block": BLOCKS, "tap": TAPS}
+# -- words of other libraries --------------------------------------------------------------------------------------
+
+WORDS = [
+    Mistake(f"{wrote}: {word}", wrote.format(word), "TypeError", says)
+    for wrote, word, says in (
+        ("pipeline(stream, {}=1)", "tool_choice", "put it into your request"),
+        ("pipeline(stream, {}=1)", "max_turns", "write max_steps=... in agent_loop"),
+        ("pipeline(stream, {}=1)", "max_tool_calls", "write limits=Limits(max_tool_calls=...)"),
+        ("agent_loop(ask, messages, wire=CHAT, {}=1)", "stopWhen", "write stop="),
+        ("agent_loop(ask, messages, wire=CHAT, {}=1)", "needs_approval", "write it on the tool"),
+        ("agent_loop(ask, messages, wire=CHAT, {}=1)", "deps", "write context="),
+        ("agent_loop(ask, messages, wire=CHAT, {}=1)", "observers", "which all steps share"),
+        ("agent_loop(ask, messages, wire=CHAT, {}=1)", "aprove", "did you mean 'approve'?"),
+        ("from streamtools.web import Chats\nChats(run=ask, {}=1)", "db", "write records="),
+    )
+]
+
+MISTAKES = {"stream": STREAMS, "block": BLOCKS, "tap": TAPS, "word": WORDS}
 """The mistakes by their subject."""
 
 

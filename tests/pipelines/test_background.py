@@ -148,7 +148,7 @@ ENDS: list[Any] = [
     ({}, "a", "ok: rendered a, ctx"),
     ({}, "bad", "failed: Error: the scene has no light"),
     ({"timeout": 0.01}, "never", "timed_out: "),
-    ({}, "asks", "failed: Error: nobody can be asked"),
+    ({}, "asks", "failed: Error: a call in the background cannot ask"),
     ({"effect": "idempotent", "retries": 1, "retry_delay_s": 0.001}, "broken", "failed: Error"),
 ]
 

@@ -298,7 +298,7 @@ async def test_a_branch_sees_what_comes_after_its_making(rule: WhenFull) -> None
             assert await exhaust(late) == []  # nothing comes after the end
     assert same(there, here[-len(there) :])
     assert 20 <= there[0].seq <= 22
-    with pytest.raises(LocalProtocolError, match="was left: make branches before it or inside it"):
+    with pytest.raises(LocalProtocolError, match="was left; make branches before or inside the block"):
         events.branch()
 
 

@@ -41,7 +41,7 @@ def made_by(word: str, capabilities: Any) -> Any:
     [
         (Rule(), r"write capabilities=\[...\]"),
         (Seams(rules=(Rule(),)), "not Seams"),
-        ([Rule(), object()], r"object has no method of a seam; there are judge \(CallRule\), "),
+        ([Rule(), object()], r"object has no method of a seam; the methods are judge \(CallRule\), "),
         ([Rule], "Rule is a class; pass an object of it"),
         ([Gate(), Rule(), Gate()], "a run has one Gate, and Gate and Gate are two"),
     ],
@@ -53,7 +53,7 @@ def test_what_fits_no_seam_or_a_taken_one_is_refused(word: str, capabilities: An
 
 def test_a_source_of_steps_belongs_to_a_run_of_steps_and_attempts_to_where_a_model_is_asked() -> None:
     for word in ("pipeline", "run_calls"):
-        with pytest.raises(TypeError, match="Source is of agent_loop"):
+        with pytest.raises(TypeError, match="Source works only in agent_loop"):
             made_by(word, [Source()])
     with pytest.raises(TypeError, match="Retry is of pipeline and agent_loop"):
         made_by("run_calls", [Retry()])

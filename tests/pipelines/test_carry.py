@@ -262,7 +262,7 @@ async def test_it_is_dropped_for_the_fallback_and_for_another_wire() -> None:
     with anyio.fail_after(30), pytest.raises(Refused):
         await run.finish()
     assert first.carried == [{}, {}]  # the container is the fallback's
-    assert warned([run.turn]) == ["container is not sent: it is of a fallback's answer"]
+    assert warned([run.turn]) == ["container is not sent: it comes from a fallback's answer"]
     assert run.carry == {}  # nor is it the next run's
 
     same = Messages(fails=1)  # the same function is the same provider
@@ -282,11 +282,11 @@ async def test_it_is_dropped_for_the_fallback_and_for_another_wire() -> None:
 @every(
     ("new", "words"),
     [
-        (lambda: Messages(container=None), "container was not in the answer that calls"),
-        (lambda: Messages(expires_at=OVER), f"container expired at {OVER}, before the results of its calls were there"),
+        (lambda: Messages(container=None), "container was not in the answer with the calls"),
+        (lambda: Messages(expires_at=OVER), f"container expired at {OVER}, before its calls had results"),
         (
             lambda: Messages().without,
-            "container is not sent: call_model has no parameter of that name, as in ask(messages, tools, carry)",
+            "container is not sent: call_model has no parameter carry; write ask(messages, tools, carry)",
         ),
     ],
 )
@@ -444,10 +444,10 @@ def test_a_program_without_an_event_loop_sends_it() -> None:
 @every(
     ("ask", "given", "words"),
     [
-        (lambda messages: None, {}, "call_model takes two arguments, and may take carry"),
-        (lambda messages, tools, other: None, {}, "call_model takes two arguments, and may take carry"),
-        (lambda messages, tools: None, {"carry": NAMED}, "carry is a mapping for async def ask"),
-        (lambda messages, tools, carry: None, {"carry": "c_1"}, "carry is a mapping for async def ask"),
+        (lambda messages: None, {}, "call_model must take two arguments, and may take carry"),
+        (lambda messages, tools, other: None, {}, "call_model must take two arguments, and may take carry"),
+        (lambda messages, tools: None, {"carry": NAMED}, "carry must be a mapping, and needs async def ask"),
+        (lambda messages, tools, carry: None, {"carry": "c_1"}, "carry must be a mapping, and needs async def ask"),
     ],
 )
 def test_it_is_asked_for_by_name(ask: Any, given: Any, words: str) -> None:

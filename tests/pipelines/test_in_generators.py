@@ -165,7 +165,7 @@ async def test_an_opened_pipeline_that_was_forgotten_says_so_and_is_closed(anyio
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_on_trio_open_wants_a_nursery_and_says_so(anyio_backend: str) -> None:
-    with pytest.raises(TypeError, match="open takes a nursery; write: "):
+    with pytest.raises(TypeError, match="open requires a nursery; write: "):
         pipeline(stream(TEXT)).open()
 
 

@@ -405,7 +405,7 @@ def test_mistakes_are_refused_in_words(tmp_path: Path, monkeypatch: pytest.Monke
         bank.run(7)
     with pytest.raises(TypeError, match="by its messages, one of which is no JSON"):
         bank.run(tmp_path / "runs.db", messages=[{"role": "user", "content": object()}])
-    with pytest.raises(TypeError, match="give name, conversation_id, run_id and privacy to the Trajectory"):
+    with pytest.raises(TypeError, match="pass name, conversation_id, run_id and privacy to the Trajectory"):
         bank.run(tmp_path / "runs.db", trajectory=Trajectory())
     with pytest.raises(ValueError, match="run_id: expected at most 900 characters, got 901"):
         anyio.run(read, bank.run(tmp_path / "runs.db", run_id="x" * 901))

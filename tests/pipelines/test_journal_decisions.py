@@ -369,7 +369,7 @@ async def test_suspended_calls_of_a_journaled_run_are_a_ticket_that_leaves_the_a
     await read(other.run(tmp_path / "other.db"))
     with pytest.raises(JournalError, match="the ticket is of another run 'order-7'"):
         await read(other.run(tmp_path / "other.db", suspended=ticket))
-    with pytest.raises(ValueError, match="another run than run_id names"):
+    with pytest.raises(ValueError, match="another run than run_id"):
         bank.run(journal, run_id="order-8", suspended=ticket)
 
     run = bank.run(journal, run_id=None, limits=limits, suspended=ticket, decisions=[Decision.on(call, True)])

@@ -129,5 +129,5 @@ async def test_a_call_that_is_left_cannot_be_run_by_hand_and_is_not_suspended() 
 
 @every("start", ["off", "pure"])
 async def test_a_loop_refuses_to_leave_calls(start: Any) -> None:
-    with pytest.raises(ValueError, match="use pipeline for a loop of your own"):
+    with pytest.raises(ValueError, match="use pipeline in your own loop"):
         agent_loop(lambda *_: stream([]), [], wire=CHAT, start=start)

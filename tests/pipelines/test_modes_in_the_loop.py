@@ -271,7 +271,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
         r"mode must be an adapter of streamtools.modes, such as get_adapter\(.*not str",
     ),
     ({"mode": OnlyWhole()}, TypeError, r"such as ValidatedAdapter\(yours\), not OnlyWhole"),
-    ({"mode": ValidatedAdapter(), "strict": True}, TypeError, "it is an option of the adapter"),
+    ({"mode": ValidatedAdapter(), "strict": True}, TypeError, "set it on the adapter"),
     (
         {"mode": NativeToolAdapter("anthropic.messages")},
         ValueError,

@@ -292,7 +292,7 @@ async def a_policy_of_ones_own_decides_what_follows_a_failure(_: Path) -> None:
         with pytest.raises(ConnectionResetError) as caught:
             await pipeline(Ask(ConnectionResetError()), wire=CHAT, capabilities=[policy])
         assert note in caught.value.__notes__[0]
-    with pytest.raises(TypeError, match="retry= and AnotherModel are two"):
+    with pytest.raises(TypeError, match="pass either retry= or AnotherModel"):
         agent_loop(Ask(), ASKED, wire=CHAT, retry=AT_ONCE, capabilities=[policy])
 
 

@@ -71,7 +71,7 @@ async def test_suspended_calls_that_are_not_in_the_messages_are_refused_before_a
     given: dict[str, Any] = {"suspended": run.suspended, "store": MemoryStore(), "decisions": decisions}
     with pytest.raises(ValueError, match="'a'"):
         run_of(Model(), ASKED, **given)
-    with pytest.raises(TypeError, match="pass store=: it keeps them from running twice"):
+    with pytest.raises(TypeError, match="it keeps them from running twice"):
         run_of(Model(), run.messages, suspended=run.suspended)
     with pytest.raises(ValueError, match="decisions: no call 'q' is suspended; there are a, b"):
         run_of(Model(), run.messages, **{**given, "decisions": [replace(decisions[0], call_id="q")]})

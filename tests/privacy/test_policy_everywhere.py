@@ -137,7 +137,7 @@ def test_without_an_event_loop_it_holds_as_well(tmp_path: Path) -> None:
     turn = run_calls(calls, [look_up], observers=[record(path)], privacy=POLICY).sync().finish()
     assert turn.observations[0].value == f"found {SECRET}"
     assert SECRET not in path.read_text(encoding="utf-8")
-    with pytest.raises(ValueError, match="give the policy to the Trajectory"):
+    with pytest.raises(ValueError, match="pass the policy to the Trajectory"):
         run_calls(calls, [look_up], trajectory=Trajectory(), privacy=POLICY)
 
 

@@ -185,7 +185,7 @@ def test_prices_that_make_no_sense_are_refused() -> None:
         Tracing(prices={"m": {"input_tokens": "1"}})  # type: ignore[dict-item]
     with pytest.raises(TypeError, match="prices must be a function or a mapping by model"):
         Tracing(prices={"m": 1})  # type: ignore[dict-item]
-    with pytest.raises(TypeError, match="request is a mapping of the request's fields, not list"):
+    with pytest.raises(TypeError, match="request must be a mapping of the request's fields, not list"):
         pipeline(ENDS, request=[{"role": "user"}])  # type: ignore[arg-type]
 
 

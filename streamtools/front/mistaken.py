@@ -1,0 +1,50 @@
+"""Says what to write in place of an option that a function does not have, such as the word of another library."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from ..limits import Limits
+
+_WORDS = {
+    "model system system_prompt instructions temperature max_tokens client tool_choice": "put it into your request",
+    "max_steps max_turns max_iterations recursion_limit": "write max_steps=... in agent_loop",
+    "stop stop_when stopWhen until": "write stop=lambda turn: ... in agent_loop",
+    "timeout": "write limits=Limits(tool_timeout=..., run_timeout=...)",
+    "max_retries retries": "write retry=Retry(attempts=...)",
+    "needs_approval require_approval interrupt_on": "write it on the tool: @tool(needs_approval=True)",
+    "on_approval approval_handler can_use_tool": "write approve=..., a function of an ApprovalRequested",
+    "deps dependencies state": "write context=..., which a tool reads as ctx.context",
+    "callbacks handlers hooks on_event": "iterate over the events, or write trajectory=Trajectory(observers=[...])",
+    "observers": "write trajectory=Trajectory(observers=[...]), which all steps share",
+    "functions toolset toolsets": "write tools=[...]",
+    "guardrails input_guardrails output_guardrails": "write capabilities=[...], with a rule or a filter",
+    "journal memory session checkpointer": "write journal=... in agent_loop, or store=...",
+    "output_type response_model response_format": "write output=...",
+    "conversation_id thread_id session_id": "write conversation_id=... in agent_loop",
+}
+_OF_CHATS = {
+    "agent handler on_message": "write run=..., a function that returns agent_loop(...)",
+    "store db database path url": "write records=...",
+    "auth authorize may": "write it in chats.app(may=...)",
+    "ttl retention": "write keep=..., in seconds",
+}
+
+
+def refuse_unknown(function: str, options: Iterable[str], known: Collection[str]) -> None:
+    """Raises a `TypeError` for the first option that is not known, with the words to write instead."""
+    for name in sorted(set(options) - set(known)):
+        raise TypeError(f"{function} has no option {name!r}; {_instead_of(name, known)}")
+
+
+def _instead_of(option: str, known: Collection[str]) -> str:
+    from difflib import get_close_matches  # only for a mistake
+
+    rows = _WORDS | _OF_CHATS if "records" in known else _WORDS
+    for words, instead in rows.items():
+        if option in words.split():
+            return instead
+    if option in Limits.__dataclass_fields__:
+        return f"it is a limit; write limits=Limits({option}=...)"
+    near = get_close_matches(option, known, 1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
