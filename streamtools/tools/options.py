@@ -144,7 +144,13 @@ _INSTEAD_OF: Mapping[str, str] = {
     "parameters": "type hints make the schema, and Tool.from_schema takes one that is written by hand",
     "schema": "type hints make the schema, and Tool.from_schema takes one that is written by hand",
     "strict": "a tool is made strict for a request: tool.to(wire, strict=True)",
-    **dict.fromkeys(("requires_approval", "require_approval", "approval"), "write needs_approval=..."),
+    **dict.fromkeys(
+        ("requires_approval", "require_approval", "approval", "needsApproval", "requires_confirmation"),
+        "write needs_approval=...",
+    ),
+    **dict.fromkeys(("read_only", "readonly", "readOnlyHint"), "write effect='pure'"),
+    "name_override": "write name=...",
+    "max_retries": "write retries=...",
     "idempotent": "write effect='idempotent', or 'once' for what must not happen twice",
 }
 
