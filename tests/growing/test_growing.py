@@ -94,7 +94,8 @@ AGAIN = {
 async def test_what_turns_out_otherwise_is_undone_and_the_whole_given_to_another_attempt(case: str) -> None:
     written, text, attempts = AGAIN[case]
     notes = Notes()
-    seen, events = await seen_of(WIRES["chat"](cut(written, 3)), notes.tools())
+    one_place = Limits(max_concurrency=1)
+    seen, events = await seen_of(WIRES["chat"](cut(written, 3)), notes.tools(), limits=one_place)
     assert (seen.outcome, notes.files, notes.drafts, began_early(events)) == ("ok", {"p": text}, set(), True)
     assert (seen.attempts, notes.aborted, "".join(notes.read).endswith(text)) == (attempts, attempts - 1, True)
 
