@@ -141,10 +141,10 @@ class ToolKeywords(RunKeywords, total=False):
 
 _INSTEAD_OF: Mapping[str, str] = {
     "description": "the docstring is the description",
-    "parameters": "type hints make the schema, and Tool.from_schema takes one that is written by hand",
-    "schema": "type hints make the schema, and Tool.from_schema takes one that is written by hand",
+    **dict.fromkeys(("parameters", "schema"), "type hints make it; Tool.from_schema takes one that you wrote by hand"),
     "strict": "a tool is made strict for a request: tool.to(wire, strict=True)",
-    **dict.fromkeys(("requires_approval", "require_approval", "approval"), "write needs_approval=..."),
+    **dict.fromkeys(("requires_approval", "require_approval", "needsApproval"), "write needs_approval=..."),
+    **dict.fromkeys(("read_only", "readonly", "readOnlyHint"), "write effect='pure'"),
     "idempotent": "write effect='idempotent', or 'once' for what must not happen twice",
 }
 
