@@ -253,7 +253,7 @@ async def test_what_an_operation_needs_is_said_before_anything_runs() -> None:
         ({"idempotency_key": "to", "effect": "pure"}, "idempotency_key: a 'pure' tool may run again"),
         (
             {"idempotency_key": None, "scope": "forever"},
-            "scope='forever' is that of an idempotency key; give it idempotency_key=, too",
+            "scope='forever' belongs to an idempotency key; pass idempotency_key=, too",
         ),
         ({"scope": "day"}, "scope: expected 'run', 'conversation' or 'forever', got 'day'"),
     ):

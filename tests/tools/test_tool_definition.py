@@ -364,7 +364,7 @@ def _generator(x: int) -> Iterator[int]:
         (_no_hint, "b", "has no type hint"),
         (_no_return, None, "has no return annotation"),
         (_unknown_name, "b", "name 'Nowhere' is not defined"),
-        (_no_schema, "b", "no schema can be made of its type"),
+        (_no_schema, "b", "no schema can be made from its type"),
         (_bad_pattern, "b", "unclosed group"),
         (_variable_contexts, "b", "must be the parameter's whole type"),
         (_one_name_twice, "b", "another parameter has the name 'a'"),
