@@ -83,7 +83,7 @@ async def test_how_a_repetition_ends_follows_from_how_the_first_call_ended() -> 
             "unsure",
             ToolOutcomeUnknown("no answer"),
             1,
-            f"Error: not run again: the call was begun before, and how that ended is not known\n{NOT_AGAIN}",
+            f"Error: not run again: the call was begun before, and its end is unknown\n{NOT_AGAIN}",
         ),
     ]
     wrong = []
