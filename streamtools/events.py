@@ -15,7 +15,8 @@
       [ToolStarted (ToolProgress | AnswerRequested)* Observation]         after it; one `Observation` for every call
     StepEnd
 
-`StreamWarning` and `UnknownPayload` may come anywhere, and `EventsDropped` in a branch that drops events.
+`StreamWarning` and `UnknownPayload` may come anywhere, and `EventsDropped` in a branch that drops events. A tool that
+reads a `Growing` argument begins within its call: its `ToolStarted` and progress stand before the `ToolCallEnd`.
 `ToolCallFragment` is a wire's piece of a call; the accumulate stage turns it into the `ToolCall...` events, so that a
 consumer never meets it.
 

@@ -66,7 +66,8 @@ const ON = {
   tool_call_delta(event) { callOf(event).arguments += event.delta; },
   tool_call_end(event) {
     const call = callOf(event);
-    Object.assign(call, { arguments: event.whole ?? call.arguments, state: "wait" });
+    const state = call.state === "write" ? "wait" : call.state; // a tool may run already
+    Object.assign(call, { arguments: event.whole ?? call.arguments, state });
     mark(event, "written");
   },
   approval_requested(event) {

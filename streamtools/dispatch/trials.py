@@ -214,13 +214,11 @@ class Trial:
         return self.growth is not None and self.began is not None
 
     def ends_before(self, then: Callable[[], None]) -> bool:
-        """Has `then` called once the body is over, if it goes on; returns whether it does."""
         self._then = then
         return self.ended is None and self.call.tasks > 0
 
     @property
     def lost(self) -> ToolError | None:
-        """The error of a body that could not be undone."""
         goes_on = self.ended is None and self.tool.effect != "pure"
         error = ToolOutcomeUnknown("the call had begun while it was written, and goes on") if goes_on else self._error
         return error if isinstance(error, ToolOutcomeUnknown) else None
@@ -275,7 +273,8 @@ class Trial:
             self._cancel()
 
     def make_room(self, waiting: Call) -> None:
-        if self.growth is None and self.ended is None and (waiting is self.call or self.job.state == "running"):
+        needs_it = waiting is self.call or self.job.state == "running"
+        if self.ended is None and (needs_it if self.growth is None else waiting is self.call and not self.fits):
             self.drop()
 
     def _cancel(self) -> None:

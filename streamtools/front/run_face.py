@@ -204,7 +204,7 @@ class AgentLoop(CallsFace):
 
     def _goes_on(self) -> Block:
         if (step := self._loop.step) is None:
-            raise LocalProtocolError("no step is in progress; decide about a call after its ApprovalRequested")
+            raise LocalProtocolError("no step is in progress; decide in the run's block, or later by decisions=")
         return step
 
     async def __aenter__(self) -> AgentLoop:

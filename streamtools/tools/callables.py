@@ -26,7 +26,7 @@ _INSTEAD_OF_GENERATOR = (
 
 _INSTEAD_OF: Mapping[type, str] = {
     str: ", and options by their names: @tool(name='...')",
-    dict: " or the tool itself, since its .to(...) is for the request; make a tool from a schema by "
+    dict: " or the tool itself, and put the result of .to(...) into the request; make a tool from your own schema by "
     "Tool.from_schema(function, schema)",
     CoroutineType: " itself, without calling it",
     list: ", and the tools of a list one by one: tools=[*these, that]",
@@ -156,9 +156,9 @@ def _require_hints(parameters: list[inspect.Parameter], signature: inspect.Signa
             continue
         if position == 0 and parameter.name in ("self", "cls"):
             raise refuse(tool, "is a method; make the tool from an instance: tool(instance.method)", parameter.name)
-        raise refuse(
-            tool, "has no type hint; add one, or accept any value with tool(..., require_hints=False)", parameter.name
-        )
+        one = f"{parameter.name}: ToolContext" if parameter.name in ("ctx", "context") else "one"
+        text = f"has no type hint; add {one}, or accept any value with tool(..., require_hints=False)"
+        raise refuse(tool, text, parameter.name)
     if signature.return_annotation is signature.empty:
         raise refuse(tool, "has no return annotation; add one (-> None if it returns nothing)")
 

@@ -141,11 +141,11 @@ class ToolKeywords(RunKeywords, total=False):
 
 _INSTEAD_OF: Mapping[str, str] = {
     "description": "the docstring is the description",
-    "parameters": "type hints make the schema; pass a hand-written one to Tool.from_schema",
-    "schema": "type hints make the schema; pass a hand-written one to Tool.from_schema",
-    "strict": "strictness is part of a request: tool.to(wire, strict=True)",
-    **dict.fromkeys(("requires_approval", "require_approval", "approval"), "write needs_approval=..."),
-    "idempotent": "write effect='idempotent', or 'once' for a call that must not happen twice",
+    **dict.fromkeys(("parameters", "schema"), "type hints make it; Tool.from_schema takes one that you wrote by hand"),
+    "strict": "a tool is made strict for a request: tool.to(wire, strict=True)",
+    **dict.fromkeys(("requires_approval", "require_approval", "needsApproval"), "write needs_approval=..."),
+    **dict.fromkeys(("read_only", "readonly", "readOnlyHint"), "write effect='pure'"),
+    "idempotent": "write effect='idempotent', or 'once' for what must not happen twice",
 }
 
 

@@ -94,7 +94,8 @@ AGAIN = {
 async def test_what_turns_out_otherwise_is_undone_and_the_whole_given_to_another_attempt(case: str) -> None:
     written, text, attempts = AGAIN[case]
     notes = Notes()
-    seen, events = await seen_of(WIRES["chat"](cut(written, 3)), notes.tools())
+    one_place = Limits(max_concurrency=1)
+    seen, events = await seen_of(WIRES["chat"](cut(written, 3)), notes.tools(), limits=one_place)
     assert (seen.outcome, notes.files, notes.drafts, began_early(events)) == ("ok", {"p": text}, set(), True)
     assert (seen.attempts, notes.aborted, "".join(notes.read).endswith(text)) == (attempts, attempts - 1, True)
 
@@ -237,18 +238,18 @@ def _none() -> None: ...
 
 TEXT, PURE = Growing[str], {"effect": "pure"}
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "a function that is not async": (reads(TEXT, is_async=False), PURE, "an async def function reads"),
+    "a function that is not async": (reads(TEXT, is_async=False), PURE, "only an `async def` that returns"),
     "one that takes effect": (reads(TEXT), {}, "would take effect before its call has ended; say effect='pure'"),
     "commit without abort": (reads(TEXT), {"commit": _none}, "belong together"),
     "commit without Growing": (reads(str), {"commit": _none}, "require a parameter of type Growing"),
     "a commit of unknown names": (reads(TEXT), {"commit": _other, "abort": _none}, "commit= takes 'others'"),
     "an abort that wants the text": (reads(TEXT), {"commit": _none, "abort": _other}, "abort= takes"),
-    "two of them": (reads(TEXT, more=TEXT), PURE, "of type Growing a tool has one parameter"),
-    "a default": (reads(TEXT, default=""), PURE, "of type Growing a tool has one parameter"),
+    "two of them": (reads(TEXT, more=TEXT), PURE, "a tool has at most one Growing parameter"),
+    "a default": (reads(TEXT, default=""), PURE, "a tool has at most one Growing parameter"),
     "one within a type": (reads(list[TEXT]), PURE, "as its whole type"),  # type: ignore[valid-type]
     "a number": (reads(Growing[int]), PURE, "expected Growing"),
     "no type": (reads(Growing), PURE, "expected Growing"),
-    "a lazy one": (reads(TEXT), {**PURE, "lazy": lambda: print}, "an async def function reads"),
+    "a lazy one": (reads(TEXT), {**PURE, "lazy": lambda: print}, "only an `async def` that returns"),
 }
 
 
