@@ -58,7 +58,7 @@ def test_functions_are_made_tools() -> None:
 NO_TOOLS: list[tuple[Any, str]] = [
     (None, "is not callable; pass a function"),
     (3, "is not callable; pass a function"),
-    ({"type": "object"}, r"make a tool from a schema by Tool\.from_schema"),
+    ({"type": "object"}, r"by Tool\.from_schema"),
     ([], r"takes one tool, not several; write export_all\(\[\.\.\.\], wire\)"),
     (export(a_tool("a"), CHAT), "'a': is exported already; pass its tool, exported.tool"),
 ]
