@@ -329,7 +329,7 @@ async def test_text_modes_long_results_exports_and_policies_take_part() -> None:
 async def test_tools_that_change_are_refused_where_there_is_no_next_step() -> None:
     async with pipeline(Model(CHAT, ("find",)).answer(), tools=[find]) as events:
         (end,) = [event async for event in events if isinstance(event, Observation)]
-    assert "no tool can be added here" in end.model_content
+    assert "add_tools works only in an agent_loop" in end.model_content
     functions: list[Any] = [lambda run: [find], lambda at: [find]]
     for refused in (lambda: pipeline([], tools=functions[0]), lambda: run_calls([], tools=functions[0])):
         with pytest.raises(TypeError, match="expected a list of tools, got a single one"):

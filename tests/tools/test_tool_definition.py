@@ -370,7 +370,7 @@ def _generator(x: int) -> Iterator[int]:
         (_no_hint_of_a_context, "ctx", "has no type hint; add ctx: ToolContext"),
         (_no_return, None, "has no return annotation"),
         (_unknown_name, "b", "name 'Nowhere' is not defined"),
-        (_no_schema, "b", "no schema can be made of its type"),
+        (_no_schema, "b", "no schema can be made from its type"),
         (_bad_pattern, "b", "unclosed group"),
         (_variable_contexts, "b", "must be the parameter's whole type"),
         (_one_name_twice, "b", "another parameter has the name 'a'"),
