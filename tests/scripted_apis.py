@@ -45,6 +45,9 @@ class Request:
     def spoken(self) -> list[Any]:
         return [one for one in flow(self.api.wire, self.messages) if one[0] != "system"]
 
+    def carried(self, name: str) -> list[Any]:
+        return [self.carry[name]] if name in self.carry else []
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -224,7 +227,7 @@ RULES = [
         one for one in r.api.waits(r.messages, by_code=True) if r.api.containers.get(one) != r.carry.get("container")
     ]),
     Rule("expired container", {ANTHROPIC: "vercel/ai#11708, 2026-01-11"},
-         lambda r: [one for one in r.carry.values() if r.api.expiry.get(one) != LATER]),
+         lambda r: [one for one in r.carried("container") if r.api.expiry.get(one) != LATER]),
     Rule("pending code", {ANTHROPIC: f"{_PROGRAMS}; {_SERVERS}"}, lambda r: [
         one for one in r.messages[-1:] if one["role"] == "user" and r.api.waits(r.messages)
         and (isinstance(one["content"], str) or len(_results(one)) < len(_blocks(one)))
@@ -234,7 +237,7 @@ RULES = [
     Rule("chained id", {
         RESPONSES: "maximhq/bifrost#2441, 2026-03-31",
         INTERACTIONS: _GOOGLE + "interactions (server-side state)",
-    }, lambda r: [one for one in r.carry.values() if one not in r.api.kept]),
+    }, lambda r: [one for one in r.carried(str(find(r.api.wire).chain)) if one not in r.api.kept]),
     Rule("items twice", {RESPONSES: "vercel/ai#7883"},
          lambda r: _repeated(one["id"] for one in r.messages if one.get("id"))),
     Rule("reasoning apart", {RESPONSES: "continuedev/continue#8933"}, _apart),
@@ -340,10 +343,10 @@ class Api:
         for name in ("c2ln", "QUI=", "rs_1", "msg_output_text", "fc_0", "fc_1", "fc_2", "resp_1", "v1_a"):
             is_signature = name in ("c2ln", "QUI=") and name in composed
             composed = composed.replace(f'"{name}"', f'"{self._sign(request, []) if is_signature else name + key}"')
-        payloads: list[Any] = json.loads(composed)
-        for whole in payloads[-1].values() if (chain := find(self.wire).chain) else ():
+        payloads: list[Any] = json.loads(composed.replace('"model": "m"', '"model": "gpt-5.5"'))
+        for whole in payloads[-1].values() if find(self.wire).chain else ():
             if isinstance(whole, dict):
-                whole.update({chain: None, **request.carry})
+                whole.update({str(find(self.wire).chain): None} | dict(request.carry))
         if self.wire == RESPONSES:
             self.kept[f"resp_1{key}"] = [*request.messages, *deepcopy(payloads[-1]["response"]["output"])]
         elif self.wire == INTERACTIONS:
@@ -360,7 +363,7 @@ class Api:
         return payloads
 
     def _call(self, id_: str) -> tuple[str, str, str]:
-        name = self.dice.choice(("look", "look", "look", "pay", "note", "none"))
+        name = self.dice.choice(("look", "look", "look", "pay", "note", "more", "other_1", "none"))
         whole = '{"at": 1}' if self.wire in (GEMINI, OLLAMA) else '{"at": "x'  # these have objects alone
         return id_, name, self.dice.choice(('{"at": "x"}', '{"at": "x"}', '{"at": "bad"}', "{}", whole))
 
@@ -407,7 +410,7 @@ class Api:
             self.containers.setdefault(server, made)
         expires = self.expiry.setdefault(made, LATER if coded or dice.random() < 0.7 else OVER)
         held = {"container": {"id": made, "expires_at": expires}} if coded or dice.random() < 0.2 else {}
-        facts = {"id": f"m{number}", "type": "message", "role": "assistant", "model": "m", "usage": {}}
+        facts = {"id": f"m{number}", "type": "message", "role": "assistant", "model": "claude-fable-5-1", "usage": {}}
         whole = find(self.wire).whole
         assert whole is not None
         content = content or [{"type": "text", "text": "Well."}]

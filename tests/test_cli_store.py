@@ -85,7 +85,7 @@ def test_a_call_that_runs_is_settled_by_force_only(
     action: str, claim: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["store", action, FILE, "runs"]) == 1
-    text = f"the call 'runs' still runs (process {os.getpid()} on {gethostname()}); only force settles it"
+    text = f"the call 'runs' is still running (process {os.getpid()} on {gethostname()}); only force settles it"
     assert capsys.readouterr().err == f"streamtools: error: {text}\n"
     assert isinstance(claim("runs"), StillRunning)
     assert main(["store", action, FILE, "runs", "--force"]) == 0
@@ -102,12 +102,12 @@ def test_complete_puts_a_result_on_record(
 
 
 WRONG = [
-    (["release", FILE, "nothing"], 1, "there is no call with the key 'nothing'"),
-    (["release", FILE, "done"], 1, "the call 'done' is completed: its result is on record"),
+    (["release", FILE, "nothing"], 1, "no call has the key 'nothing'"),
+    (["release", FILE, "done"], 1, "the call 'done' is completed: its result is stored"),
     (["complete", FILE, "done"], 1, "the call 'done' is completed"),
     (["list", "nothing"], 1, "nothing does not exist"),
     (["list", "."], 1, ". does not exist"),
-    (["list", "empty"], 1, "empty' is no store of calls; nothing was written to it"),
+    (["list", "empty"], 1, "empty' is not a store of calls; nothing was written to it"),
     (["list", "text"], 1, "cannot use text: file is not a database"),
     (["complete", FILE, "lost", "--result", "done"], 2, "argument --result: expected JSON; put a text in quotes"),
     (["complete", FILE, "lost", "--result", "1", "--error", "x"], 2, "not allowed with argument --result"),

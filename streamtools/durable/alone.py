@@ -63,7 +63,7 @@ def once(
         label = name or f"{function.__module__}.{function.__qualname__}"
         is_async = inspect.iscoroutinefunction(function)
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError(f"once: {label} is a generator; a function returns its value whole")
+            raise TypeError(f"once: {label} is a generator; pass a function that returns its value")
         if not is_async and hasattr(kept, "renew"):
             raise TypeError(f"once: {label} is not async, and the leases of this store are to be renewed by its caller")
         frees = (*no_effect, ToolNotStarted)
@@ -121,4 +121,4 @@ def once(
 
 def _warn(label: str, failure: Exception | None) -> None:
     if failure is not None:
-        _logger.warning("%s has ended, and its end could not be kept (%s)", label, type_name(failure))
+        _logger.warning("%s has ended, but its end could not be stored (%s)", label, type_name(failure))

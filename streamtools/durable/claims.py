@@ -53,21 +53,21 @@ StoreFailed: TypeAlias = Callable[[StoreWork, Exception], object]
 """Takes a failure of the store after the claim: the work that it could not do, and the error. The key stays claimed."""
 
 _LEASE_S = 30.0  # of a store that has no lease of its own
-_BEGUN = "not run again: the call was begun before, and how that ended is not known"
+_BEGUN = "not run again: the call was begun before, and its end is unknown"
 _NOT_KEPT = "[the call has run before; the idempotency store could not keep its result]"
 _TOO_LARGE = "[the call has run before; its result was larger than the idempotency store keeps]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallValue:
-    """The value of a call, and where it comes from."""
+    """The value of a call, and its origin."""
 
     value: Any = field(repr=False)
     recorded: bool = False
-    """True if the value comes from the store, and nothing has run now."""
+    """True if the value comes from the store, so that nothing ran now."""
     not_kept: Exception | None = None
-    """Why the value, which is good, could not be kept. If the store failed, the call is unknown next time; if JSON
-    cannot express the value, the words that the model read are on record."""
+    """The reason why the valid value could not be stored. If the store failed, the call will be unknown next time; if
+    JSON cannot express the value, the text for the model is stored."""
 
 
 @dataclass(slots=True, eq=False)
@@ -109,7 +109,9 @@ class CallClaim:
                 since, until, pause_s = claim.claimed_at, now + patience, _FIRST_PAUSE_S
                 meets()
             if now >= until:
-                raise CallStillRunning(f"not run again: the call runs already (process {claim.pid} on {claim.host})")
+                raise CallStillRunning(
+                    f"not run again: the call is running already (process {claim.pid} on {claim.host})"
+                )
             await self._changed(min(until - now, pause_s))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         if isinstance(claim, Recorded):
@@ -361,20 +363,20 @@ async def run_once(
     seconds: float = math.inf,
     store_failed: StoreFailed = lambda work, error: None,
 ) -> CallValue:
-    """Runs a call on an executor, unless it has run before.
+    """Runs a call on an executor, unless it ran before.
 
     Args:
-        store: where claims and results are kept.
+        store: keeps claims and results.
         executor: runs the call, unless the store has a record of it.
         call: its `key` is claimed, for its tool and arguments.
-        emit: takes the tool's reports.
-        seconds: how long the call may run once it has begun.
-        store_failed: is called with the store's failures after the claim, which change nothing else.
+        emit: called with the tool's reports.
+        seconds: the time limit of the call once it has begun.
+        store_failed: called with failures of the store after the claim, which change nothing else.
 
     Raises:
-        ToolOutcomeUnknown: the call was begun, before or now, and its end is not known.
-        ToolNotStarted: the call has not run: the key is another call's, or the store or the executor refused.
-        ToolError: the call has failed, now or before.
+        ToolOutcomeUnknown: the call was begun, before or now, and its end is unknown.
+        ToolNotStarted: the call did not run: the key belongs to another call, or the store or the executor refused.
+        ToolError: the call failed, now or before.
     """
     claim = CallClaim(store, call.key, call.tool)
     refused: Exception | None = None
@@ -441,7 +443,7 @@ def recorded_value(tool: str, claim: Recorded) -> Any:
         read = from_json(claim.result)
         known = decode_error(read["error"]) if "error" in read else decode_result(claim.result)
     except Exception as error:  # a user's own store, or a record that another version wrote
-        text = f"not run again: the call of {tool} has run before, and its record cannot be read"
+        text = f"not run again: the call of {tool} ran before, but its record cannot be read"
         raise ToolOutcomeUnknown(text) from error
     if isinstance(known, ToolError):
         raise known

@@ -29,7 +29,7 @@ _UNWRITTEN = frozenset({"invocation", "_source", "_end"})  # made again by decod
 
 
 class RecordedError(Exception):
-    """Stands for an exception of the program's own in a recording: its class is known by name alone."""
+    """Replaces the program's own exception in a recording, which has only the name of its class."""
 
     def __init__(self, type: str, message: str) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class RecordedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RecordedObject:
-    """Stands for a value in a recording that could not be written as JSON."""
+    """Replaces a value in a recording that could not be written as JSON."""
 
     type: str
     """The class of the value, with its module unless that is ``builtins``."""
@@ -260,7 +260,7 @@ def _read_error(written: Mapping[str, Any], depth: int) -> BaseException:
     error.args = tuple(args)
     for name, value in own.items():
         if not isinstance(name, str) or name.startswith("_"):
-            raise ValueError("an error has a field that no error has")
+            raise ValueError("an error has an unknown field")
         error.__dict__[name] = value
     if written.get("cause") is not None:
         cause = read_value(written["cause"], depth + 1)

@@ -56,7 +56,7 @@ def read_object(
             raise ValueError(f"{label}{dot}{one.name} is missing")
         object.__setattr__(made, one.name, value)
     if left:
-        raise ValueError(f"{label or 'it'} has no such field as {min(left)[:50]!r}")
+        raise ValueError(f"{label or 'it'} has the unknown field {min(left)[:50]!r}")
     return made
 
 

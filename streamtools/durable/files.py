@@ -19,9 +19,9 @@ _SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(
 
 
 def write_private(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Writes a file whole, for its owner alone, in the place of the one that was there.
+    """Writes a complete file that only its owner can read, replacing the old one.
 
-    A reader finds the old content or the new one, never a part; a program that has the old file open does not see the
+    A reader sees either the old or the new content, never a part; a program that has the old file open does not see the
     new content.
 
     Args:
@@ -124,5 +124,5 @@ def _narrow(found: os.stat_result, path: str | os.PathLike[str], change: Callabl
     try:
         change(mode & MODE)
     except PermissionError as error:  # pragma: no cover - takes two users
-        text = f"expected a file that its owner alone reads, got another user's of mode {mode:04o}"
+        text = f"expected a file that only its owner can read, got another user's of mode {mode:04o}"
         raise PermissionError(error.errno, text, os.fspath(path)) from error

@@ -59,7 +59,7 @@ class StoreGate:
         if found is None:
             await claim.release()
             if claim.noted is not None:
-                unfinished = ToolOutcomeUnknown("not run again: the call was begun before, and goes on")
+                unfinished = ToolOutcomeUnknown("not run again: the call was begun before, and is still running")
                 unfinished.goes_on = True
                 raise unfinished
         if found is None or (operation is not None and not operation.has_made(found.result)):

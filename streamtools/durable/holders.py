@@ -77,13 +77,13 @@ def checked_fingerprint(key: str, fingerprint: str, known: str) -> None:
 
 def checked_key(key: str) -> None:
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_CHARS:
-        raise ValueError(f"an idempotency key is a text of 1 to {MAX_KEY_CHARS} characters")
+        raise ValueError(f"an idempotency key must be text of 1 to {MAX_KEY_CHARS} characters")
 
 
 def no_room(max_entries: int) -> ToolNotStarted:
     return ToolNotStarted(
-        f"not run: the store holds max_entries={max_entries} calls whose end is not known, or whose runs are not over; "
-        "complete or release those that somebody has looked into, and end or forget the runs"
+        f"not run: the store contains max_entries={max_entries} calls of unknown end, or of runs that are not over; "
+        "complete or release calls after checking them, and end or forget the runs"
     )
 
 

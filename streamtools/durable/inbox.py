@@ -83,7 +83,7 @@ class StoredInbox(Observer):
                 try:
                     self._take(read_put(entry_id, entry))
                 except (TypeError, ValueError, LookupError) as error:
-                    words = "run %s: an entry of its inbox is no message of a user's on this wire (%s)"
+                    words = "run %s: an entry of its inbox is not a user message on this wire (%s)"
                     _logger.warning(words, self._place.run_id, type_name(error))
 
     def _take(self, entry: Mapping[str, Any]) -> None:
@@ -123,7 +123,7 @@ class StoredInbox(Observer):
             self._decided.remove(one)
             self._read.append(entry_id)
             if not taken and key not in self._resolved:
-                words = "run %s: a decision from elsewhere, of step %d, is about no call that waits"
+                words = "run %s: a decision from outside, for step %d, is about no waiting call"
                 _logger.warning(words, self._place.run_id, step)
 
     def put(self, entry: Mapping[str, Any]) -> None:

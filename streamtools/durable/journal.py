@@ -74,21 +74,21 @@ class StoredRun:
 
 
 class Journal:
-    """Keeps runs, so that the same line goes on with a run after a crash, on any machine that reaches its records.
+    """Keeps runs, so that the same line continues a run after a crash, on any machine that reaches its records.
 
         async with agent_loop(ask, messages, tools=tools, wire=wire, journal="runs.db", run_id="order-7") as run:
             ...
 
     Args:
-        store: a file's path, the URL of a Postgres or Redis server, or a store. It contains whole responses: a file is
-            its owner's alone.
-        wait: for how many seconds a run waits for its own id while somebody else runs it.
-        max_runs: about how many runs are kept that are over. Beyond that, and a tenth more, those that ended first are
-            forgotten, and the same line would begin them anew. No other run is forgotten.
+        store: a file's path, the URL of a Postgres or Redis server, or a store. It contains whole responses: only the
+            owner can read a file.
+        wait: seconds for which a run waits while another process runs the same id.
+        max_runs: the approximate number of ended runs to keep. Beyond that, and a tenth more, those that ended first
+            are forgotten, and the same line would begin them anew. No other run is forgotten.
 
     Raises:
-        ValueError: the path is empty, or something is no number or out of range; and the errors of the store.
-        TypeError: `store` is nothing that keeps runs.
+        ValueError: the path is empty, or a number is invalid or out of range; also the errors of the store.
+        TypeError: `store` cannot keep runs.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Journal:
         return Journal(self.store, wait=0, max_runs=self._max_runs)
 
     async def runs(self) -> list[StoredRun]:
-        """Returns the runs on record, in the order in which they began."""
+        """Returns the stored runs, in the order in which they began."""
         records, found = self.store.records, list[StoredRun]()
         held = {one.key[-1] for one in await all_of(records, ("lease",)) if state_of(one) == "running"}
         for record in await all_of(records, ("run",)):
@@ -118,7 +118,7 @@ class Journal:
         return sorted(found, key=lambda run: run.began_at)
 
     async def knows(self, run_id: str) -> bool:
-        """Returns whether a run is on record."""
+        """Returns whether a run is stored."""
         return await self._head(run_id) is not None
 
     async def began_with(self, run_id: str, first: str) -> bool:
@@ -127,7 +127,7 @@ class Journal:
         return head is not None and head[1].first == first
 
     async def forget(self, run_id: str) -> bool:
-        """Removes a run that nobody runs at this moment; returns False if there is none. The store keeps its calls; see
+        """Removes a run that is not in progress; returns False if there is none. The store keeps its calls; see
         `erase`."""
         async with self._held(run_id) as lease:
             calls = [one.key for one in await all_of(self.store.records, ("call", _run_part(run_id)))]
@@ -135,15 +135,14 @@ class Journal:
             return await self._remove(lease)
 
     async def erase(self, run_id: str, *, conversation_id: str | None = None) -> list[str]:
-        """Removes a run that nobody runs at this moment, and from its records those of its calls, decisions and
-        answers. Returns the keys of calls that have begun and whose end is not known, which stay until somebody says
-        what became of them (`settle` of the store).
+        """Removes a run that is not in progress, with the records of its calls, decisions and answers. Returns the keys
+        of calls of unknown end, which stay until they are settled (`settle` of the store).
 
         The same run id must not be used again: its calls would run again.
 
         Args:
             run_id: the run's.
-            conversation_id: remove the operations of this conversation (``@tool(scope="conversation")``), too.
+            conversation_id: also remove the operations of this conversation (``@tool(scope="conversation")``).
         """
         scopes = [("run", run_id)] + ([] if conversation_id is None else [("conversation", conversation_id)])
         ended, left = list[Op](), list[str]()
@@ -159,13 +158,13 @@ class Journal:
         return left
 
     async def say(self, run_id: str, message: str | Mapping[str, Any], *, when: Literal["next", "now"] = "next") -> str:
-        """Adds a message of the user's to a run, whoever runs it: see `AgentLoop.say`. It is read within a quarter of a
-        second, or when somebody goes on with the run. Returns its id.
+        """Adds a user message to a run in any process: see `AgentLoop.say`. The run reads it within a quarter of a
+        second, or when it is continued. Returns its id.
 
         Raises:
             JournalError: there is no such run, it is over, or its inbox is full.
             ValueError: `when` is not known, or the message is larger than 1 MB of JSON.
-            TypeError: the message is neither text nor JSON, or `Untrusted` text, which wants a block of its own.
+            TypeError: the message is neither text nor JSON, or is `Untrusted` text, which needs a separate block.
         """
         from ..provenance.history import Untrusted  # most runs are told nothing
 
@@ -176,7 +175,7 @@ class Journal:
         return await self._put(run_id, {"kind": "say", "message": message, "when": when})
 
     async def stop(self, run_id: str) -> None:
-        """Ends a run in good order, whoever runs it: see `AgentLoop.stop`.
+        """Ends a run in any process in an orderly way: see `AgentLoop.stop`.
 
         Raises:
             JournalError: there is no such run, it is over, or its inbox is full.
@@ -184,31 +183,31 @@ class Journal:
         await self._put(run_id, {"kind": "stop"})
 
     async def decide(self, run: str | Suspended, *decisions: Decision) -> None:
-        """Decides about calls that wait in a run, whoever runs it: it reads the decisions within a quarter of a second,
-        or when somebody goes on with it. They are on record when this returns, all of them or none.
+        """Decides about waiting calls of a run in any process, which reads the decisions within a quarter of a second,
+        or when it is continued. When this returns, all of them are stored, or none.
 
             await journal.decide("order-7", Decision.on(request, True, by="ann"))
 
         Args:
             run: its id, or the ticket (`Suspended.to_text`) with the calls, which also names their step.
-            decisions: each about a call as it was shown. The same one again, equal in all fields, is no second one.
+            decisions: each about a call as it was shown. An equal decision, repeated, changes nothing.
 
         Raises:
             AlreadyDecided: a call was decided before; what holds is `AlreadyDecided.first`.
-            DecisionError: a decision is about no call that waits, or about another one than was shown, or it needs a
-                name. Of a call that the run has asked about in several steps only a ticket says which one is meant.
+            DecisionError: a decision is about no waiting call, or about one that differs from the shown one, or lacks a
+                name. If the run has asked about equal calls in several steps, pass a ticket.
             JournalError: there is no such run, it is over, its inbox is full, or the ticket is another journal's.
             TypeError: one is not a `Decision`.
         """
         await self._changed(lambda: self._deciding(run, decisions))
 
     async def suspended(self, run: str | Suspended, *, unread: bool = False) -> Suspended | None:
-        """Returns the calls that wait in a run, with their arguments; None if there are none. One that was answered
-        waits no longer; one that was decided does until the run goes on with it.
+        """Returns the waiting calls of a run, with their arguments; None if there are none. An answered call no longer
+        waits; a decided one waits until the run continues it.
 
         Args:
             run: its id, or a ticket with calls of the step that waits.
-            unread: add those whose answer the run has not read.
+            unread: include calls whose answer the run has not read.
 
         Raises:
             JournalError: there is no such run, or the ticket is of another run or of a step that is over.
@@ -229,12 +228,11 @@ class Journal:
         return replace(found, calls=calls) if calls else None
 
     async def answer(self, run_id: str, call_id: str, result: Any, *, is_error: bool = False) -> None:
-        """Hands in the result of a call that is done outside, whoever runs the run: see `Pipeline.answer`. It is read
-        within a quarter of a second, or when somebody goes on with the run. The same answer again changes nothing.
+        """Passes the result of a deferred call to a run in any process: see `Pipeline.answer`. The run reads it within
+        a quarter of a second, or when it is continued. Repeating the answer changes nothing.
 
         Raises:
-            AnswerError: the run has no such call that was handed out, or has gone on without it, or the call had
-                another answer before.
+            AnswerError: the run has no such deferred call, has continued without it, or the call has another answer.
             JournalError: there is no such run, it is over, or its inbox is full.
             TypeError: the result is neither text, JSON nor a `ToolResult`.
             ValueError: the result is larger than 32 MB.
@@ -243,8 +241,8 @@ class Journal:
         await self._changed(lambda: self._answering(run_id, call_id, record))
 
     async def news(self, run_id: str, *, kind: Literal["decision", "answer", "stop"] | None = None) -> frozenset[str]:
-        """Returns the ids of the decisions and answers, and of the wish to stop, that a run has not read, or those of a
-        kind: it is to be gone on with. Messages are none of these, since they wait with the calls."""
+        """Returns the ids of the decisions, answers and stop requests that a run has not read, or those of one kind:
+        the run should be continued. Messages are not included, since they wait with the calls."""
         found = await self.store.records.scan(("inbox", run_id), limit=MOST_ENTRIES)
         kinds = {one.key[-1]: read_put(one.key[-1], one.value)["kind"] for one in found}
         return frozenset(one for one, known in kinds.items() if known != "say" and kind in (None, known))
@@ -261,7 +259,7 @@ class Journal:
         return entry_id
 
     async def begin(self, run_id: str, first: str, name: str | None) -> tuple[JournalLease, list[JournaledResponse]]:
-        """Takes the lease of a run, and returns it with the responses on record. `agent_loop` calls this.
+        """Takes the lease of a run, and returns it with the stored responses. `agent_loop` calls this.
 
         Args:
             run_id: the run's.
@@ -269,8 +267,8 @@ class Journal:
             name: the agent's.
 
         Raises:
-            RunStillRunning: somebody holds it, and the time to wait is over.
-            JournalError: the run has begun with something else, or the journal cannot be used.
+            RunStillRunning: another process holds the lease, and the time to wait is over.
+            JournalError: the run began with other messages, or the journal cannot be used.
             ValueError: the id is too long.
         """
         try:
@@ -294,7 +292,7 @@ class Journal:
         else:
             record, head = known
             if head.first != first:
-                text = "began with other messages, or over another wire; give another run another run_id"
+                text = "began with other messages or over another wire; use another run_id for another run"
                 raise JournalError(f"the run {run_id!r} {text}")
             if head.ended_at is not None:
                 if head.is_over:
@@ -374,15 +372,15 @@ class Journal:
             if isinstance(await self.store.records.commit(*ops), Done):
                 return
             if anyio.current_time() > until:
-                raise TimeoutError("others have changed the run again and again")
+                raise TimeoutError("other processes keep changing the run")
 
     async def _entered(self, record: Record, head: JournaledRun, entries: Mapping[str, bytes]) -> list[Op]:
         """Puts entries into the inbox of a run, each in place of an earlier one with its id."""
         run_id = record.key[-1]
         if head.outcome is not None and head.outcome not in RUN_OUTCOMES:
-            raise JournalError(f"the run {run_id!r} has an outcome that is not known here")
+            raise JournalError(f"the run {run_id!r} has an outcome that this version does not know")
         if head.is_over:
-            raise JournalError(f"the run {run_id!r} is over ({head.outcome}); begin another one with its messages")
+            raise JournalError(f"the run {run_id!r} is over ({head.outcome}); begin another run with its messages")
         found = await self.store.records.scan(("inbox", run_id), limit=MOST_ENTRIES)
         keys = {one.key[-1]: one.key for one in found}
         last = read_number(found[-1].key[2]) if found else 0
@@ -424,7 +422,7 @@ class Journal:
             if (one.call.call_id, one.suspended.step) == (call_id, step):
                 gone_on, entered = gone_on or one.is_over, [*entered, Check(one.record.key, one.record.rev)]
         if gone_on:
-            raise AnswerError(call_id, "over", f"waits no longer: the run {run_id!r} has gone on without its answer")
+            raise AnswerError(call_id, "over", f"no longer waits: the run {run_id!r} continued without its answer")
         return [*entered, self.decided.deciding(key, answer)]
 
     # -- what is removed --

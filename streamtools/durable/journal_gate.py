@@ -59,10 +59,10 @@ class JournalGate:
         assert written.has_ended is not None, "calls are made in a step"
         if not written.has_ended.is_set():
             if self._by_hand:
-                raise ToolNotStarted("not run: the response is stored first, so run the call after StreamEnd")
+                raise ToolNotStarted("not run: the response has to be stored first; run the call after StreamEnd")
             await written.has_ended.wait()
         if written.is_stored is None:
-            raise ToolNotStarted("not run: the response broke off, so that it is not in the journal")
+            raise ToolNotStarted("not run: the response broke off, so it is not in the journal")
         try:
             await written.is_stored()
         except Exception as error:

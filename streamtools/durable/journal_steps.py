@@ -56,9 +56,11 @@ class JournalSteps:
         skip_replayed: bool,
     ) -> None:
         if not run.is_named:
-            raise TypeError('journal= needs a run_id by which the same line finds its run again, say run_id="order-7"')
+            raise TypeError(
+                'journal= needs a run_id by which the same line finds its run again, such as run_id="order-7"'
+            )
         if "dbos" in sys.modules and sys.modules["dbos"].DBOS.workflow_id is not None:
-            raise TypeError("journal=: this is a workflow of DBOS, which keeps the run already; leave the journal out")
+            raise TypeError("journal=: this is a workflow of DBOS, which already keeps the run; leave journal= out")
         self.place = JournalPlace(journal, run.run_id, _digest(wire, messages))
         self._inbox = StoredInbox(self.place)
         self._writer = ResponseWriter(self.place, run, self._inbox)
@@ -157,7 +159,7 @@ class JournalSteps:
         assert line.ends is not None, "checked"
         run, ends = self._trajectory, line.ends
         if not {seen.call_id for seen in ends.observations} <= {call.call_id for call in turn.calls}:
-            raise self._unreadable(line.step, ": its response reads as other calls than those whose ends are on record")
+            raise self._unreadable(line.step, ": its response has other calls than the stored ones")
         run.spent.calls, run.spent.tokens = ends.calls, ends.tokens
 
     def put(self, entry: Mapping[str, Any]) -> None:
@@ -200,7 +202,7 @@ def _digest(wire: Wire | str, messages: Sequence[Any]) -> str:
     try:
         written = to_json([find(wire).name, list(messages)], bytes_mode="base64")  # Bedrock's pictures
     except PydanticSerializationError as error:
-        raise TypeError("journal= knows a run again by its messages, one of which is no JSON") from error
+        raise TypeError("journal= recognises a run by its messages, but one of them is not JSON") from error
     return hashlib.sha256(written).hexdigest()
 
 

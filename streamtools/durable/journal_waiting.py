@@ -73,7 +73,7 @@ def latest(known: Sequence[WaitingCall], marker: str, ticket: Suspended | None) 
     asked = () if ticket is None else ticket.calls
     if ticket is not None and (ticket.step != step or not all(call.idempotency_key in found for call in asked)):
         now = "nothing waits in it now" if step is None else f"calls of step {step} wait in it now"
-        raise JournalError(f"the ticket is of step {ticket.step} of the run {ticket.run_id!r}, and {now}")
+        raise JournalError(f"the ticket belongs to step {ticket.step} of the run {ticket.run_id!r}, but {now}")
     if not found:
         return None
     calls = tuple(one.calls[0] for one in found.values())
@@ -82,9 +82,9 @@ def latest(known: Sequence[WaitingCall], marker: str, ticket: Suspended | None) 
 
 def check_ticket(ticket: Suspended, marker: str) -> None:
     if ticket.journal is None:
-        raise JournalError(f"the calls are those of a run {ticket.run_id!r} without a journal; go on with `resume`")
+        raise JournalError(f"the calls belong to a run {ticket.run_id!r} without a journal; continue with `resume`")
     if ticket.journal != marker:
-        raise JournalError(f"the ticket is of another run {ticket.run_id!r}, which is not in this journal")
+        raise JournalError(f"the ticket belongs to the run {ticket.run_id!r}, which is not in this journal")
 
 
 async def decision_keys(store: RecordStore, known: Iterable[WaitingCall]) -> list[str]:
@@ -140,7 +140,7 @@ class Deciding:
         if found.is_over or not (self._is_held or await self._is_stored(record.key[1], step)):
             if one in known:
                 return
-            raise DecisionError(one.call_id, "unknown_call", f"the call {_shown(one)} waits no longer")
+            raise DecisionError(one.call_id, "unknown_call", f"the call {_shown(one)} no longer waits")
         await put_on_record(self, call.pending, one)
         self._checks[record.key] = Check(record.key, record.rev)
         entry = {"kind": "decision", "step": step, "key": call.idempotency_key, "decision": asdict(one)}
@@ -162,7 +162,7 @@ class Deciding:
     def _found(self, decision: Decision) -> WaitingCall:
         if not isinstance(decision, Decision):
             kind = type(decision).__name__
-            raise TypeError(f"decide takes Decisions, not {kind}: an id alone does not say which arguments were shown")
+            raise TypeError(f"decide takes Decisions, not {kind}, since an id does not say which arguments were shown")
         key = None if self._keys is None else self._keys.get(decision.call_id, "")
         of_id = [one for one in self._known if one.call.call_id == decision.call_id]
         found = [one for one in of_id if key is None or one.call.idempotency_key == key]
@@ -171,10 +171,10 @@ class Deciding:
             raise DecisionError(decision.call_id, "unknown_call", text)
         fits = [one for one in found if one.call.fingerprint == decision.fingerprint]
         if not fits:
-            text = f"the call {_shown(decision)} that waits is not the one that was shown: its tool or arguments differ"
+            text = f"the waiting call {_shown(decision)} is not the one that was shown: its tool or arguments differ"
             raise DecisionError(decision.call_id, "changed_call", text)
         if len(steps := sorted({one.suspended.step for one in fits})) > 1:
-            text = f"the run has asked about such a call {_shown(decision)} in the steps {steps}; decide by the ticket"
+            text = f"the run has asked about equal calls {_shown(decision)} in the steps {steps}; decide by the ticket"
             raise DecisionError(decision.call_id, "changed_call", text)
         return fits[-1]
 

@@ -164,8 +164,8 @@ class MemoryStore(RecordStore):
     """A `DecidingStore` for one process.
 
     Args:
-        max_entries: how many keys are kept. Beyond that, the completed key that was claimed first is forgotten, and its
-            call would run again; if none is completed, a claim is refused. Of decisions, the oldest is forgotten.
+        max_entries: the number of keys to keep. Beyond that, the completed key that was claimed first is forgotten, and
+            its call would run again; if none is completed, a claim is refused. The oldest decision is forgotten.
         max_result_bytes: how large a kept result may be. Of a larger result the store keeps only that there was one.
     """
 

@@ -258,14 +258,14 @@ class RecordStore:
         """
         (found,) = await self.records.get(call_key(key))
         if found is None:
-            raise LocalProtocolError(f"there is no call with the key {key!r}")
+            raise LocalProtocolError(f"no call has the key {key!r}")
         call, _ = read_call(found)
         state = call.state(found)
         if state == "completed":
-            raise LocalProtocolError(f"the call {key!r} is completed: its result is on record")
+            raise LocalProtocolError(f"the call {key!r} is completed: its result is stored")
         if state == "running" and not force:
             where = f"process {call.pid} on {call.host}"
-            raise LocalProtocolError(f"the call {key!r} still runs ({where}); only force settles it")
+            raise LocalProtocolError(f"the call {key!r} is still running ({where}); only force settles it")
         if result is not None:
             await self._end(key, _Own(found.rev, call, None), result)  # the run may go on late
         else:

@@ -210,7 +210,7 @@ def steps_of(ops: Iterable[Op]) -> list[Step]:
 
 def checked_written_key(key: Key) -> bytes:
     if not key or not all(isinstance(part, str) for part in key):
-        raise ValueError("a key is a tuple of texts, and not empty")
+        raise ValueError("a key must be a non-empty tuple of strings")
     if len(written := written_key(key)) > MAX_KEY_BYTES:
         raise ValueError(f"a key has at most {MAX_KEY_BYTES} bytes, not {len(written)}")
     return written

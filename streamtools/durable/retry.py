@@ -16,33 +16,32 @@ from ..tools import Toolset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Says how often a step's request is made, after which errors, and after which pause. Times are seconds.
+    """Configures retries of a step's request: how often, after which errors, and after which pause. Times are seconds.
 
     >>> Retry(attempts=5, after_output=True).attempts
     5
 
-    An SDK's client has retries of its own, which multiply with these: ``AsyncOpenAI(max_retries=0)``.
+    An SDK client has its own retries, which multiply with these: ``AsyncOpenAI(max_retries=0)``.
     """
 
     attempts: int = 3
-    """How often each function that makes the request is asked in one step, the first time included."""
+    """The most requests by each function in one step, the first one included."""
     backoff: float = 0.5
-    """The pause before the second attempt, and twice as long before each further one; at most `max_wait`."""
+    """The pause before the second attempt, doubled before each further one up to `max_wait`."""
     max_wait: float = 30.0
-    """The longest pause, also where the provider asks for a longer one (``retry-after``)."""
+    """The longest pause, even if the provider asks for a longer one (``retry-after``)."""
     total: float | None = 180.0
-    """The time from a step's first request within which its last attempt has to begin. None: no limit."""
+    """The time after a step's first request within which the last attempt has to begin. None: no limit."""
     after_output: bool = False
-    """Ask again also where the answer had begun to be shown: for readers who honour `AttemptDiscarded`."""
+    """Retry even after some of the answer was emitted: for readers that handle `AttemptDiscarded`."""
     when: Callable[[Exception], bool] | None = None
-    """Decides after which errors the model is asked again. By default: the connection or the stream broke off, a time
-    for the first chunk was over, the provider is overloaded or limits the rate, or its HTTP status is 408, 409, 425,
-    429 or above 499."""
+    """Decides which errors are retried. By default: the connection or stream broke off, the first chunk timed out, the
+    provider is overloaded or limits the rate, or its HTTP status is 408, 409, 425, 429 or above 499."""
     resume: Callable[[ResumePoint], Any] | None = None
-    """Asks for the rest of a response, on wires that can resume one, and returns its stream. The attempt then goes on,
-    and nothing is discarded. If the rest is refused, or breaks off too, `attempts` times, the model is asked anew."""
+    """Requests the rest of a response, on wires that can resume one, and returns its stream. The attempt then
+    continues, and nothing is discarded. If that fails `attempts` times, the model is asked anew."""
     jitter: Callable[[], float] = field(default=random.random, repr=False)
-    """Returns a number from 0 to 1: the pause is shortened by up to its half, so that many clients do not return at
+    """Returns a number from 0 to 1, which shortens the pause by up to half, so that clients do not all return at
     once."""
 
     __repr__ = shown_by()
@@ -75,7 +74,7 @@ class Retry:
         return longest * (1 - self.jitter() / 2)
 
     def broke(self, failure: Failure, sight: Sight, /) -> Again | Rest | Cut | None:
-        """Decides what follows the failure of an attempt; see `streamtools.seams.Attempts`."""
+        """Decides what to do after a failed attempt; see `streamtools.seams.Attempts`."""
         if sight.resume_from is not None:
             return self._rest(failure, sight, sight.resume_from)
         may_pass = self._may_pass(failure, sight)
@@ -108,7 +107,7 @@ def check_attempts(
 ) -> None:
     """Raises a `TypeError` if something to ask is no function, a `ValueError` if a call might take effect twice."""
     if callable(fallback):
-        raise TypeError("fallback is a list of functions that make the request; write fallback=[...]")
+        raise TypeError("fallback must be a list of functions that make the request; write fallback=[...]")
     for ask in (*asks, *fallback):
         if not callable(ask):
             raise TypeError(

@@ -16,7 +16,7 @@ from .fields import Range, read_object
 from .records import Key, Record
 
 MOST_ENTRIES, MOST_ENTRY_BYTES = 1_000, 1 << 20  # of an inbox
-UNREAD = "the journal has a record that no journal has written"
+UNREAD = "the journal has a record that no journal wrote"
 _MOST_HEAD_BYTES = 1 << 16
 _Moment = Annotated[float, Range(0.0, 2.5e11)]  # to the year 9892
 
@@ -132,7 +132,7 @@ def written_entry(entry: Mapping[str, Any]) -> bytes:
     try:
         written = to_json(marked(entry))
     except (PydanticSerializationError, RecursionError) as error:
-        raise TypeError("what is put into a run is text, or JSON") from error
+        raise TypeError("the input of a run must be text or JSON") from error
     if len(written) > MOST_ENTRY_BYTES:
-        raise ValueError(f"what is put into a run has at most {MOST_ENTRY_BYTES} bytes of JSON, not {len(written)}")
+        raise ValueError(f"the input of a run must have at most {MOST_ENTRY_BYTES} bytes of JSON, not {len(written)}")
     return written

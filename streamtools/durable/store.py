@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The key was free and is the caller's now: run the call, then `complete` or `release` it."""
+    """The key was free, and the caller has it now: run the call, then `complete` or `release` it."""
 
     noted: str | None = field(default=None, repr=False)
     """What `LeasingStore.note` has kept of the call, which was begun before: go on by it, and do not begin anew."""
@@ -22,7 +22,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The call has run to its end before."""
+    """The call ran to its end before."""
 
     result: bytes | None = field(repr=False)
     """The result that `complete` was given; None if it was larger than the store keeps."""
@@ -30,7 +30,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class StillRunning:
-    """The call was begun, and its claim is alive: it runs now, in this process or another one."""
+    """The call is running, in this process or another one: it was begun, and its claim is alive."""
 
     claimed_at: float
     """When the call was claimed, in seconds since 1970; the same in every answer about one claim."""
@@ -42,7 +42,7 @@ class StillRunning:
 
 @dataclass(frozen=True, slots=True)
 class EndUnknown:
-    """The call was begun before, its claim is not alive any more, and its end is not known."""
+    """The call was begun before, its claim is no longer alive, and its end is unknown."""
 
     claimed_at: float
     """When the call was claimed, in seconds since 1970."""
@@ -55,9 +55,8 @@ class IdempotencyStore(Protocol):
     """Keeps claims and results. `MemoryStore` forgets them with the process; `SqliteStore` keeps them for the processes
     of one machine, `RedisStore` for those of several.
 
-    Callers do not shield their wait for a store. If a wait for `claim` is cancelled, the store sees to it that the key
-    is not claimed; work that `complete`, `release` and `abandon` have begun goes on to its end although nobody waits
-    for it.
+    Callers do not shield their wait for a store. If a wait for `claim` is cancelled, the store ensures that the key is
+    not claimed; `complete`, `release` and `abandon` finish even if their wait is cancelled.
     """
 
     async def claim(self, key: str, fingerprint: str, /) -> Claim:
@@ -77,39 +76,39 @@ class IdempotencyStore(Protocol):
         ...
 
     async def release(self, key: str, /) -> None:
-        """Gives a claimed key back, since its call has not run. A key that is not claimed is left as it is."""
+        """Releases a claimed key, since its call did not run. A key that is not claimed is left unchanged."""
         ...
 
     async def abandon(self, key: str, /) -> None:
-        """Leaves a key claimed whose call nobody runs any more, and whose end is not known. From now on `claim` returns
+        """Leaves a key claimed whose call no longer runs, and whose end is unknown. From now on `claim` returns
         `EndUnknown`."""
         ...
 
 
 class LeasingStore(IdempotencyStore, Protocol):
-    """An `IdempotencyStore` whose claims are alive for a time, and that notices when one ends.
+    """An `IdempotencyStore` whose claims are alive for a limited time, and that notices when one ends.
 
-    Each of these is optional: without `changed`, who waits for a call that runs elsewhere asks `claim` again and again;
-    without `renew`, the store keeps its claims alive by itself; without `note`, a call whose process died is unknown.
+    Each method is optional: without `changed`, a caller that waits for a call elsewhere repeats `claim`; without
+    `renew`, the store keeps its claims alive by itself; without `note`, a call whose process died is unknown.
     """
 
     @property
     def lease(self) -> float:
-        """For how many seconds a claim is alive unless it is renewed."""
+        """The seconds for which a claim is alive unless it is renewed."""
         ...
 
     async def renew(self, key: str, /) -> None:
-        """Renews the lease of a claim that was made by this store and goes on. Any other is left as it is."""
+        """Renews the lease of a live claim that this store made. Any other claim is left unchanged."""
         ...
 
     async def changed(self, key: str, seconds: float, /) -> None:
-        """Returns when the claim of this key may have ended: at once if it has, and after so many seconds at the
+        """Returns when the claim of this key may have ended: at once if it has, and after that many seconds at the
         latest. It may return early."""
         ...
 
     async def note(self, key: str, text: str, /) -> None:
-        """Keeps a text with a claim that was made by this store. Once the claim is not alive any more, `claim` gives
-        the key out again, with the text.
+        """Keeps a text with a claim that this store made. Once the claim is no longer alive, `claim` gives the key out
+        again, with the text.
 
         Raises:
             LocalProtocolError: the key is not claimed.
@@ -118,13 +117,12 @@ class LeasingStore(IdempotencyStore, Protocol):
 
 
 class DecidingStore(IdempotencyStore, Protocol):
-    """An `IdempotencyStore` that keeps decisions, too. Without `decide`, `resume` takes no decisions: claims alone do
-    not say what was decided of a call that has not begun."""
+    """An `IdempotencyStore` that also keeps decisions. Without `decide`, `resume` accepts no decisions, since claims do
+    not record the decision about a call that has not begun."""
 
     async def decide(self, key: str, record: bytes | None, /) -> bytes | None:
-        """Keeps a record under a key that has none, and returns the first one that was kept there, this one or an
-        earlier one; of several callers at once, all get the same. None as `record` keeps nothing: None is returned if
-        there is none.
+        """Keeps a record under a key that has none, and returns the first record of the key, this or an earlier one;
+        concurrent callers all get the same. With None as `record` it only reads, and returns None if there is none.
 
         Raises:
             ToolNotStarted: the store refuses, since it may have lost records.

@@ -251,7 +251,7 @@ class PostgresRecords(ThreadedRecords):
         found = connection.execute(self._sql["read version"]).fetchone()
         if found is None or found[0] != VERSION:
             got = "none" if found is None else found[0]
-            text = f"is of version {got}, and this library reads {VERSION}; use another schema"
+            text = f"has version {got}, but this library reads {VERSION}; use another schema"
             raise LocalProtocolError(f"the schema {self._schema!r} of the Postgres database {text}")
 
     def _disconnect(self) -> None:
@@ -268,7 +268,7 @@ class PostgresRecords(ThreadedRecords):
                     used.shutdown(socket.SHUT_RDWR)
 
     def _busy(self) -> str:
-        return f"Postgres has given no answer within timeout={self._patience:g} s"
+        return f"Postgres did not answer within timeout={self._patience:g} s"
 
     def _listen(self, job: StoreJob) -> None:
         if self._listens_at:
@@ -326,18 +326,18 @@ class PostgresStore(RecordStore):
             ...
 
     Args:
-        url: where the database is, as psycopg takes it; it appears in no message.
-        schema: has the tables, and is made if there is none. Programs that share it share their calls.
-        keep_completed: for how many seconds a call is kept on record; then it would run again. None is for ever. A
-            decision is kept as long: longer than a state may wait for it.
-        max_result_bytes: how large a kept result may be; see `MemoryStore`.
-        timeout: for how many seconds an operation waits for the server.
-        lease: for how many seconds a claim is alive if its process stands still or has lost the server.
-        listen: the address of the server itself, where `url` is that of a pooler that lends a connection for each
-            transaction; False to look four times a second instead, and True to listen at `url`.
+        url: the address of the database for psycopg; it appears in no message.
+        schema: the schema of the tables, created if missing. Programs that share it share their calls.
+        keep_completed: seconds for which a call is kept; then it would run again. None: for ever. Decisions are kept as
+            long, which must be longer than a state may wait.
+        max_result_bytes: the largest result to keep; see `MemoryStore`.
+        timeout: seconds for which an operation waits for the server.
+        lease: seconds for which a claim is alive if its process stands still or has lost the server.
+        listen: the address of the server itself, if `url` is that of a pooler that lends a connection per transaction;
+            False polls four times a second instead, True listens at `url`.
 
     Raises:
-        ValueError: the URL cannot be read, or a number is none.
+        ValueError: the URL or a number is invalid.
     """
 
     records: PostgresRecords

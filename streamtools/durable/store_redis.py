@@ -323,7 +323,7 @@ class RedisRecords(ThreadedRecords):
                 self._client.close()
 
     def _busy(self) -> str:
-        return f"Redis has given no answer within timeout={self._patience:g} s"
+        return f"Redis did not answer within timeout={self._patience:g} s"
 
     def _listen(self, job: StoreJob) -> None:
         self.listen_by(partial(_heard, self._client, self._prefix + b"changed"))
@@ -354,22 +354,22 @@ class RedisStore(RecordStore):
             ...
 
     Args:
-        server: its URL, or a `redis.Redis` of yours: with a ``socket_timeout``, not decoding, closed by you. The URL
-            appears in no message.
-        prefix: begins the names of all keys. Programs that share it share their calls.
-        keep_completed: for how many seconds a call is kept on record; then it would run again. None is for ever. A
-            decision is kept as long: longer than a state may wait for it.
-        max_result_bytes: how large a kept result may be; see `MemoryStore`.
-        timeout: for how many seconds an operation waits for the server.
-        lease: for how many seconds a claim is alive if its process stands still or has lost the server.
-        replicas: how many replicas must have a claim before its call runs, and a result before it counts as kept.
+        server: its URL, or your own `redis.Redis` with a ``socket_timeout`` and without decoding, which you close. The
+            URL appears in no message.
+        prefix: the prefix of all keys. Programs that share it share their calls.
+        keep_completed: seconds for which a call is kept; then it would run again. None: for ever. Decisions are kept as
+            long, which must be longer than a state may wait.
+        max_result_bytes: the largest result to keep; see `MemoryStore`.
+        timeout: seconds for which an operation waits for the server.
+        lease: seconds for which a claim is alive if its process stands still or has lost the server.
+        replicas: the replicas that must have a claim before its call runs, and a result before it counts as stored.
         fsync: whether the disks of the server, and of that many replicas, must have both (Redis 7.2 or later, with
             ``appendonly yes``).
-        epoch: the epoch that the server must have: a name of your choice, begun by `confirm_server`. Without it, a
+        epoch: the epoch that the server must have: a name of your choice, begun by `confirm_server`. By default, a
             store takes the epoch of the server that it meets first, so it cannot notice an earlier loss.
 
     Raises:
-        ValueError: the URL cannot be read, the client decodes, or a number is none.
+        ValueError: the URL is invalid, the client decodes, or a number is invalid.
     """
 
     records: RedisRecords
@@ -393,11 +393,11 @@ class RedisStore(RecordStore):
         records.name = type(self).__name__
 
     async def confirm_server(self) -> str:
-        """Lets claims go on at a server that lacks calls or the epoch of this store; returns the epoch.
+        """Allows claims on a server that lacks calls or the epoch of this store; returns the epoch.
 
-        It is for a person, who has found out how the lost calls ended, since those would run again; and for setting up
-        a server whose stores name their `epoch`. It holds for all stores with the same epoch. A program that called it
-        at each start would have no protection.
+        Call it after a person has found out how the lost calls ended, since those would run again; and to set up a
+        server whose stores name their `epoch`. It holds for all stores with the same epoch. Do not call it at each
+        start, which would remove the protection.
         """
         return await self.records.confirm_server()
 
@@ -405,7 +405,9 @@ class RedisStore(RecordStore):
 def _client(server: str | Redis, timeout: float) -> Redis:
     if isinstance(server, Redis):
         if server.get_encoder().decode_responses:
-            raise ValueError("the Redis client decodes what it reads (decode_responses), and results are bytes")
+            raise ValueError(
+                "the Redis client decodes results (decode_responses), which are bytes, so pass one without"
+            )
         return server
     if not isinstance(server, str):
         raise TypeError(

@@ -192,7 +192,7 @@ class SqliteRecords(ThreadedRecords):
             job.check()
 
     def _busy(self) -> str:
-        return f"{str(self.path)!r} was held by others for busy_timeout={self._patience:g} s"
+        return f"{str(self.path)!r} was locked by other processes for busy_timeout={self._patience:g} s"
 
     @contextmanager
     def _transaction(self, job: StoreJob, begin: str) -> Iterator[sqlite3.Connection]:
@@ -268,14 +268,14 @@ class SqliteRecords(ThreadedRecords):
     def _version_of(self, connection: sqlite3.Connection) -> int:
         application, version = (_row(connection, f"PRAGMA {one}")[0] for one in ("application_id", "user_version"))
         if application == APPLICATION and version > VERSION:
-            text = f"is of version {version}, and this library reads up to {VERSION}; use another file"
+            text = f"has version {version}, but this library reads up to {VERSION}; use another file"
             raise LocalProtocolError(f"the file {str(self.path)!r} {text}")
         (tables,) = _row(connection, "SELECT count(*) FROM sqlite_master")
         table = "records" if version > 3 else "calls"
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
         is_new = (application, version) == (0, 0) and not tables and self._may_make and self._file is None
         if not is_new and ((application, version) not in _OURS or columns != _COLUMNS[version]):
-            raise LocalProtocolError(f"the file {str(self.path)!r} is no store of calls; nothing was written to it")
+            raise LocalProtocolError(f"the file {str(self.path)!r} is not a store of calls; nothing was written to it")
         return int(version)
 
 
@@ -286,21 +286,21 @@ class SqliteStore(RecordStore):
             ...
 
     Args:
-        path: the file; it is made if there is none. It contains results in the clear, so it is narrowed to its
-            owner if others may read it.
-        max_entries: how many keys are kept; see `MemoryStore`. Those that a run of a journal would claim again stay.
-        max_result_bytes: how large a kept result may be; see `MemoryStore`.
-        busy_timeout: for how many seconds an operation waits while another process holds the file.
-        lease: for how many seconds a claim is alive if its process stands still. A process that has ended is noticed
-            at once, where there is a ``/proc``.
-        must_exist: never make a file, nor turn an empty one into a store.
+        path: the file, created if missing. It contains results in clear text, so only its owner is given access.
+        max_entries: the number of keys to keep; see `MemoryStore`. Those that a run of a journal would claim again
+            stay.
+        max_result_bytes: the largest result to keep; see `MemoryStore`.
+        busy_timeout: seconds for which an operation waits while another process locks the file.
+        lease: seconds for which a claim is alive if its process stands still. The end of a process is noticed at once,
+            if there is a ``/proc``.
+        must_exist: never create a file, nor turn an empty one into a store.
 
     Raises:
-        ValueError: the path is empty, or names no file.
-        LocalProtocolError: the file is another application's, or of a newer version of this library.
-        TimeoutError: another process holds the file.
-        OSError: the file cannot be made; or it is another user's, a symbolic link, or no regular file.
-        sqlite3.Error: the file cannot be opened, or is no database.
+        ValueError: the path is empty, or is not that of a file.
+        LocalProtocolError: the file belongs to another application, or to a newer version of this library.
+        TimeoutError: another process locks the file.
+        OSError: the file cannot be created; or it is another user's, a symbolic link, or not a regular file.
+        sqlite3.Error: the file cannot be opened, or is not a database.
     """
 
     records: SqliteRecords

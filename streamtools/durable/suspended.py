@@ -80,11 +80,11 @@ class SuspendedCall:
 
     call_id: str
     tool_name: str
-    """The tool as the model called it."""
+    """The name by which the model called the tool."""
     kind: CallKind = "function"
     arguments_text: _Object = field(default=None, repr=False)
-    """The arguments as the model gave them, JSON or a freeform tool's text; validated again before anything runs. None
-    in a ticket: they are in the journal, see `Journal.suspended`."""
+    """The model's arguments, as JSON or a freeform tool's text; validated again before anything runs. None in a ticket:
+    they are in the journal, see `Journal.suspended`."""
     fingerprint: str
     """A hash of tool and arguments, the same as that of the `ApprovalRequested`."""
     idempotency_key: str
@@ -92,7 +92,7 @@ class SuspendedCall:
     index: _Count = 0
     """The call's position among the calls of its turn, from 0."""
     namespace: str | None = None
-    """The namespace that the call named, with which `tool_name` begins."""
+    """The namespace in the call, with which `tool_name` begins."""
     awaits: str | None = None
     """As `ToolCall.awaits`."""
     caller: Caller = "direct"
@@ -102,15 +102,15 @@ class SuspendedCall:
     approvals: Annotated[int, Field(ge=1, le=MOST_APPROVERS)] = 1
     """As `ApprovalRequested.approvals`."""
     waits_for: Literal["approval", "answer"] = "approval"
-    """``answer``: it is done outside, and waits for a `CallAnswer`."""
+    """``answer``: the call is deferred, and waits for a `CallAnswer`."""
     edited_text: _Object = field(default=None, repr=False)
-    """The arguments as JSON that it was approved with, if edited; only of a call that waits for its answer."""
+    """The edited arguments of the approval, as JSON; only for a call that waits for its answer."""
 
     __repr__ = shown_by()
 
     @property
     def pending(self) -> Pending:
-        """What it waits for, as a `Desk` knows it."""
+        """The waiting call, in the form of a `Desk`."""
         return Pending(
             key=self.idempotency_key,
             fingerprint=self.fingerprint,
@@ -123,13 +123,13 @@ class SuspendedCall:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments, parsed; a fresh copy.
+        """The parsed arguments; a fresh copy.
 
         Raises:
-            LocalProtocolError: this is of a ticket, which has none.
+            LocalProtocolError: the call is that of a ticket, which has none.
         """
         if self.arguments_text is None:
-            raise LocalProtocolError("a ticket has no arguments: they are in `await journal.suspended(ticket)`")
+            raise LocalProtocolError("a ticket has no arguments; read them by `await journal.suspended(ticket)`")
         if self.kind == "custom":
             return {"input": self.arguments_text}
         parsed: dict[str, Any] = json.loads(self.arguments_text)
@@ -137,14 +137,14 @@ class SuspendedCall:
 
     @property
     def edited(self) -> dict[str, Any] | None:
-        """The arguments that it was approved with, if they were edited, parsed; a fresh copy."""
+        """The edited arguments of the approval, parsed; a fresh copy."""
         parsed: dict[str, Any] | None = None if self.edited_text is None else json.loads(self.edited_text)
         return parsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallAnswer:
-    """The result of a call that was done outside, bound to the arguments that were shown.
+    """The result of a deferred call, bound to the arguments that were shown.
 
     Pass it to `resume` or `Suspended.answer`. From a page, id and fingerprint come back in the request:
 
@@ -153,9 +153,9 @@ class CallAnswer:
 
     call_id: str
     fingerprint: str
-    """That of the event or record that was shown."""
+    """The fingerprint of the event or record that was shown."""
     result: Any = field(repr=False)
-    """The call's result: text, JSON, or a `ToolResult`. It is bounded and checked as any tool's."""
+    """The call's result: text, JSON, or a `ToolResult`, limited and checked like that of any tool."""
     is_error: bool = False
     """True: the call has failed, and the result says why."""
 

@@ -22,7 +22,7 @@ NOBODY = -1  # in the place of the number of a function
 class Carrying:
     def __init__(self, given: Mapping[str, Any], history: RunHistory, functions: Sequence[Callable[..., Any]]) -> None:
         self._history = history
-        self._numbers = tuple(map(functions.index, functions))  # one that is there twice is one provider
+        self.numbers = tuple(map(functions.index, functions))  # one that is there twice is one provider
         self.takers = tuple(map(takes_carry, functions))  # whether they take it
         self._has_told = False
         self.beside: Mapping[str, Any] = {}  # what the messages themselves need, of the first function
@@ -72,7 +72,7 @@ class Carrying:
 
     @property
     def _number(self) -> int:
-        return NOBODY if self.asked == NOBODY else self._numbers[self.asked]
+        return NOBODY if self.asked == NOBODY else self.numbers[self.asked]
 
     def _of(self, turn: Turn) -> Carry | None:
         if self._chain is None:
@@ -86,7 +86,9 @@ class Carrying:
         if not self.takers[number]:
             return messages, {}
         carry = self._fresh(number)
-        return messages[self._chained :] if carry else messages, {"carry": {**carry, **({} if number else self.beside)}}
+        return messages[self._chained :] if carry else messages, {
+            "carry": {**carry, **({} if self.numbers[number] else self.beside)}
+        }
 
     def unsent(self) -> str | None:
         """Returns once in words why the provider refuses the next request; None if that has what it needs."""
@@ -108,7 +110,7 @@ class Carrying:
         return f"{', '.join(names)} {why}" if names else None
 
     def _fresh(self, number: int) -> Carry:
-        carry = self._carries.get(self._numbers[number], NO_CARRY)
+        carry = self._carries.get(self.numbers[number], NO_CARRY)
         return NO_CARRY if _is_expired(carry) else carry
 
     def _last_reply(self, messages: list[Any], known: int = 0) -> int:

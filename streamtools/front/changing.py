@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..errors import ExportError, ToolDefinitionError, ToolError
 from ..events import StreamWarning
 from ..exports import Exports
-from ..parts import RunOutcome
+from ..parts import FINISHES, RunOutcome
 from ..pipelines.messages import RunHistory
 from ..tools import AnyTools, Tool, Toolset
 from ..tools.callables import refuse
@@ -65,6 +65,7 @@ class ChangingTools:
         self.added = dict.fromkeys(() if suspended is None else suspended.added_tools)
         self._turn: Turn | None = None  # the last one
         self._model: str | None = None  # that has answered the function that is asked first
+        self._is_late = False  # the model is told of a change a step later
         self._shown: dict[str, JSON] | None = None  # what the model knows, by the messages and the list
         self._knows_texts = False
 
@@ -105,7 +106,7 @@ class ChangingTools:
         if self._here and (history.takes_results_alone or history.standing or self._is_paused(request)):
             return None
         here = self._in_order(await self._now())
-        if here != self._here or self._shown is None:
+        if here != self._here or self._shown is None or self._is_late:
             exported = self._export(here)
             checked = self._check(exported)
             if not self._knows_texts and has_policy(checked.policy, checked.tools):
@@ -117,13 +118,13 @@ class ChangingTools:
             if self._shown is None:
                 self._begin(exported)
             else:
+                self._is_late = False
                 self._tell(exported, was)
         return None
 
     def _is_paused(self, request: StepRequest) -> bool:
-        if self._form is None or request.said:
-            return False
-        return any(isinstance(one, Mapping) and one.get("role") == "assistant" for one in self._history.messages()[-1:])
+        finish = None if self._turn is None else self._turn.finish  # what was said is not known yet if it is on record
+        return self._form is not None and not request.said and finish is not None and FINISHES[finish].goes_on
 
     async def ended(self, turn: Turn) -> RunOutcome | None:
         self._turn = turn
@@ -213,7 +214,12 @@ class ChangingTools:
             return
         self._append(form, [one for one in exported.payloads if _name(one) not in then], ())
         self._shown = {name: one for name, one in now.items() if name not in then} | then
-        self._tell(exported)
+        # Nothing may stand behind work of the provider's that waits, or a paused answer.
+        last = self._history.messages()[-1]
+        is_paused = isinstance(last, Mapping) and last.get("role") == "assistant"
+        self._is_late = is_paused or self._history.takes_results_alone
+        if not self._is_late:
+            self._tell(exported)
 
     def _tell(self, exported: Any, listed: Any = None) -> None:
         """Tells the model of tools that it does not know as they are now; `listed`: those of the request before."""

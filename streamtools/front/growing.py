@@ -144,9 +144,9 @@ def _parameter(binder: TypedBinder, function: Callable[..., Any], tool: str, opt
     is_text, is_async = kind is str, inspect.iscoroutinefunction(called_function(function))
     is_one = not more and parameter.kind not in variable and parameter.default is parameter.empty
     for is_so, why in (
-        (is_one, "of type Growing a tool has one parameter, without a default"),
+        (is_one, "a tool has at most one Growing parameter, and it has no default"),
         (is_text or get_origin(kind) is list, "expected Growing[str] or Growing[list[...]] as its whole type"),
-        (is_async and options.lazy is None, "an async def function reads a Growing; progress is ctx.progress(value)"),
+        (is_async and options.lazy is None, "only an `async def` tool, and no generator or lazy tool, can read it"),
         ((options.commit is None) == (options.abort is None), "commit= and abort= belong together"),
         (
             options.effect == "pure" or options.commit is not None,

@@ -341,6 +341,9 @@ def _id_of(ticket: Suspended, run_id: str | None, trajectory: Trajectory | None)
     return ticket.run_id if trajectory is None else run_id
 
 
+_ASK = "async def ask(messages, tools): ..."
+
+
 def _check(
     call_model: Any,
     messages: Any,
@@ -353,9 +356,10 @@ def _check(
 ) -> None:
     """Raises a `TypeError`, a `ValueError`, or an `ExportError` for messages of another wire."""
     if not callable(call_model):
-        raise TypeError(f"call_model must be a function of messages and tools, not {type(call_model).__name__}")
+        given = type(call_model).__name__
+        raise TypeError(f"call_model must be a function that makes the request, as in {_ASK}; got {given}")
     if not accepts(partial(call_model, carry={}) if takes_carry(call_model) else call_model, 2):
-        raise TypeError("call_model must take two arguments, and may take carry: async def ask(messages, tools): ...")
+        raise TypeError(f"call_model must take two arguments, and may take carry: {_ASK}")
     if stop is not None and not callable(stop):
         raise TypeError(f"stop must be a function of a turn, not {type(stop).__name__}")
     if trajectory is not None and not isinstance(trajectory, Trajectory):

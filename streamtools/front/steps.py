@@ -129,7 +129,7 @@ class PipelineMaker:
         """Makes a request with lists of its own: what it does to them reaches no other attempt, and no history."""
         messages, beside = self._carrying.request(number, asked[0]())
         tools = asked[1]()
-        if number and self.plainly is not None:
+        if self._carrying.numbers[number] and self.plainly is not None:
             messages, tools = self.plainly(messages)
         return self._asks[number](messages, tools, **beside)
 

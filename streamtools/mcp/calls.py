@@ -22,7 +22,7 @@ from ..limits import Limits
 from ..telemetry.carrier import current_carrier
 from ..tools import Effect, ToolContext
 from .definition import is_finite, peek, plain, weighed
-from .elicitation import MOST_ROUNDS, Elicitation
+from .elicitation import MOST_ROUNDS, NOBODY, Elicitation
 from .peer import OnProgress, Peer, Unasked, is_lost
 from .tasks import Task, task_in
 
@@ -187,10 +187,7 @@ def tool_result(answer: Any, *, structured: bool = False, limits: Limits = Limit
 def _refuse_other_than_complete(answer: Any) -> None:
     kind = peek(answer, "resultType", "result_type")
     if wants_input(answer):
-        raise ToolError(
-            "the MCP server asks for input before it goes on (input_required), which nobody here can give; "
-            "pass fetch_tools(..., elicitation=Elicitation())"
-        )
+        raise ToolError(NOBODY)
     if kind not in (None, "complete"):
         shown = one_line(kind, 64) if isinstance(kind, str) else type(kind).__name__
         raise ToolError(f"the MCP server's answer is of a kind that is not known here: {shown}")

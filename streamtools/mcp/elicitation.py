@@ -25,6 +25,10 @@ from .definition import peek, plain, weighed
 MOST_ROUNDS = 10  # how often a server may ask for input in one call; the SDK's own client allows as many
 MOST_CHARS = 4096  # characters of a server's message or address
 MOST_VALUES = 2_000  # values in the schema of a form
+NOBODY = (
+    "the MCP server asks for input before it goes on (input_required), which nobody here can give; "
+    "pass fetch_tools(..., elicitation=Elicitation())"
+)
 RELATED_TASK = "io.modelcontextprotocol/related-task"
 
 

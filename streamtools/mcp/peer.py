@@ -63,6 +63,7 @@ class Peer:
                 raise TypeError(f"{type(session).__name__} is not an MCP session: it has no method {method}()")
         self._session = session
         self._types = _sdk_types(session)
+        self.has_tasks = self._types is not None  # they can be asked about, whoever made them
         self._is_sdk2 = hasattr(self._types, "InputRequiredResult")
         self._list_parameters = _arguments_of(session.list_tools)
         self._call_parameters = _arguments_of(session.call_tool)
@@ -82,8 +83,7 @@ class Peer:
                 raise
         # The SDK refuses a whole page for one tool that breaks the protocol; as plain JSON, only that one is refused.
         params = {} if cursor is None else {"cursor": cursor}
-        page: dict[str, Any] = await self._send(_Plain(_Unlisted("tools/list"), params))
-        return page
+        return await self._send(_Plain(_Unlisted("tools/list"), params))
 
     async def _listed(self, cursor: str | None) -> Any:
         return await self._ask(partial(self._list, cursor))
@@ -116,22 +116,16 @@ class Peer:
         offered = peek(peek(peek(peek(has, "tasks"), "requests"), "tools"), "call")
         return tool.task_support != "forbidden" and self._types is not None and offered is not None
 
-    @property
-    def has_tasks(self) -> bool:
-        """True if tasks can be asked about, whoever made them."""
-        return self._types is not None
-
     async def task(self, does: str, task_id: str, **more: Any) -> Any:
         """Sends ``tasks/get``, ``tasks/result``, ``tasks/update`` or ``tasks/cancel``. Raises as `page`."""
-        asked = self._send(_OfTask(f"tasks/{does}", {"taskId": task_id, **more}))
-        return await (asked if self._is_sdk2 else _cancelling(self._session, self._types, asked))
+        return await self._send(_OfTask(f"tasks/{does}", {"taskId": task_id, **more}))
 
     async def _send(self, request: _Plain, on_progress: OnProgress | None = None) -> Any:
         """Sends a request that the SDK does not check, nor its answer."""
-        answer = await self._session.send_request(
-            request, _ANY_OBJECT if self._is_sdk2 else _AnyResult, progress_callback=on_progress
-        )
-        return answer.root if isinstance(answer, _AnyResult) else answer
+        ask: Any = partial(self._session.send_request, request, progress_callback=on_progress)
+        if self._is_sdk2:
+            return await ask(_ANY_OBJECT)
+        return (await _cancelling(self._session, self._types, ask(_AnyResult))).root
 
     async def call(
         self,
@@ -147,8 +141,7 @@ class Peer:
         that the server has asked for, with its state. Raises as `page`."""
         if as_task:
             params = {"name": name, "arguments": arguments, "task": {}, "_meta": dict(meta)}
-            asked = self._send(_Plain(_Unlisted("tools/call"), params), on_progress)
-            return await (asked if self._is_sdk2 else _cancelling(self._session, self._types, asked))
+            return await self._send(_Plain(_Unlisted("tools/call"), params), on_progress)
         responses, state = (None, None) if given is None else given
         more = {} if given is None else {"input_responses": responses, "request_state": state}
         # Not by the SDK's own `call_tool`: that would check results with a regular expression engine, which a hostile

@@ -2,22 +2,20 @@
 
     tools/call ──► task's id ──► into the call's claim ──► tasks/get ... ──► the answer to the call
 
-The id is noted before anything relies on it. A process that finds one with the claim of a call does not make the call
-again: it asks about the task. Where the server does not know the task any more, the end of a call is unknown.
+The id is noted before anything relies on it; who finds it with a call's claim asks about the task, and does not call.
 
 The protocol, read on 2026-12-01:
 
-- MCP 2025-11-25, https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks: the client asks for a
-  task (``params.task``) of a tool whose ``execution.taskSupport`` allows it, if the server's capabilities have
-  ``tasks.requests.tools.call``. ``tasks/result`` has the answer, and brings the server's questions, which name their
-  task in ``_meta`` (*Input Required Status*, *Associating Task-Related Messages*).
-- The extension ``io.modelcontextprotocol/tasks`` of MCP 2026-07-28,
-  https://github.com/modelcontextprotocol/ext-tasks/blob/main/specification/2026-07-28/tasks.md: the server answers any
-  call with a task (``resultType: "task"``) where the client has declared the extension. ``tasks/get`` has the answer
-  and the questions, ``tasks/update`` takes what was answered.
+- 2025-11-25, https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks: the client asks for a task
+  (``params.task``) of a tool whose ``execution.taskSupport`` allows it, if the server has the capability.
+  ``tasks/result`` has the answer, and brings the server's questions, which name their task (*Input Required Status*).
+- The extension of 2026-07-28,
+  https://github.com/modelcontextprotocol/ext-tasks/blob/main/specification/2026-07-28/tasks.md: the server answers with
+  a task (``resultType: "task"``) where the client has declared the extension. ``tasks/get`` has the answer and the
+  questions, ``tasks/update`` takes what was answered.
 
-Both have ``tasks/get`` and ``tasks/cancel``, the same statuses, and -32602 for an unknown task. Ids may be all that
-guards a task (*Security Considerations*), so they are in the claim alone: in no span, log, event or error.
+Both have -32602 for an unknown task. An id may be all that guards a task (*Security Considerations*), so it is in the
+claim alone: in no span, log, event or error.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from ..ground import one_line
 from ..limits import Limits
 from ..tools import Effect, ToolContext
 from .definition import is_finite, peek
-from .elicitation import MOST_ROUNDS, Elicitation
+from .elicitation import MOST_ROUNDS, NOBODY, Elicitation
 from .peer import CANCEL_PATIENCE_S, Peer, is_lost
 
 TASKS: Final[dict[str, dict[str, Any]]] = {"io.modelcontextprotocol/tasks": {}}
@@ -157,10 +155,7 @@ class Task:
 
     async def _answer(self, requests: Any) -> None:
         if self.elicitation is None:
-            raise ToolError(
-                "the MCP server asks for input before it goes on (input_required), which nobody here can give; "
-                "pass fetch_tools(..., elicitation=Elicitation())"
-            )
+            raise ToolError(NOBODY)
         if isinstance(requests, Mapping):
             requests = {key: one for key, one in requests.items() if key not in self._answered}
         if not requests:

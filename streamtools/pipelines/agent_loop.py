@@ -354,8 +354,6 @@ class Loop:
 
 @dataclass(slots=True, eq=False)
 class _Ending:
-    """An end that something may hold up."""
-
     turn: Turn
     outcome: RunOutcome
     by_model: RunOutcome | None  # for which the model is not asked again

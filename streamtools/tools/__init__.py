@@ -1,4 +1,4 @@
-"""Makes tools of functions: their schemas, and the check of every call's arguments before it runs.
+"""Makes tools from functions: their schemas, and the validation of every call's arguments before it runs.
 
 tool(fn)                  of a typed function, also of a method in a class body, and of a freeform or lazy one
 Tool.from_schema(fn, ...) of a schema that was written by hand or fetched, or of none

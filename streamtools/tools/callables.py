@@ -20,16 +20,16 @@ from .context import ToolContext
 
 _INSTEAD_OF_GENERATOR = (
     "; make it an async generator, whose values are progress up to `yield FinalResult(value)`, or write a function "
-    "that returns the result, and report what comes before it through ctx.progress(value), where ctx is a parameter "
-    "annotated with ToolContext"
+    "that returns the result, and report progress by ctx.progress(value), where ctx is a parameter annotated with "
+    "ToolContext"
 )
 
 _INSTEAD_OF: Mapping[type, str] = {
     str: ", and options by their names: @tool(name='...')",
-    dict: " or the tool itself, since its .to(...) is for the request; a schema becomes a tool by "
+    dict: " or the tool itself, and put the result of .to(...) into the request; make a tool from your own schema by "
     "Tool.from_schema(function, schema)",
     CoroutineType: " itself, without calling it",
-    list: ", and those of a list one by one: tools=[*these, that]",
+    list: ", and the tools of a list one by one: tools=[*these, that]",
 }
 
 
@@ -156,9 +156,9 @@ def _require_hints(parameters: list[inspect.Parameter], signature: inspect.Signa
             continue
         if position == 0 and parameter.name in ("self", "cls"):
             raise refuse(tool, "is a method; make the tool from an instance: tool(instance.method)", parameter.name)
-        raise refuse(
-            tool, "has no type hint; add one, or accept any value with tool(..., require_hints=False)", parameter.name
-        )
+        one = f"{parameter.name}: ToolContext" if parameter.name in ("ctx", "context") else "one"
+        text = f"has no type hint; add {one}, or accept any value with tool(..., require_hints=False)"
+        raise refuse(tool, text, parameter.name)
     if signature.return_annotation is signature.empty:
         raise refuse(tool, "has no return annotation; add one (-> None if it returns nothing)")
 
@@ -337,12 +337,12 @@ class Injected:
     def problem(self, context: Any) -> str | None:
         if self.source == "context" and self.needs_context and not self._fits(context):
             given = "none was given" if context is None else f"context is a {type(context).__name__}"
-            return f"wants a {self.wants}, and {given}; pass one as context=, or take a streamtools.ToolContext"
+            return f"requires a {self.wants}, but {given}; pass one as context=, or take a streamtools.ToolContext"
         if self.type is None or _accepts(self.type, context):
             return None
         if context is None:
-            return f"wants {self.wants}; pass its context with context=..."
-        return f"wants {self.wants}, and context is a {type(context).__name__}"
+            return f"requires {self.wants}; pass its context with context=..."
+        return f"requires {self.wants}, but context is a {type(context).__name__}"
 
     def _fits(self, context: Any) -> bool:
         return any(_named(kind) == self.marker for kind in type(context).__mro__)
@@ -376,7 +376,7 @@ def injected_of(parameter: Parameter, tool: str) -> Injected | None:
     source = _MARKERS[found]
     if source == "default" and parameter.default is Parameter.empty:
         framework = {"langgraph": "LangGraph", "langchain_core": "LangChain"}.get(found[0], found[0])
-        why = f"is filled by {framework} alone; take a streamtools.ToolContext, and give the pipeline a context="
+        why = f"can only be filled by {framework}; take a streamtools.ToolContext, and pass context= to the pipeline"
         raise refuse(tool, why, parameter.name)
     return Injected(source=source, wants=found[1], marker=found, default=parameter.default)
 

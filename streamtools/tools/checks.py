@@ -1,4 +1,4 @@
-"""Asks the user's validator or check about a call's arguments, and words all problems of arguments for the model.
+"""Runs your validator or check on a call's arguments, and words all problems of arguments for the model.
 
     people[0].age: should be greater than or equal to 0
     pet.lives (as cat): should be a valid integer
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Check: TypeAlias = Callable[[dict[str, Any]], object]
-"""A check of the user's: raises a ``ValueError`` or `ToolError`, or returns False, to refuse the arguments."""
+"""Your own check: raises a ``ValueError`` or `ToolError`, or returns False, to refuse the arguments."""
 
 
 def check_checks(tool: str, validator: object, check: object) -> None:
@@ -120,7 +120,7 @@ _REQUIRED = frozenset({"missing", "missing_keyword_only_argument"})
 _REWRITTEN = {
     "extra_forbidden": "is not allowed here",
     "union_tag_invalid": "{discriminator} should be one of {expected_tags}",
-    "union_tag_not_found": "is missing {discriminator}, which tells its kind",
+    "union_tag_not_found": "is missing {discriminator}, which names its kind",
     "uuid_parsing": "should be a valid UUID",
     "timezone_offset": "should have a timezone offset of {tz_expected} seconds",
     "bytes_invalid_encoding": "should be valid {encoding}",

@@ -1,4 +1,4 @@
-"""Describes a running tool's own call to it, and takes its reports: `ToolContext`."""
+"""Defines `ToolContext`, which describes a running tool's own call, and takes its progress."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ Deps = TypeVar("Deps", default=Any, covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext(Generic[Deps]):
-    """Describes the call that a tool is running for. Annotate a parameter with it, and the tool is given one.
+    """The call for which a tool is running. Annotate a parameter with it, and the tool gets one.
 
-    The parameter is in no schema, and the model cannot set it. ``ToolContext[Deps]`` says of which type the pipeline's
-    ``context=`` has to be. In a unit test of your tool, pass ``ToolContext()``, or ``ToolContext(context=Deps(...))``:
-    its progress goes nowhere and it is never cancelled.
+    The parameter is in no schema, and the model cannot set it. ``ToolContext[Deps]`` names the type of the pipeline's
+    ``context=``. In a unit test of your tool, pass ``ToolContext()``, or ``ToolContext(context=Deps(...))``: its
+    progress goes nowhere and it is never cancelled.
 
         @tool
         async def fetch(url: str, ctx: ToolContext) -> str:
@@ -53,7 +53,7 @@ class ToolContext(Generic[Deps]):
     call_id: str = "call"
     """The call's identity, unique within its step."""
     tool_name: str = "tool"
-    """The name under which the model called."""
+    """The name by which the model called."""
     run_id: str = "run"
     """The run (trajectory) that the call belongs to."""
     step: int = 0
@@ -61,55 +61,55 @@ class ToolContext(Generic[Deps]):
     attempt: int = 1
     """The number of this start of the call, from 1."""
     key: str | None = field(default=None, repr=False)
-    """The `idempotency_key`, if somebody else has decided it; None makes it of run, step and call."""
+    """The `idempotency_key`, if it was set; None: it is made from run, step and call."""
     context: Deps = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
     """The ``context=`` of the pipeline, the loop or `run_calls`, as it was passed; None if none was."""
     report: Callable[[Any], None] | None = field(default=None, repr=False, compare=False)
     """Receives the values of `progress`; set by the dispatcher."""
     is_cancelled: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
-    """Answers `cancelled`; set by the dispatcher."""
+    """Implements `cancelled`; set by the dispatcher."""
     services: Mapping[str, Callable[..., Any]] = field(default_factory=dict, repr=False, compare=False)
-    """Serves `ask` and `add_tools`, by their names; set by the dispatcher."""
+    """Implements `ask` and `add_tools`, by their names; set by the dispatcher."""
 
     @property
     def idempotency_key(self) -> str:
-        """The same string for every attempt at this call and for no other call: hand it to services that want one."""
+        """The same string for every attempt at this call and for no other call: pass it to services that accept one."""
         return call_key(self.run_id, self.step, None, self.call_id) if self.key is None else self.key
 
     @property
     def cancelled(self) -> bool:
-        """True once nobody waits for the result any more.
+        """True once the result is no longer wanted.
 
-        Sync tools that run long look at it and stop; async ones are cancelled where they await.
+        Long sync tools should check it and stop; async ones are cancelled where they await.
         """
         return self.is_cancelled is not None and self.is_cancelled()
 
     async def ask(self, question: Any) -> Any:
-        """Asks those outside the run for something, within the call's timeout: a person, or a service that works in the
-        background. `AnswerRequested` shows the question; `Pipeline.answer` and `Journal.answer` answer it. The answer
-        is a stranger's: check it.
+        """Asks a question outside the run, within the call's timeout: of a person, or a service in the background.
+        `AnswerRequested` shows the question; `Pipeline.answer` and `Journal.answer` answer it. The answer is not
+        trusted: check it.
 
         Args:
-            question: text or JSON, for those who answer.
+            question: text or JSON.
 
         Raises:
-            ToolError: the answer is an error; or the tool runs in another process, where nobody can be asked.
-            LocalProtocolError: the call asks for something else already.
+            ToolError: the answer is an error, or the tool runs in another process, where it cannot ask.
+            LocalProtocolError: the call is already waiting for another answer.
             TypeError: the question is no JSON.
         """
         if "ask" not in self.services:
-            raise ToolError("nobody can be asked here: the tool does not run in the process of its run")
+            raise ToolError("ctx.ask works only in the process of the run")
         return await self.services["ask"](question)
 
     def add_tools(self, *tools: Any) -> None:
-        """Gives the run more tools, or functions to make tools of, from its next step on, if this call ends well. One
-        that is there already stays. What that costs, and how a run finds them again, is in docs/guide/tools.md.
+        """Adds tools, or functions that become tools, to the run from its next step on, if this call ends well.
+        Existing ones stay. docs/guide/tools.md has the cost, and how a resumed run finds them again.
 
         Raises:
             ToolError: another tool has the name, or the run cannot take it. Or this is no run, or another process.
         """
         if "add_tools" not in self.services:
-            raise ToolError("no tool can be added here: this takes an agent_loop, and a tool in the process of its run")
+            raise ToolError("ctx.add_tools works only in an agent_loop, and in the process of the run")
         self.services["add_tools"](*tools)
 
     def progress(self, value: Any) -> None:
@@ -131,7 +131,7 @@ class _Carried:
         # None would look like a pipeline without a context, and the tool would do without.
         if found is ELSEWHERE:
             raise ToolError(
-                "the context of a pipeline does not come along to another process; let the tool run here, or annotate "
+                "the context of a pipeline is not sent to another process; run the tool here, or annotate "
                 "ToolContext[...], so that the pipeline refuses this executor"
             )
         return found

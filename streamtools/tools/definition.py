@@ -54,47 +54,47 @@ R = TypeVar("R", default=Any)
 
 @dataclass(slots=True)
 class Bound:
-    """Holds valid arguments, typed as the function wants them."""
+    """Valid arguments in the types of the function."""
 
     # Not frozen, which would cost more than validating the arguments; nobody changes it.
 
     args: tuple[Any, ...] = field(repr=False)
-    """To pass by position; injected parameters are not among them."""
+    """The positional arguments, without injected parameters."""
     kwargs: dict[str, Any] = field(repr=False)
-    """To pass by name; injected parameters are not among them."""
+    """The keyword arguments, without injected parameters."""
     by_name: dict[str, Any] = field(repr=False)
-    """Every argument by its parameter's name, defaults included."""
+    """All arguments by parameter name, defaults included."""
     coercions: tuple[str, ...] = ()
     """The values that were coerced: path and kind (``people: json_string``)."""
     validated: bool = True
-    """A schema was enforced; False behind an advisory boundary."""
+    """True if a schema was enforced; False with an advisory boundary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Tool(RunOptions, Generic[P, R]):
-    """Lets a model call a function: with a name, a text and a schema. Made by `tool`; still callable as the function.
+    """A function that a model can call, with name, text and schema. Made by `tool`; still callable as the function.
 
     Pass it to ``pipeline(..., tools=[...])``, and `to` ``(wire)`` to the provider's request.
     """
 
     name: str
-    """The name under which the model calls it."""
+    """The name by which the model calls it."""
     description: str = field(repr=False)
     """The text that the model reads: the prose of the docstring."""
     fn: Callable[P, R] = field(repr=False)
     """The function that runs."""
     is_async: bool = field(repr=False)
-    """`fn` is a coroutine function or an async generator function; others run in a thread."""
+    """True if `fn` is a coroutine function or an async generator function; others run in a thread."""
     kind: Literal["function", "custom"] = field(default="function", repr=False)
     """``custom``: a freeform tool, which takes one raw text (its argument ``input``) instead of an object."""
     grammar: Grammar | None = field(default=None, repr=False)
-    """The grammar of a ``custom`` tool's text, for providers that can hold the model to it."""
+    """The grammar of a ``custom`` tool's text, for providers that can enforce it."""
     schema_source: SchemaSource = field(default="typed_signature", repr=False)
     """The source of the schema, for the record of each call."""
     owner: str | None = field(default=None, repr=False)
     """The owner of a schema that was written by hand."""
     boundary: Literal["validated", "advisory"] = field(default="validated", repr=False)
-    """``advisory``: no schema is enforced; only the tool's own check stands before it."""
+    """``advisory``: no schema is enforced; only the tool's own check runs before it."""
     title: str | None = field(default=None, repr=False)
     """A name for people."""
     output_schema: Mapping[str, Any] | None = field(default=None, repr=False)
@@ -103,9 +103,9 @@ class Tool(RunOptions, Generic[P, R]):
     namespace: Namespace | None = field(default=None, repr=False)
     """The group of tools that it belongs to; `name` begins with the group's: ``billing.get_eta``."""
     hints: RequestHints | None = field(default=None, repr=False)
-    """Further hints about it for a provider."""
+    """Further hints for a provider."""
     annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Hints for people and hosts, in MCP's words (``readOnlyHint``, ``destructiveHint``). Untrusted if foreign."""
+    """Hints for people and hosts, by MCP's names (``readOnlyHint``, ``destructiveHint``). Untrusted if foreign."""
     growing: Any = field(default=None, repr=False)
     """The parameter that the function may read while the model writes it; None if it has none."""
     _binder: Binder = field(repr=False)
@@ -122,12 +122,12 @@ class Tool(RunOptions, Generic[P, R]):
 
     @property
     def validator(self) -> str | None:
-        """The name of the judge of the arguments (``pydantic``, ``jsonschema-rs``); None where there is none."""
+        """The name of the validator (``pydantic``, ``jsonschema-rs``); None if there is none."""
         return self._binder.validator_name
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that the model reads about the tool, the same in every process.
+        """A hash of everything that the model reads about the tool, the same in every process.
 
         It changes with the name, the description, a schema or the grammar.
         """
@@ -137,7 +137,7 @@ class Tool(RunOptions, Generic[P, R]):
         return self.fn(*args, **kwargs)
 
     def run(self, /, **arguments: Any) -> Awaitable[Any]:
-        """Validates one call's arguments, runs the call and returns its value; await it.
+        """Validates the arguments, runs the function and returns its value; await it.
 
             await get_weather.run(city="Oslo")
 
@@ -149,8 +149,8 @@ class Tool(RunOptions, Generic[P, R]):
 
         Raises:
             InvalidArguments: they do not fit; the function was not called.
-            ToolError: another reason why there is no value: a timeout, say, or an approval that the tool needs.
-            Exception: the one that the function raised.
+            ToolError: there is no value for another reason, such as a timeout, or an approval that the tool needs.
+            Exception: the function's own exception.
         """
         running: Awaitable[Any] = run_one(self, arguments)
         return running
@@ -189,36 +189,36 @@ class Tool(RunOptions, Generic[P, R]):
     ) -> Tool[..., Any]:
         """Makes a tool with a schema that was not derived from its function: written by hand, or fetched.
 
-        The schema is kept and enforced as it stands (2020-12, or draft-07 by its ``$schema``). It has an owner, and
-        `check` lists where it has drifted from the function.
+        The schema is kept and enforced unchanged (2020-12, or draft-07 by its ``$schema``). It has an owner, and
+        `check` lists the places where it differs from the function.
 
         Args:
             fn: the function, sync or async. Parameters annotated with `ToolContext` are filled when it runs.
-            schema: JSON Schema of the arguments; copied. None if there is none: then the boundary is advisory, the
-                model may send any object, and `check` is all that stands before the function.
+            schema: JSON Schema of the arguments; copied. None: the boundary is advisory, the model may send any object,
+                and only `check` runs before the function.
             name: the tool's name; by default the function's.
-            description: what the model reads; by default the prose of the function's docstring. ``""`` for none.
-            owner: the name of who answers for the schema.
+            description: the text for the model; by default the prose of the function's docstring. ``""`` for none.
+            owner: the name of the schema's owner.
             pass_as: ``keywords`` calls ``fn(**arguments)``; ``mapping`` calls ``fn(arguments)``, with one dict.
             schema_source: for the record of each call.
-            output_schema: see `tool`; without it nothing is known of the results.
+            output_schema: see `tool`; by default nothing is known about the results.
             annotations: hints in MCP's words.
             title: a name for people.
             namespace: see `tool`.
             hints: see `tool`.
-            validator: judges the arguments instead of the JSON Schema validator; its name is in each record.
-            check: is called with the arguments before the function runs. Raising a ``ValueError`` or `ToolError`, or
-                returning False, refuses the call as ``invalid``; it must not block, or change what it is given.
-            coerce: ``lax`` decodes a string that holds the JSON text of an array or object where the schema wants one
-                and refuses the string, and records it; ``strict`` does not.
-            limits: how large the schema may be.
+            validator: validates the arguments instead of the JSON Schema validator; its name is in each record.
+            check: called with the arguments before the function runs. Raising a ``ValueError`` or `ToolError`, or
+                returning False, refuses the call as ``invalid``; it must neither block nor change the arguments.
+            coerce: ``lax`` decodes a string with the JSON text of an array or object where the schema requires one, and
+                records it; ``strict`` does not.
+            limits: the limits on the schema.
             running: ``effect``, ``needs_approval``, ``approvals``, ``policy``, ``trusted``, ``timeout``,
                 ``max_concurrency``, ``conflict_key``, ``exclusive``, ``trial``, ``deferred``, ``background``,
                 ``idempotency_key``, ``scope``, ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
             SchemaError: the schema is not a schema, refers to another document, or exceeds a limit.
-            ToolDefinitionError: the function cannot take the arguments; or there is neither schema nor check.
+            ToolDefinitionError: the function cannot take the arguments, or there is neither schema nor check.
         """
         options = ToolOptions(
             name=name,
@@ -293,9 +293,9 @@ class Tool(RunOptions, Generic[P, R]):
         return Tool(**of_model(model, fn, options, description=description, title=title, annotations=dict(annotations)))
 
     def running(self, fn: Callable[..., Any]) -> Tool[..., Any]:
-        """Returns the same tool with another function behind it; schema, checks and options stay.
+        """Returns the same tool with another function; schema, checks and options stay.
 
-        Use it to have a framework run the calls, say.
+        Use it, for example, to let a framework run the calls.
 
         Args:
             fn: takes the arguments as one dict of plain values, and a `ToolContext` if it has a parameter for one.
@@ -313,41 +313,40 @@ class Tool(RunOptions, Generic[P, R]):
         return replace(self, fn=fn, is_async=is_async, schema_source="hand_written", growing=None, _binder=binder)
 
     def check(self) -> list[str]:
-        """Returns a line for each place where function, docstring and a foreign schema have drifted apart.
+        """Returns a line for each place where function, docstring and a foreign schema differ.
 
         These are parameters that are missing in the schema, superfluous, required on one side only, or of another type;
-        and patterns that are not enforced, because no engine runs them in linear time, also those of a declared
-        output schema.
+        and patterns, also of a declared output schema, that are not enforced because no engine runs them in linear
+        time.
         """
         unenforced = () if self._judge is None else self._judge.unenforced
         return [*self._binder.drift(), *(f"output_schema: {line}; it is not enforced" for line in unenforced)]
 
     def validate(self, arguments: Mapping[str, Any], *, text: str | None = None, quick: bool = False) -> Bound:
-        """Checks a call's arguments, and turns them into the Python values that the function wants.
+        """Validates a call's arguments, and converts them to the function's Python values.
 
         Args:
             arguments: plain JSON values by name. They are not changed, and no part of them is kept.
-            text: the JSON text that `arguments` were parsed from, if it is at hand: it saves writing them again. It has
-                to have the same values, and neither NaN nor a number beyond a float.
-            quick: give up what takes more than about 10 ms, so that it can be done again in a thread. How long it may
-                take at the most is bounded either way.
+            text: the JSON text of `arguments`, if available, which saves writing them again. It must have the same
+                values, and neither NaN nor a number beyond a float.
+            quick: give up after about 10 ms, so that you can repeat it in a thread. The time is limited either way.
 
         Raises:
-            InvalidArguments: they do not fit; its ``problems`` have the places and rules, for the model to read.
-            TakesLong: it was to be quick, and is not.
+            InvalidArguments: they do not fit; its ``problems`` name places and rules, for the model.
+            TakesLong: the limit of `quick` was reached.
         """
         values, coercions = self._binder.validate(arguments, text, quick=quick)
         args, kwargs = self._binder.arrange(values, NO_VALUES)
         return Bound(args, kwargs, values, coercions, self.boundary == "validated")
 
     def copied(self, bound: Bound) -> Bound:
-        """Returns the same arguments as values of their own, for another run."""
+        """Returns a copy of the arguments for another run."""
         values = own(bound.by_name)
         return Bound(*self._binder.arrange(values, NO_VALUES), values, bound.coercions, bound.validated)
 
     @property
     def checks_results(self) -> bool:
-        """The tool's `output_schema` was declared: a result that does not fit fails its call."""
+        """True if the tool's `output_schema` was declared: a result that does not fit fails its call."""
         return self._judge is not None
 
     def check_result(self, value: Any, *, chars: int | None = None, quick: bool = False) -> list[str]:
@@ -356,10 +355,10 @@ class Tool(RunOptions, Generic[P, R]):
         Args:
             value: the result as plain JSON.
             chars: the length of the result as JSON, if it is known.
-            quick: give up what takes more than about 10 ms, so that it can be done again in a thread.
+            quick: give up after about 10 ms, so that you can repeat it in a thread.
 
         Raises:
-            TakesLong: it was to be quick, and is not.
+            TakesLong: the limit of `quick` was reached.
         """
         if self._judge is None:
             return []
@@ -368,11 +367,11 @@ class Tool(RunOptions, Generic[P, R]):
 
     @property
     def wants_context(self) -> bool:
-        """The function has parameters that the program fills."""
+        """True if the function has parameters that the program fills."""
         return bool(self._binder.injected)
 
     def complete(self, bound: Bound, ctx: ToolContext) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns ``(args, kwargs)`` for one run: `bound`, and `ctx` or a part of it wherever the function asks."""
+        """Returns ``(args, kwargs)`` for one run: `bound`, and `ctx` or a part of it for its parameters."""
         injected = self._binder.injected
         if not injected:
             return bound.args, bound.kwargs
@@ -392,28 +391,28 @@ class Tool(RunOptions, Generic[P, R]):
 
     @property
     def needs_context(self) -> bool:
-        """The function cannot run without the ``context=`` of a pipeline."""
+        """True if the function cannot run without the ``context=`` of a pipeline."""
         return any(one.needs_context for one in self._binder.injected.values())
 
     def context_problem(self, context: Any) -> str | None:
-        """Returns the reason for which the function cannot run with a pipeline's context; None if it can."""
+        """Returns the reason why the function cannot run with a pipeline's context; None if it can."""
         for name, one in self._binder.injected.items():
             if (why := one.problem(context)) is not None:
                 return f"tool {self.name!r}, parameter {name!r}: {why}"
         return None
 
     def to(self, wire: Wire | str, *, strict: bool = False, hints: RequestHints | None = None) -> Any:
-        """Returns the tool as a provider's request wants it: a fresh dict.
+        """Returns the tool's entry in a provider's request: a fresh dict.
 
         Args:
             wire: its name (``openai.chat_completions``, ``anthropic.messages``), or a wire of your own. Gemini's entry
                 goes into the list ``functionDeclarations`` of a tool, any other into the request's list of tools.
-            strict: the form that the provider holds the model to.
+            strict: the form to which the provider holds the model.
             hints: in place of the tool's own.
 
         Raises:
-            ExportError: the wire is unknown, or cannot carry this tool; or the payload alone is not enough, since the
-                model's arguments have to be decoded: then use `streamtools.exports.export_all`.
+            ExportError: the wire is unknown, or cannot carry this tool; or the model's arguments have to be decoded, so
+                that the payload is not enough: use `streamtools.exports.export_all`.
         """
         from .entries import EntryOptions, payload_of  # the translator is loaded where a tool is exported
 
@@ -421,7 +420,7 @@ class Tool(RunOptions, Generic[P, R]):
 
 
 def validate_tool_call(call: ToolCall, tool: Tool) -> bool:
-    """Returns whether a call is of this tool, with arguments that fit."""
+    """Returns whether a call names this tool and has valid arguments."""
     if call.name != tool.name or call.arguments is None:
         return False
     try:
@@ -523,7 +522,7 @@ def of_schema(
         raise refuse(name, f"schema_source: expected {' or '.join(get_args(SchemaSource))}, got {schema_source!r}")
     checks = Checks(tool=name, validator=options.validator, check=options.check)
     if schema is None and checks.validator is None and checks.check is None:
-        raise refuse(name, "has no schema; pass check=..., which is then all that stands before the function")
+        raise refuse(name, "has no schema; pass check=..., which is then the only check before the function")
     declared = options.output_schema
     placement = Placement.of(function, parameters_of(function, name, require_hints=False), name)
     if pass_as == "mapping":
@@ -623,7 +622,7 @@ def _made(
     for policy in policies_of(options.policy):
         _check_named("policy", getattr(policy, "names", ()), binder, preset["name"])
     if (options.commit or options.abort) and preset.get("growing") is None:
-        raise refuse(preset["name"], "commit= and abort= are for a tool with a parameter of type Growing")
+        raise refuse(preset["name"], "commit= and abort= require a parameter of type Growing")
     running = {option.name: getattr(options, option.name) for option in fields(RunOptions)}
     _check_examples(options, binder, preset["name"])
     group = {"namespace": _namespace(options), "hints": options.hints}
@@ -660,14 +659,14 @@ def _docstring(function: Callable[..., Any]) -> Docstring:
 
 def _required(description: str, name: str) -> str:
     if not description:
-        raise refuse(name, "has no docstring; write one, the model decides by it when to call the tool")
+        raise refuse(name, "has no docstring; write one, by which the model decides when to call the tool")
     return description
 
 
 def _of_object(schema: dict[str, Any]) -> dict[str, Any]:
     kind = schema.get("type", "object")
     if isinstance(kind, (str, list)) and "object" not in ([kind] if isinstance(kind, str) else kind):
-        raise SchemaError("expected the type 'object', which arguments are, got another", path="#/type")
+        raise SchemaError("expected the type 'object', since arguments are an object, got another type", path="#/type")
     return schema
 
 

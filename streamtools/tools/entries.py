@@ -103,7 +103,7 @@ def payload_of(tool: _Described, wire: Wire | str, options: EntryOptions) -> dic
         )
     if made.rewritten:
         raise ExportError(
-            f"tool {tool.name!r}: for {found.name} the arguments have to travel in another form than the tool takes; "
+            f"tool {tool.name!r}: for {found.name} the arguments have another form than the tool's; "
             f"{_pass_exported(found.name, strict)}"
         )
     return made.payload
@@ -172,7 +172,7 @@ def _hints_of(
     losses = {name: f"{wire} has no field for it" for name in hints if name not in form.hints}
     # Examples are arguments of the tool's own schema, and would contradict the one that the model reads.
     if rewritten and "examples" in hints and "examples" not in losses:
-        losses["examples"] = f"for {wire} the arguments travel in another form"
+        losses["examples"] = f"for {wire} the arguments have another form"
     kept = {name: value for name, value in hints.items() if name not in losses}
     return kept, tuple(f"{name}: {why}" for name, why in losses.items())
 
@@ -180,7 +180,7 @@ def _hints_of(
 def _check_strict(tool: _Described, wire: str, form: StrictForm, schema: dict[str, Any]) -> None:
     problem = schema_problem(schema, form.bounds)
     if problem is None and form.wants_required and not schema.get("required"):
-        problem = f"{wire} wants at least one required parameter of a strict tool"
+        problem = f"{wire} requires at least one required parameter in a strict tool"
     if problem is not None:
         raise ExportError(f"tool {tool.name!r}: {problem}; export it without strict")
 
@@ -276,7 +276,7 @@ def find(wire: Wire | str, strict: bool) -> tuple[ToolFormat, bool]:
     if isinstance(wire, Wire):
         plain, found = wire.name, next(iter(wire.tools), None)
         if found is None:
-            raise ExportError(f"{plain} has no format of tools; give it one: Wire(..., tools=(ToolFormat(...),))")
+            raise ExportError(f"{plain} has no tool format; give it one: Wire(..., tools=(ToolFormat(...),))")
     else:
         plain = wire.removesuffix(STRICT)
         strict = strict or plain != wire
@@ -285,7 +285,7 @@ def find(wire: Wire | str, strict: bool) -> tuple[ToolFormat, bool]:
         if found is None:
             raise ExportError(f"unknown wire {plain!r}; {meant(plain, targets())}")
     if strict and found.strict is None:
-        raise ExportError(f"{plain} has no strict form; these have: {', '.join(targets(strict=True))}")
+        raise ExportError(f"{plain} has no strict form; these have one: {', '.join(targets(strict=True))}")
     return found, strict
 
 

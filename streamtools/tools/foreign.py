@@ -134,13 +134,13 @@ def drift(schema: Mapping[str, Any], placement: Placement) -> list[str]:
     for parameter in placement.named:
         name = parameter.name
         if name not in properties:
-            lines.append(f"{name}: is a parameter of the function, and missing in the schema")
+            lines.append(f"{name}: is a parameter of the function, but missing in the schema")
         else:
             lines.extend(_disagreements(parameter, properties[name], in_required=name in required))
     if placement.var_keyword is None:
         names = {parameter.name for parameter in placement.named}
         superfluous = (name for name in properties if name not in names)
-        lines.extend(f"{name}: is in the schema, and not a parameter of the function" for name in superfluous)
+        lines.extend(f"{name}: is in the schema, but not a parameter of the function" for name in superfluous)
     return lines
 
 
@@ -148,14 +148,14 @@ def _disagreements(parameter: Parameter, described: Any, *, in_required: bool) -
     name, needed = parameter.name, parameter.default is Parameter.empty
     lines = []
     if needed and not in_required:
-        lines.append(f"{name}: is required by the function, and optional in the schema")
+        lines.append(f"{name}: is required by the function, but optional in the schema")
     elif in_required and not needed:
-        lines.append(f"{name}: is required in the schema, and optional for the function")
+        lines.append(f"{name}: is required in the schema, but optional for the function")
     accepted = _json_types(parameter.annotation)
     given = described.get("type") if isinstance(described, Mapping) else None
     types_given = {given} if isinstance(given, str) else set(given) if isinstance(given, (list, tuple)) else set()
     if accepted and not types_given <= accepted:
-        lines.append(f"{name}: is {_spelled(types_given)} in the schema, and {_spelled(accepted)} for the function")
+        lines.append(f"{name}: is {_spelled(types_given)} in the schema, but {_spelled(accepted)} for the function")
     return lines
 
 

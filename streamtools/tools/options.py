@@ -18,22 +18,22 @@ from .results import OutputSchema
 
 Effect: TypeAlias = Literal["pure", "idempotent", "once"]
 """The effect of a second run of the same call. ``pure``: nothing, it only computes or looks up, and its result depends
-on the arguments alone, neither on who asks nor on a context variable. ``idempotent``: nothing more than the first.
+only on the arguments, neither on the caller nor on a context variable. ``idempotent``: nothing more than the first.
 ``once``: it must not happen, the careful default. When a call may start, and whether it may be retried, follows from
 it."""
 
 ConflictKey: TypeAlias = str | Callable[[Mapping[str, Any]], Hashable]
-"""The thing that a call works on: the name of an argument, or a function of the validated arguments by name."""
+"""The resource that a call works on: the name of an argument, or a function of the validated arguments by name."""
 
 IdempotencyKey: TypeAlias = str | Sequence[str] | Callable[[Mapping[str, Any]], Any]
-"""The thing that must not happen twice: the names of the arguments that make it, or a function of the validated
+"""The operation that must not happen twice: the names of the arguments that identify it, or a function of the validated
 arguments by name that returns a plain value."""
 
 Scope: TypeAlias = Literal["run", "conversation", "forever"]  # where an idempotency key names one thing
 
 AnyPolicy: TypeAlias = Callable[[tuple[Finding, ...]], Any]
-"""A function of the origins of a call's arguments that returns a verdict as an approver does. True: the call runs.
-None: somebody is asked. False or ``Deny("why")``: it does not run. `untrusted` and `only_from_user` of
+"""A function of the origins of a call's arguments that returns a verdict like an approver. True: the call runs. None:
+it needs approval. False or ``Deny("why")``: it does not run. `untrusted` and `only_from_user` of
 `streamtools.provenance` make some."""
 
 MOST_APPROVERS = 16  # of one call; each is one more operation of the store
@@ -141,10 +141,10 @@ class ToolKeywords(RunKeywords, total=False):
 
 _INSTEAD_OF: Mapping[str, str] = {
     "description": "the docstring is the description",
-    "parameters": "type hints make the schema, and Tool.from_schema takes one that is written by hand",
-    "schema": "type hints make the schema, and Tool.from_schema takes one that is written by hand",
+    **dict.fromkeys(("parameters", "schema"), "type hints make it; Tool.from_schema takes one that you wrote by hand"),
     "strict": "a tool is made strict for a request: tool.to(wire, strict=True)",
-    **dict.fromkeys(("requires_approval", "require_approval", "approval"), "write needs_approval=..."),
+    **dict.fromkeys(("requires_approval", "require_approval", "needsApproval"), "write needs_approval=..."),
+    **dict.fromkeys(("read_only", "readonly", "readOnlyHint"), "write effect='pure'"),
     "idempotent": "write effect='idempotent', or 'once' for what must not happen twice",
 }
 
@@ -173,16 +173,16 @@ def check_options(tool: str, options: ToolOptions) -> None:
             got = repr(given) if isinstance(given, (str, int, float, NoneType)) else f"a {type(given).__name__}"
             raise refuse(tool, f"{name}: expected {expected}, got {got}")
     if options.retries and options.effect == "once":
-        raise refuse(tool, "retries would run a 'once' tool twice; say effect='idempotent' if that does no harm")
+        raise refuse(tool, "retries would run a 'once' tool twice; write effect='idempotent' if that does no harm")
     if options.approvals > 1 and options.needs_approval is False and options.policy is None:
-        raise refuse(tool, f"approvals={options.approvals} is of an approval; give it needs_approval= or policy=, too")
+        raise refuse(tool, f"approvals={options.approvals} needs an approval; pass needs_approval= or policy=, too")
     if options.idempotency_key is not None and options.effect != "once":
         raise refuse(tool, f"idempotency_key: a {options.effect!r} tool may run again; it is for effect='once'")
     if options.idempotency_key is None and options.scope != "run":
-        raise refuse(tool, f"scope={options.scope!r} is that of an idempotency key; give it idempotency_key=, too")
+        raise refuse(tool, f"scope={options.scope!r} belongs to an idempotency key; pass idempotency_key=, too")
     for name in _ONLY_HERE if options.deferred else ():
         if getattr(options, name):
-            raise refuse(tool, f"{name} is for a call that runs here; somebody else answers a deferred one")
+            raise refuse(tool, f"{name} applies to calls that run here; a deferred call is answered elsewhere")
     check_checks(tool, options.validator, options.check)
 
 
@@ -262,14 +262,14 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRequest:
-    """Describes a call that is about to run: valid, approved where it had to be, and at its turn."""
+    """A call that is about to run: valid, approved if necessary, and next in order."""
 
     call_id: str
     """The call's identity, unique within its step."""
     tool_name: str
     """The tool's name."""
     arguments: Mapping[str, Any] = field(repr=False)
-    """The arguments as plain JSON values by name, as the tool takes them. They cannot be changed; see `RunCall`."""
+    """The arguments as plain JSON values by name, as the tool gets them. They cannot be changed here; see `RunCall`."""
     effect: str
     """The tool's effect: ``pure``, ``idempotent`` or ``once``."""
     run_id: str
@@ -277,15 +277,15 @@ class ToolCallRequest:
     step: int
     """The number of the model response in the run that made the call, from 0."""
     idempotency_key: str = field(repr=False)
-    """As `ToolContext.idempotency_key`."""
+    """See `ToolContext.idempotency_key`."""
     context: Any = field(default=None, repr=False)
     """The ``context=`` of the pipeline."""
     caller: Caller = "direct"
-    """Who made the call: the model itself, or code that it wrote and the provider runs (``code``)."""
+    """The caller: the model itself, or code that it wrote and the provider runs (``code``)."""
 
 
 class RunCall(Protocol):
-    """Runs the rest: the next middleware, and in the end the tool, with its timeout, retries, executor and store."""
+    """Runs the next middleware and finally the tool, with its timeout, retries, executor and store."""
 
     def __call__(self, arguments: Mapping[str, Any] | None = None, /) -> Awaitable[Any]:
         """Returns the tool's value, or raises the `ToolError` that the call would end with. May be awaited once.
@@ -302,8 +302,8 @@ class RunCall(Protocol):
 
 
 Middleware: TypeAlias = Callable[[ToolCallRequest, RunCall], Awaitable[Any]]
-"""Middleware: an async function of a call and of a function that runs it. The value that it returns is the call's; None
-keeps the one that `run` returned."""
+"""Middleware: an async function of a call and of a function that runs it. Its return value becomes the call's; None
+keeps the value that `run` returned."""
 
 
 def is_middleware(given: object) -> bool:

@@ -1,4 +1,4 @@
-"""Finds the schema of a tool's results, and judges results by it if the tool declares it."""
+"""Finds the schema of a tool's results, and validates results by it if the tool declares it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _declared(function: Callable[..., Any], tool: str, declared: Any) -> dict[st
         return plain(declared)
     if declared is True:
         if (schema := _of_annotation(function)) is None:
-            raise refuse(tool, "output_schema=True, and no schema can be made of its return annotation")
+            raise refuse(tool, "output_schema=True, but no schema can be made from its return annotation")
         return schema
     try:
         return _of_type(declared)
@@ -78,7 +78,7 @@ def plain(schema: Mapping[str, Any]) -> dict[str, Any]:
     try:
         copied: dict[str, Any] = json.loads(json.dumps(dict(schema), allow_nan=False))
     except RecursionError as error:
-        raise SchemaError("the schema is nested too deep to be written as JSON") from error
+        raise SchemaError("the schema is nested too deeply to be written as JSON") from error
     except (TypeError, ValueError) as error:
         raise SchemaError("expected a schema of plain JSON, got one with other values") from error
     return copied

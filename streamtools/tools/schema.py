@@ -1,4 +1,4 @@
-"""Makes a validator and a JSON Schema of parameters, both of one pydantic core schema."""
+"""Makes a validator and a JSON Schema for parameters, both from one pydantic core schema."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class JsonSchema(GenerateJsonSchema):
         try:
             json.dumps(value, allow_nan=False)
         except ValueError:
-            raise PydanticSerializationError("expected a default that is JSON, got one that is not finite") from None
+            raise PydanticSerializationError("expected a default that JSON has, got one that is not finite") from None
         return value
 
 
@@ -113,7 +113,7 @@ def at_once(core: Any) -> Any:
     definitions = definitions_of(core)
     made = [node for node in nodes_of(core) if hasattr(node.get("cls"), "__pydantic_validator__")]
     if any(inner["type"] == "generator" for node in made for inner in nodes_of(node, definitions)):
-        raise TypeError("a field of a model is an Iterable, whose items nobody checks in time; write list or Sequence")
+        raise TypeError("a field of a model is an Iterable, whose items nobody checks; write list or Sequence")
     return _with_lists(core)
 
 
@@ -213,8 +213,8 @@ def _refused(parameters: Sequence[Parameter], tool: str, error: Exception) -> Ex
             JsonSchema().generate(core)
         except Exception as alone:
             instead = _INSTEAD if isinstance(alone, PydanticSchemaGenerationError) else ""
-            return refuse(tool, f"no schema can be made of its type: {one_line(alone)}{instead}", parameter.name)
-    return refuse(tool, f"no schema can be made of its parameters: {one_line(error)}")
+            return refuse(tool, f"no schema can be made from its type: {one_line(alone)}{instead}", parameter.name)
+    return refuse(tool, f"no schema can be made from its parameters: {one_line(error)}")
 
 
 _INSTEAD = (  # of a type that pydantic does not know

@@ -1,4 +1,4 @@
-"""Makes a function something that a model can call: `tool`.
+"""Makes tools from functions: `tool`.
 
 In a class body `@tool` makes a `ToolMethod`, which is a tool once there is an instance.
 """
@@ -31,7 +31,7 @@ def tool(fn: Callable[P, R], /, **options: Unpack[ToolKeywords]) -> Tool[P, R]: 
 @overload
 def tool(**options: Unpack[ToolKeywords]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords]) -> Any:
-    """Makes a tool of a function. Use it as a decorator, with or without arguments, or call it.
+    """Makes a tool from a function. Use it as a decorator, with or without arguments, or call it.
 
         @tool(effect="pure")
         async def get_weather(city: str, days: int = 1) -> Forecast:
@@ -42,7 +42,7 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
                 days: How many days ahead, 1 to 14.
             \"""
 
-    Docstring, type hints and return annotation are required, so that a mistake shows here and not in production. The
+    Docstring, type hints and return annotation are required, so that a mistake shows here, not in production. The
     docstring (Google, NumPy, Sphinx or epytext) has the descriptions; ``Annotated[str, "text"]`` and pydantic's
     ``Field`` work, too. A parameter annotated with `ToolContext` is filled when the tool runs; the model neither sees
     nor sets it.

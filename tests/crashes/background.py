@@ -58,23 +58,18 @@ class Visit(_Visit):
             yield chunk.replace(b'"msg_', f'"msg_{words}_'.encode()).replace(b'"fc_', f'"fc_{words}_'.encode())
 
     async def go(self) -> dict[str, Any]:
-        async def works(ref: str) -> None:
-            for _ in range(self._dice.choice((0, 1, 10))):
-                await anyio.sleep(0.003)
-            self.has_effect(ref)
-            await anyio.sleep(self._dice.choice((0, 0.003)))
+        def job(name: str, effect: Any) -> Any:
+            @tool(name=name, background=True, effect=effect)
+            async def work(ref: str) -> str:
+                """Works."""
+                for _ in range(self._dice.choice((0, 1, 10))):
+                    await anyio.sleep(0.003)
+                self.has_effect(ref)
+                if name == "fails":
+                    raise ToolError(f"done {ref}")
+                return f"done {ref}"
 
-        @tool(background=True, effect="once")
-        async def pay(ref: str) -> str:
-            """Pays."""
-            await works(ref)
-            return f"done {ref}"
-
-        @tool(background=True, effect="idempotent")
-        async def render(ref: str) -> str:
-            """Renders."""
-            await works(ref)
-            return f"done {ref}"
+            return work
 
         @tool(background=True, effect="idempotent")
         def render_in_thread(ref: str) -> str:
@@ -82,18 +77,13 @@ class Visit(_Visit):
             self.has_effect(ref)
             return f"done {ref}"
 
-        @tool(background=True, effect="once")
-        async def fails(ref: str) -> str:
-            """Has its effect, and fails."""
-            await works(ref)
-            raise ToolError(f"done {ref}")
-
         @tool(effect="pure")
         async def look(ref: str) -> str:
             """Looks something up."""
             return f"looked at {ref}"
 
-        tools, leaves = [pay, render, render_in_thread, fails, look], self._happens(0.2)
+        jobs = job("pay", "once"), job("render", "idempotent"), job("fails", "once")
+        tools, leaves = [*jobs, render_in_thread, look], self._happens(0.2)
         journal = Journal(points(self))
         async with agent_loop(
             self.ask, first(self.wire), tools=tools, wire=self.wire, journal=journal, run_id="order-7"

@@ -274,7 +274,7 @@ async def test_a_call_waits_for_its_run_elsewhere_no_longer_than_it_may_take_its
     other = await run(said("pay"), pay, store)
     assert (other.only.outcome, other.only.attempts, other.only.recorded, effects) == ("unknown", 0, False, [])
     assert isinstance(other.only.error, CallStillRunning)
-    assert f"the call runs already (process {os.getpid()} on " in other.only.model_content
+    assert f"the call is running already (process {os.getpid()} on " in other.only.model_content
     await store.release(key_of("a"))
     assert (await run(said("pay"), pay, store)).only.outcome == "ok"
 
@@ -305,7 +305,7 @@ async def test_a_call_that_was_cut_is_unknown_from_then_on(store: MemoryStore, e
     for _ in range(2):
         seen = await run(said("pay"), effects.tool(), store)
         assert (seen.only.outcome, seen.only.recorded, seen.only.attempts) == ("unknown", False, 0)
-        assert "how that ended is not known" in seen.only.model_content
+        assert "its end is unknown" in seen.only.model_content
     assert effects == []
 
 
@@ -316,7 +316,7 @@ async def test_a_record_that_cannot_be_read_is_not_taken_for_a_failure(kept: byt
     await store.complete(key_of("a"), kept)
     seen = await run(said("pay"), effects.tool(), store)
     assert (seen.only.outcome, seen.only.recorded, effects) == ("unknown", False, [])
-    assert "has run before, and its record cannot be read" in seen.only.model_content
+    assert "ran before, but its record cannot be read" in seen.only.model_content
 
 
 # -- what has not run --

@@ -205,7 +205,7 @@ REFUSED: list[tuple[Mapping[str, Any], str]] = [
     ({"conflict_key": "nothing"}, "conflict_key: expected one of its arguments (n), got 'nothing'"),
     ({"conflict_key": 3}, "conflict_key: expected an argument's name, or a plain function"),
     ({"retries": -1}, "retries: expected an integer of 0 or more, got -1"),
-    ({"retries": 1}, "retries would run a 'once' tool twice; say effect='idempotent'"),
+    ({"retries": 1}, "retries would run a 'once' tool twice; write effect='idempotent'"),
     (
         {"retries": 1, "effect": "pure", "retry_delay_s": 0},
         "retry_delay_s: expected a number of seconds greater than 0",

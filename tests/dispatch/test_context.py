@@ -75,9 +75,11 @@ async def test_run_calls_and_a_loop_have_it_too() -> None:
 
 
 async def test_a_tool_that_wants_a_context_is_not_left_without_one() -> None:
-    with pytest.raises(TypeError, match=r"context: tool 'whose', parameter 'ctx': wants ToolContext\[Deps\]; pass its"):
+    with pytest.raises(
+        TypeError, match=r"context: tool 'whose', parameter 'ctx': requires ToolContext\[Deps\]; pass its"
+    ):
         run_calls([("a", "whose", {})], [whose])
-    with pytest.raises(TypeError, match=r"wants ToolContext\[Deps\], and context is a str"):
+    with pytest.raises(TypeError, match=r"requires ToolContext\[Deps\], but context is a str"):
         pipeline(stream([]), tools=[whose], context="Ada")
     with pytest.raises(TypeError, match="pass its context with context="):
         agent_loop(lambda messages, tools: None, [], tools=[whose], wire="openai.chat_completions")  # type: ignore[arg-type,return-value]
@@ -113,12 +115,12 @@ async def test_a_tool_in_a_worker_is_told_that_the_context_did_not_come_along() 
     async with ProcessExecutor([placed_tools.peek]) as executor:
         (seen,) = (await run_calls(calls, [placed_tools.peek], context=Deps("Gus"), executor=executor)).observations
         (without,) = (await run_calls(calls, [placed_tools.peek], executor=executor)).observations
-    assert (seen.outcome, "does not come along to another process" in seen.model_content) == ("failed", True)
+    assert (seen.outcome, "is not sent to another process" in seen.model_content) == ("failed", True)
     assert without.value == "NoneType"
 
 
 def test_a_context_that_stayed_in_another_process_says_so() -> None:
-    with pytest.raises(ToolError, match="does not come along to another process"):
+    with pytest.raises(ToolError, match="is not sent to another process"):
         ToolContext(context=ELSEWHERE).context
     assert ToolContext(context=3).context == 3
     assert "Ada" not in repr(ToolContext(context=Deps("Ada")))

@@ -316,7 +316,7 @@ async def test_two_people_approve_in_the_open_block(kept: bool) -> None:
 
 def test_requires_is_a_count_of_people_on_a_tool_that_asks() -> None:
     for options, words in (
-        ({"approvals": 2}, "approvals=2 is of an approval; give it needs_approval= or policy=, too"),
+        ({"approvals": 2}, "approvals=2 needs an approval; pass needs_approval= or policy=, too"),
         ({"approvals": 0, "needs_approval": True}, "approvals: expected an integer of 1 to 16, got 0"),
         ({"approvals": 17, "needs_approval": True}, "approvals: expected an integer of 1 to 16, got 17"),
         ({"approvals": True, "needs_approval": True}, "approvals: expected an integer of 1 to 16, got True"),

@@ -83,7 +83,7 @@ async def test_how_a_repetition_ends_follows_from_how_the_first_call_ended() -> 
             "unsure",
             ToolOutcomeUnknown("no answer"),
             1,
-            f"Error: not run again: the call was begun before, and how that ended is not known\n{NOT_AGAIN}",
+            f"Error: not run again: the call was begun before, and its end is unknown\n{NOT_AGAIN}",
         ),
     ]
     wrong = []
@@ -253,7 +253,7 @@ async def test_what_an_operation_needs_is_said_before_anything_runs() -> None:
         ({"idempotency_key": "to", "effect": "pure"}, "idempotency_key: a 'pure' tool may run again"),
         (
             {"idempotency_key": None, "scope": "forever"},
-            "scope='forever' is that of an idempotency key; give it idempotency_key=, too",
+            "scope='forever' belongs to an idempotency key; pass idempotency_key=, too",
         ),
         ({"scope": "day"}, "scope: expected 'run', 'conversation' or 'forever', got 'day'"),
     ):

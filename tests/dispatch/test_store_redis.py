@@ -472,7 +472,7 @@ async def test_a_claim_whose_answer_is_lost_is_no_claim_or_ours(
         if first is Claimed:
             assert await store.claim("key", "print") == Claimed()
         else:
-            with pytest.raises(ToolNotStarted, match=r"Redis has given no answer within timeout=0.5 s"):
+            with pytest.raises(ToolNotStarted, match=r"Redis did not answer within timeout=0.5 s"):
                 await store.claim("key", "print")
         with anyio.fail_after(PATIENCE_S):
             while then is Claimed and client.exists(name("key")):  # noqa: ASYNC110
@@ -505,7 +505,7 @@ async def test_a_server_that_does_not_answer_holds_nobody_longer_than_the_bound(
         proxy.does = lambda: "swallow"
 
         async def claim(number: int) -> None:
-            with pytest.raises(ToolNotStarted, match=r"not run: Redis has given no answer within timeout=0.5 s"):
+            with pytest.raises(ToolNotStarted, match=r"not run: Redis did not answer within timeout=0.5 s"):
                 await store.claim(f"key {number}", "print")
 
         with anyio.fail_after(30):  # one after the other they would wait for 5 s

@@ -81,7 +81,7 @@ def test_the_file_of_another_application_is_refused_and_left_as_it_is(path: Path
     with connected(path) as connection:
         connection.executescript(stranger)
     before = path.read_bytes()
-    with pytest.raises(LocalProtocolError, match=r"calls.sqlite3' is no store of calls; nothing was written to it"):
+    with pytest.raises(LocalProtocolError, match=r"calls.sqlite3' is not a store of calls; nothing was written to it"):
         SqliteStore(path)
     assert path.read_bytes() == before
     assert [found.name for found in path.parent.iterdir()] == [path.name]
@@ -91,7 +91,7 @@ def test_a_file_of_a_newer_version_is_refused_by_name(path: Path) -> None:
     SqliteStore(path).close()
     with connected(path) as connection:
         connection.execute("PRAGMA user_version=99")
-    with pytest.raises(LocalProtocolError, match=r"calls.sqlite3' is of version 99, and this library reads up to 5"):
+    with pytest.raises(LocalProtocolError, match=r"calls.sqlite3' has version 99, but this library reads up to 5"):
         SqliteStore(path)
 
 
@@ -172,7 +172,7 @@ def test_what_is_no_database_is_refused(path: Path) -> None:
 def test_a_store_that_must_exist_is_not_made(path: Path, content: bytes | None) -> None:
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises((sqlite3.OperationalError, LocalProtocolError), match=r"unable to open|no store of calls"):
+    with pytest.raises((sqlite3.OperationalError, LocalProtocolError), match=r"unable to open|not a store of calls"):
         SqliteStore(path, must_exist=True)
     assert [found.stat().st_size for found in path.parent.iterdir()] == ([] if content is None else [0])
 
@@ -205,7 +205,7 @@ def test_a_file_that_was_emptied_is_no_new_store(path: Path) -> None:
     with SqliteStore(path) as store:
         path.write_bytes(b"")
 
-        with pytest.raises(LocalProtocolError, match="no store of calls"):
+        with pytest.raises(LocalProtocolError, match="not a store of calls"):
             anyio.run(store.claim, "key", "print")
 
 
@@ -238,7 +238,10 @@ def test_a_new_file_that_another_process_is_about_to_set_up_is_waited_for(path: 
 
 def test_a_file_that_is_held_for_too_long_is_not_opened(path: Path) -> None:
     SqliteStore(path).close()
-    with locked(path), pytest.raises(TimeoutError, match=r"calls.sqlite3' was held by others for busy_timeout=0.1 s"):
+    with (
+        locked(path),
+        pytest.raises(TimeoutError, match=r"calls.sqlite3' was locked by other processes for busy_timeout=0.1 s"),
+    ):
         SqliteStore(path, busy_timeout=0.1)
 
 
@@ -256,7 +259,7 @@ async def test_who_waits_for_a_file_waits_no_longer_than_the_bound_also_behind_o
             async with anyio.create_task_group() as group:
                 for number in range(4):
                     group.start_soon(claim, number)
-        expected = f"not run: {str(path)!r} was held by others for busy_timeout=2 s"
+        expected = f"not run: {str(path)!r} was locked by other processes for busy_timeout=2 s"
         assert refused == [expected] * 4
         for number in range(4):
             assert await store.claim(f"key {number}", "print") == Claimed()

@@ -155,8 +155,8 @@ async def test_what_could_not_be_kept_is_returned_and_said(caplog: pytest.LogCap
     assert await stored() == "paid"
     assert isinstance(await locked(), type(threading.Lock()))
     assert [record.getMessage().split(".")[-1] for record in caplog.records] == [
-        "stored has ended, and its end could not be kept (OSError)",
-        "locked has ended, and its end could not be kept (ToolFailed)",
+        "stored has ended, but its end could not be stored (OSError)",
+        "locked has ended, but its end could not be stored (ToolFailed)",
     ]
 
 

@@ -758,7 +758,7 @@ async def test_a_schema_is_made_once_and_one_of_another_version_is_refused_aloud
     assert len(await made[0].scan(("k",))) == 6
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(f'UPDATE "{schema_of(tmp_path)}".version SET version = 99')
-    with pytest.raises(LocalProtocolError, match="is of version 99, and this library reads 1; use another schema"):
+    with pytest.raises(LocalProtocolError, match="has version 99, but this library reads 1; use another schema"):
         await make().get(A)
 
 
@@ -782,7 +782,7 @@ async def test_behind_a_restart_of_postgres_all_goes_on_and_readers_are_woken(
     hasty = make(timeout=0.3)
     postgres.stop()
     try:
-        with pytest.raises(TimeoutError, match=r"Postgres has given no answer within timeout=0.3 s \(.*refused"):
+        with pytest.raises(TimeoutError, match=r"Postgres did not answer within timeout=0.3 s \(.*refused"):
             await hasty.get(A)
     finally:
         postgres.start()

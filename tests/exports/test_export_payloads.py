@@ -121,7 +121,7 @@ def test_argument_names_that_anthropic_refuses_are_changed_and_changed_back(alia
     assert exported.decode({key: 1}) == exported.decode({alias: 1}) == {alias: 1}
     with pytest.raises(InvalidArguments, match="repeats another property"):
         exported.decode({key: 1, alias: 2})
-    with pytest.raises(ExportError, match="have to travel in another form"):
+    with pytest.raises(ExportError, match="have another form"):
         f.to(ANTHROPIC)
     assert alias in f.to(CHAT)["function"]["parameters"]["properties"]
 
@@ -132,7 +132,7 @@ def test_a_strict_form_is_asked_for_in_either_way_and_only_where_there_is_one() 
     assert ping.to("bedrock.converse_stream.strict")["toolSpec"]["strict"] is True
     assert ping.to(ANTHROPIC, strict=True)["strict"] is True
     for target in ("mcp", "ollama.chat"):
-        with pytest.raises(ExportError, match=f"{target} has no strict form; these have: openai"):
+        with pytest.raises(ExportError, match=f"{target} has no strict form; these have one: openai"):
             ping.to(target, strict=True)
 
 

@@ -112,7 +112,7 @@ def test_what_declares_nothing_is_refused() -> None:
 
 
 def test_an_annotation_without_a_schema_is_refused_where_it_was_asked_for() -> None:
-    with pytest.raises(ToolDefinitionError, match="no schema can be made of its return annotation"):
+    with pytest.raises(ToolDefinitionError, match="no schema can be made from its return annotation"):
 
         @tool(output_schema=True)
         def f() -> None:

@@ -89,7 +89,7 @@ def test_examples_are_left_out_where_the_arguments_travel_in_another_form() -> N
 
     strict = export(count, ANTHROPIC, strict=True)
     assert "input_examples" not in strict.payload
-    assert "examples: for anthropic.messages the arguments travel in another form" in strict.losses
+    assert "examples: for anthropic.messages the arguments have another form" in strict.losses
     assert export(count, ANTHROPIC).payload["input_examples"] == [{"ages": {"a": 1}}]
 
 

@@ -197,7 +197,7 @@ def test_arguments_too_deep_to_turn_back_are_refused() -> None:
     for _ in range(5_000):
         deep = {"a": deep, "b": None}
     exported = strict({"type": "object", "properties": {"a": {"$ref": "#"}, "b": TEXT}, "additionalProperties": False})
-    with pytest.raises(InvalidArguments, match="nested too deep"):
+    with pytest.raises(InvalidArguments, match="nested too deeply"):
         exported.decode(deep)
 
 

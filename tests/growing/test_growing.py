@@ -238,18 +238,18 @@ def _none() -> None: ...
 
 TEXT, PURE = Growing[str], {"effect": "pure"}
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "a function that is not async": (reads(TEXT, is_async=False), PURE, "an async def function reads"),
+    "a function that is not async": (reads(TEXT, is_async=False), PURE, "only an `async def` tool"),
     "one that takes effect": (reads(TEXT), {}, "would take effect before its call has ended; say effect='pure'"),
     "commit without abort": (reads(TEXT), {"commit": _none}, "belong together"),
-    "commit without Growing": (reads(str), {"commit": _none}, "for a tool with a parameter of type Growing"),
+    "commit without Growing": (reads(str), {"commit": _none}, "require a parameter of type Growing"),
     "a commit of unknown names": (reads(TEXT), {"commit": _other, "abort": _none}, "commit= takes 'others'"),
     "an abort that wants the text": (reads(TEXT), {"commit": _none, "abort": _other}, "abort= takes"),
-    "two of them": (reads(TEXT, more=TEXT), PURE, "of type Growing a tool has one parameter"),
-    "a default": (reads(TEXT, default=""), PURE, "of type Growing a tool has one parameter"),
+    "two of them": (reads(TEXT, more=TEXT), PURE, "a tool has at most one Growing parameter"),
+    "a default": (reads(TEXT, default=""), PURE, "a tool has at most one Growing parameter"),
     "one within a type": (reads(list[TEXT]), PURE, "as its whole type"),  # type: ignore[valid-type]
     "a number": (reads(Growing[int]), PURE, "expected Growing"),
     "no type": (reads(Growing), PURE, "expected Growing"),
-    "a lazy one": (reads(TEXT), {**PURE, "lazy": lambda: print}, "an async def function reads"),
+    "a lazy one": (reads(TEXT), {**PURE, "lazy": lambda: print}, "only an `async def` tool"),
 }
 
 

@@ -175,7 +175,7 @@ def test_what_is_no_pins_is_refused_and_the_place_is_named() -> None:
         ("{}", "KeyError"),
         ('{"pins": 1}', "AttributeError"),
         ('{"pins": {"s": {"f": {}}}}', "s.f.input_schema is missing"),
-        ('{"pins": {"s": {"f": {"x": 1, "input_schema": {}}}}}', "s.f has no such field as 'x'"),
+        ('{"pins": {"s": {"f": {"x": 1, "input_schema": {}}}}}', "s.f has the unknown field 'x'"),
         *(
             (json.dumps({"pins": {"s": {"f": {**tool, name: value}}}}), problem)
             for name, value, problem in (

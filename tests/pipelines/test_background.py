@@ -223,7 +223,7 @@ async def test_the_model_asks_which_jobs_go_on_and_waits_for_one() -> None:
     await read(run, when_asked(4, lambda: farm.release("a")))
     looked = [one["content"] for one in run.messages if one["role"] == "tool"]
     assert looked[0].startswith("No job")
-    assert [one.rpartition(": ")[2] for one in looked[2:]] == ["goes on", "has ended; a message has its result"]
+    assert [one.rpartition(": ")[2] for one in looked[2:]] == ["is running", "has ended; a message has its result"]
     assert results(run) == ["ok: rendered a, None"]
 
 
@@ -346,7 +346,7 @@ async def test_who_has_no_later_request_refuses_such_a_tool_or_waits_for_it() ->
     assert await render("a", ToolContext()) == "rendered a, None"
     with pytest.raises(TypeError, match="their exports"):
         agent_loop(Model(), ASKED, wire=CHAT, tools=export_all([render], CHAT))
-    with pytest.raises(ValueError, match="another name"):
+    with pytest.raises(ValueError, match="rename yours"):
         looping(Model(), render, tool(farm.tool().fn, name="background_jobs"))
 
 

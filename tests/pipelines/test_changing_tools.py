@@ -329,7 +329,7 @@ async def test_text_modes_long_results_exports_and_policies_take_part() -> None:
 async def test_tools_that_change_are_refused_where_there_is_no_next_step() -> None:
     async with pipeline(Model(CHAT, ("find",)).answer(), tools=[find]) as events:
         (end,) = [event async for event in events if isinstance(event, Observation)]
-    assert "no tool can be added here" in end.model_content
+    assert "add_tools works only in an agent_loop" in end.model_content
     functions: list[Any] = [lambda run: [find], lambda at: [find]]
     for refused in (lambda: pipeline([], tools=functions[0]), lambda: run_calls([], tools=functions[0])):
         with pytest.raises(TypeError, match="expected a list of tools, got a single one"):
@@ -344,3 +344,24 @@ def test_a_run_without_an_event_loop_changes_its_tools_likewise() -> None:
     model = Model(CHAT, ("find",), ("pay",), "done")
     with agent_loop(model, GO, tools=[find], wire=CHAT).sync() as run:
         assert [event.tool_name for event in run if isinstance(event, ToolStarted)] == ["find", "pay"]
+
+
+@pytest.mark.anyio
+async def test_a_run_that_begins_where_a_search_waits_tells_of_a_change_behind_its_answer() -> None:
+    definition = export_all([PAY], ANTHROPIC).payloads[0]
+    addition = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": definition}}
+    search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+    call = {"type": "tool_use", "id": "t1", "name": "look", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "seen"}
+    waiting: list[Any] = [
+        *GO,
+        {"role": "system", "content": [addition]},
+        {"role": "assistant", "content": [search, call]},
+        {"role": "user", "content": [result]},
+    ]
+    paused = [*waiting[:2], {"role": "assistant", "content": [search]}]
+    for begun, tools in ((one, tools) for one in (waiting, paused) for tools in ([LOOK, find], lambda run: [LOOK])):
+        model = Model(ANTHROPIC, ("look",), "end")
+        await agent_loop(model, begun, tools=tools, wire=ANTHROPIC)
+        first, second = ([one["role"] for one in messages][len(begun) :] for messages, _, _ in model.sent)
+        assert (first, second) == ([], ["assistant", "user", "system"])

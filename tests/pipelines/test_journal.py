@@ -395,15 +395,15 @@ def test_mistakes_are_refused_in_words(tmp_path: Path, monkeypatch: pytest.Monke
     with monkeypatch.context() as patched:
         engine = SimpleNamespace(DBOS=SimpleNamespace(workflow_id="order-7"))
         patched.setitem(sys.modules, "dbos", engine)
-        with pytest.raises(TypeError, match="this is a workflow of DBOS, which keeps the run already"):
+        with pytest.raises(TypeError, match="this is a workflow of DBOS, which already keeps the run"):
             bank.run(tmp_path / "runs.db")
         engine.DBOS.workflow_id = None
         bank.run(tmp_path / "runs.db")
-    with pytest.raises(TypeError, match=r'journal= needs a run_id .* say run_id="order-7"'):
+    with pytest.raises(TypeError, match=r'journal= needs a run_id .* such as run_id="order-7"'):
         bank.run(tmp_path / "runs.db", run_id=None)
     with pytest.raises(TypeError, match=r"expected the path of a file, .*, or a store, got int"):
         bank.run(7)
-    with pytest.raises(TypeError, match="by its messages, one of which is no JSON"):
+    with pytest.raises(TypeError, match="by its messages, but one of them is not JSON"):
         bank.run(tmp_path / "runs.db", messages=[{"role": "user", "content": object()}])
     with pytest.raises(TypeError, match="pass name, conversation_id, run_id and privacy to the Trajectory"):
         bank.run(tmp_path / "runs.db", trajectory=Trajectory())
@@ -479,7 +479,7 @@ async def test_only_runs_that_are_over_are_forgotten(tmp_path: Path) -> None:
             full, refused = Journal(SqliteStore(path, max_entries=1)), Bank(TWO_STEPS[0], ANSWER)
             await read(refused.run(full, run_id="full"))
             assert refused.paid == []
-            assert "max_entries=1 calls whose end is not known, or whose runs are not over" in str(refused.asked[1])
+            assert "max_entries=1 calls of unknown end, or of runs that are not over" in str(refused.asked[1])
             assert await full.forget("full")
         journal = Journal(SqliteStore(path, max_entries=3), max_runs=2)
         for at in range(5):

@@ -20,11 +20,11 @@ from profiles import FULL, every
 from scripted_apis import RULED, RULES, Api, Refused, Request
 from spoken_histories import NATIVE, flow
 
-from streamtools import Deny, Retry, agent_loop, tool
+from streamtools import Deny, Retry, ToolContext, agent_loop, tool
 from streamtools.dispatch import Decision, MemoryStore, Suspended
 from streamtools.durable.journal import Journal
 from streamtools.errors import StreamError, ToolFailed
-from streamtools.events import StepEnd, StreamEnd
+from streamtools.events import StepEnd, StreamEnd, StreamWarning
 from streamtools.front.run_face import AgentLoop
 from streamtools.history import repair
 from streamtools.limits import Limits
@@ -65,6 +65,13 @@ async def later(at: str = "here") -> str:
     return f"noted {at}"
 
 
+@tool(effect="pure")
+async def more(ctx: ToolContext, at: str = "here") -> str:
+    """Add a tool."""
+    ctx.add_tools(tool(name=f"other_{len(at) % 4}", effect="pure")(look.fn))
+    return "added"
+
+
 class World:
     """A conversation of some runs, and the accounts that it asks."""
 
@@ -74,8 +81,6 @@ class World:
         self.here, self.there = (Api(wire, name, dice, binding=binding, codes=name == "a") for name in "ab")
         self.there.signed = self.here.signed
         self.wholes: list[list[Any]] = []
-        for api in (self.here, self.there):
-            api.sound = lambda request: self.wholes.append(request.messages)
         self.ask = self.here.ask if chain or wire == ANTHROPIC or dice.random() < 0.5 else self.here.plainly
         there = self.there.ask if self.ask == self.here.ask else self.there.plainly
         self.fallback = dice.choice(([], [], [self.ask], [there], [self.ask, there]))
@@ -92,7 +97,16 @@ class World:
         self.decided: dict[tuple[str, str], Decision] = {}
         self.carry: Any = {chain: None} if chain and dice.random() < 0.6 else None
         self.messages: list[Any] = [NATIVE[wire].user("Go.")]
-        self.tools = [look, pay, dice.choice((note, later))]
+        self.changes = dice.choice(("", "", "function", "calls"))
+        for api in (self.here, self.there):
+            # A fallback may be another model, and is told of a change by its list; Bedrock always is.
+            if self.changes and (api is self.there or wire == BEDROCK):
+                api.binding = "drop"
+            if not self.changes or api is self.here:
+                api.sound = lambda request: self.wholes.append(request.messages)
+        self.tools = [look, pay, later if not self.changes and dice.random() < 0.5 else note]
+        self.others = [tool(name=f"other_{at}", effect="pure")(look.fn) for at in range(4)]
+        self.named = 0  # changes of which the program was told what they cost
         self.lost: list[str] = []
 
     def run(self, run_id: str, **more: Any) -> AgentLoop:
@@ -104,7 +118,14 @@ class World:
         elif self.keeps == "nothing":
             kept = {"approve": self.verdict}
         options = {**self.options, **kept, "fallback": self.fallback, **more}
-        return agent_loop(self.ask, self.messages, tools=self.tools, wire=self.wire, **options)
+        tools: Any = (lambda run: self.now(run)) if self.changes else self.tools
+        return agent_loop(self.ask, self.messages, tools=tools, wire=self.wire, **options)
+
+    def now(self, run: AgentLoop) -> list[Any]:
+        """The tools of the next step: some come and go, or calls add some."""
+        if self.changes == "function":
+            return [*self.tools, *self.others[: (len(run.turns) * 3) % 4]]
+        return [*self.tools, more, *(one for one in self.others if one.name in run.added_tools)]
 
     def verdict(self, call: Any) -> Any:
         verdict = self.dice.choice((True, Deny("no"), "edit", False))
@@ -126,6 +147,7 @@ class World:
             for one in unread:  # in the run that was suspended, and has no journal
                 run.say(one["messages"])
             async for event in run:
+                self.named += isinstance(event, StreamWarning) and event.code == "tools_changed"
                 leaves -= 1
                 if leaves == 0:
                     return
@@ -139,7 +161,8 @@ class World:
 
     async def goes_on(self, run_id: str) -> None:
         given = {"carry": self.carry} if self.carry is not None else {}
-        run, unread, begun = self.run(run_id, **given), (), str(self.messages)
+        run, begun = self.run(run_id, **given), str(self.messages)
+        unread: Sequence[Any] = ()
         for number in range(MOST_VISITS):
             with suppress(*BROKEN):
                 await self.visit(run, unread, is_last=number == MOST_VISITS - 1)
@@ -164,13 +187,16 @@ class World:
         self.messages = run.messages
         if flow(self.wire, self.messages)[-1][0] == "model" and not self.here.waits(self.messages):
             self.messages = [*self.messages, NATIVE[self.wire].user("Go on.")]
-        self.messages = repair(self.messages, self.wire)
+        if not (self.changes and find(self.wire).tool_changes):  # two messages about tools would be joined
+            self.messages = repair(self.messages, self.wire)
         if find(self.wire).carries and self.ask == self.here.ask:
             self.carry = run.carry or (self.carry and {find(self.wire).chain: None})
 
     def unlike(self) -> Iterator[tuple[Any, Any]]:
         """Requests that are no continuation of the one before."""
         for before, after in pairwise(self.wholes):
+            if self.keeps == "journal" and before[-1].get("role") in ("system", "developer"):
+                before = before[:-1]  # its answer may be lost in a crash, and what was said meanwhile comes before it
             grown = after[: len(before)]
             before, grown = self.plain(before), self.plain(grown)
             if grown != before and not (grown[:-1] == before[:-1] and _grows(before[-1], grown[-1])):
@@ -219,9 +245,9 @@ async def _tried(wire: str, seeds: range, told: list[str]) -> dict[str, int]:
         with suppress(Refused), anyio.fail_after(30):
             await world.lives()
         apis, unlike = (world.here, world.there), list(world.unlike())
-        refused = [one for api in apis for one in api.refused]
+        refused = [one for api in apis for one in api.refused if not (world.named and ": prefix:" in one)]
         told += [f"seed {seed}: {one}" for one in world.lost]
-        dropped = sum(api.dropped for api in apis)
+        dropped = sum(api.dropped for api in apis if api.binding != "drop")
         counts["runs"] += 1
         for name, found in (("requests", len(world.wholes)), ("refused", len(refused)), ("dropped", dropped)):
             counts[name] += found

@@ -387,7 +387,7 @@ SENSELESS = [
     (b'{"event": "TextDelta", "seq": 1, "text": 5}', "line 2: TextDelta.text: expected str, got int"),
     (b'{"event": "TextDelta", "seq": true, "text": "a"}', "line 2: TextDelta.seq: expected int, got bool"),
     (b'{"event": "TextDelta", "seq": -9223372036854775808, "text": "a"}', "seq: expected int, got int out of range"),
-    (b'{"event": "TextDelta", "text": "a", "__class__": 1}', "line 2: TextDelta has no such field as '__class__'"),
+    (b'{"event": "TextDelta", "text": "a", "__class__": 1}', "line 2: TextDelta has the unknown field '__class__'"),
     (b'{"event": "TextStart", "causes": ["a"]}', "line 2: TextStart.causes: expected tuple\\[int, ...\\], got tuple"),
     (b'{"event": "ToolCallEnd", "call": {"call_id": "a"}}', "line 2: ToolCallEnd.call: expected ToolCall, got dict"),
     (b'{"event": "UnknownPayload", "raw": {"$": "Path", "is": "/"}}', "line 2: a value of an unknown kind"),

@@ -156,6 +156,6 @@ def test_the_mode_of_another_applications_file_is_left_as_it_is(tmp_path: Path) 
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE contacts (name TEXT)")
     path.chmod(0o644)
-    with pytest.raises(Exception, match="no store of calls"):
+    with pytest.raises(Exception, match="not a store of calls"):
         SqliteStore(path)
     assert mode(path) == 0o644

@@ -130,7 +130,7 @@ def deep(levels: int) -> dict[str, Any]:
     return schema
 
 
-@every(("schema", "says"), [({"const": object()}, "of plain JSON"), (deep(100_000), "nested too deep to be written")])
+@every(("schema", "says"), [({"const": object()}, "of plain JSON"), (deep(100_000), "nested too deeply to be written")])
 def test_what_is_shown_is_plain_json_even_if_nobody_enforces_it(schema: Any, says: str) -> None:
     with pytest.raises(SchemaError, match=says):
         Tool.from_schema(create_ticket, schema, validator=OnlyUpperCase())
@@ -365,17 +365,17 @@ def changed(**properties: Any) -> dict[str, Any]:
     [
         (MATCHING, []),
         ({"type": "object"}, []),
-        (changed(title=None), ["title: is a parameter of the function, and missing in the schema"]),
-        (changed(more={}), ["more: is in the schema, and not a parameter of the function"]),
-        ({**MATCHING, "required": ["title"]}, ["priority: is required by the function, and optional in the schema"]),
+        (changed(title=None), ["title: is a parameter of the function, but missing in the schema"]),
+        (changed(more={}), ["more: is in the schema, but not a parameter of the function"]),
+        ({**MATCHING, "required": ["title"]}, ["priority: is required by the function, but optional in the schema"]),
         (
             {**MATCHING, "required": ["title", "priority", "ratio"]},
-            ["ratio: is required in the schema, and optional for the function"],
+            ["ratio: is required in the schema, but optional for the function"],
         ),
-        (changed(priority={"type": "number"}), ["priority: is number in the schema, and integer for the function"]),
-        (changed(flag={"type": "string"}), ["flag: is string in the schema, and boolean or null for the function"]),
-        (changed(names={"type": "object"}), ["names: is object in the schema, and array for the function"]),
-        (changed(note={"type": "null"}), ["note: is null in the schema, and string for the function"]),
+        (changed(priority={"type": "number"}), ["priority: is number in the schema, but integer for the function"]),
+        (changed(flag={"type": "string"}), ["flag: is string in the schema, but boolean or null for the function"]),
+        (changed(names={"type": "object"}), ["names: is object in the schema, but array for the function"]),
+        (changed(note={"type": "null"}), ["note: is null in the schema, but string for the function"]),
         (changed(deep={"type": "string"}), []),
     ],
 )

@@ -144,7 +144,7 @@ async def test_without_such_a_context_the_pipeline_says_what_to_pass(name: str) 
 
 @every("name", ALONE)
 async def test_what_only_a_framework_fills_is_refused_or_keeps_its_default(name: str) -> None:
-    with pytest.raises(ToolDefinitionError, match=r"is filled by Lang.* alone; take a streamtools\.ToolContext"):
+    with pytest.raises(ToolDefinitionError, match=r"can only be filled by Lang.*; take a streamtools\.ToolContext"):
         tool(made_of(ALONE[name]))
     made = tool(made_of(ALONE[name], default=None))
     check_hidden(made)

@@ -236,7 +236,7 @@ NO_INTEGER = "should be a valid integer, unable to parse string as an integer"
             ["people[0].age: should be greater than or equal to 0", "people[1].name: is required but missing"],
         ),
         ({"pet": {"kind": "cow"}}, ["pet: 'kind' should be one of 'cat', 'dog'"]),
-        ({"pet": {}}, ["pet: is missing 'kind', which tells its kind"]),
+        ({"pet": {}}, ["pet: is missing 'kind', which names its kind"]),
         ({"pet": {"kind": "cat"}}, ["pet.lives (as cat): is required but missing"]),
         ({"broken_too": '{"x": 1}'}, ["the arguments: the tool's own check raised ZeroDivisionError"]),
         ({"span": {"start": 2, "end": 1}}, ["span: end must not be before start"]),

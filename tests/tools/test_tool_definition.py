@@ -322,6 +322,11 @@ def _no_hint(a: int, b) -> int:  # type: ignore[no-untyped-def]
     return a
 
 
+def _no_hint_of_a_context(a: int, ctx) -> int:  # type: ignore[no-untyped-def]
+    """Sum."""
+    return a
+
+
 def _no_return(a: int):  # type: ignore[no-untyped-def]
     """Sum."""
 
@@ -361,10 +366,11 @@ def _generator(x: int) -> Iterator[int]:
     [
         (_no_docstring, None, "has no docstring"),
         (_only_sections, None, "has no docstring"),
-        (_no_hint, "b", "has no type hint"),
+        (_no_hint, "b", "has no type hint; add one"),
+        (_no_hint_of_a_context, "ctx", "has no type hint; add ctx: ToolContext"),
         (_no_return, None, "has no return annotation"),
         (_unknown_name, "b", "name 'Nowhere' is not defined"),
-        (_no_schema, "b", "no schema can be made of its type"),
+        (_no_schema, "b", "no schema can be made from its type"),
         (_bad_pattern, "b", "unclosed group"),
         (_variable_contexts, "b", "must be the parameter's whole type"),
         (_one_name_twice, "b", "another parameter has the name 'a'"),
