@@ -70,7 +70,7 @@ def test_a_stream_error_has_a_code_for_programs_and_words_for_people() -> None:
 
 def test_an_error_about_one_call_names_what_would_have_been_right() -> None:
     assert "search, get_time" in str(UnknownTool("serch", available=["search", "get_time"]))
-    assert "without a name" in str(UnknownTool("", available=["search"]))
+    assert "without a tool name" in str(UnknownTool("", available=["search"]))
     assert "none" in str(UnknownTool("x"))
     assert "2.5 s" in str(ToolTimeout(2.5))
 

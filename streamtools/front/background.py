@@ -187,7 +187,7 @@ class Background:
                     job.events._runner.cut(STOPPED, spares_approvals=False)
         else:
             self._go_on()
-        if self._open and self._wait != "all" and self._until is None:
+        if self._open and not isinstance(self._wait, str) and self._until is None:
             self._until = anyio.current_time() + self._wait
             self._view.watch(self._tell_late)
         return bool(self._open) and (self._until is None or anyio.current_time() < self._until)

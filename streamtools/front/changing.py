@@ -88,8 +88,9 @@ class ChangingTools:
     def placed(self, given: Any, known: Any, tools: Sequence[Any]) -> Mapping[str, Executor]:
         """Returns where tools run: those of the beginning as is known, others as the word says that was given."""
         names, own = {one.name for one in _listed(tools)}, {one.name for one in self._own}
+        placed: Mapping[str, Any]
         placed = {} if given is None else given if isinstance(given, Mapping) else dict.fromkeys(names - own, given)
-        placed = {**placed, **known} if isinstance(known, Mapping) else placed
+        placed = {**placed, **(known if isinstance(known, Mapping) else {})}
         return {name: one for name, one in placed.items() if name in names}
 
     # -- a source of steps, which has none itself --

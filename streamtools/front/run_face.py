@@ -204,7 +204,7 @@ class AgentLoop(CallsFace):
 
     def _goes_on(self) -> Block:
         if (step := self._loop.step) is None:
-            raise LocalProtocolError("no step is in progress; decide in the run's block, or later by decisions=")
+            raise LocalProtocolError("no step is in progress; decide in its block, or pass decisions= when you resume")
         return step
 
     async def __aenter__(self) -> AgentLoop:

@@ -356,7 +356,8 @@ def _check(
 ) -> None:
     """Raises a `TypeError`, a `ValueError`, or an `ExportError` for messages of another wire."""
     if not callable(call_model):
-        raise TypeError(f"call_model must be your request's function, {_ASK}, not {type(call_model).__name__}")
+        given = type(call_model).__name__
+        raise TypeError(f"call_model must be a function that makes the request, as in {_ASK}; got {given}")
     if not accepts(partial(call_model, carry={}) if takes_carry(call_model) else call_model, 2):
         raise TypeError(f"call_model must take two arguments, and may take carry: {_ASK}")
     if stop is not None and not callable(stop):

@@ -114,7 +114,7 @@ class Source:
                     "pass the response of a request: client.stream(...)"
                 )
         if kind is Kind.AWAITABLE:
-            raise TypeError(f"cannot stream from a {type(stream).__name__}; write `return await ...` in the request")
+            raise TypeError(f"cannot stream from a {type(stream).__name__}; await the request where you make it")
         return self._read(stream, kind)
 
     def as_item(self, item: Any) -> Item | None:

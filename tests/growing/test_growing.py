@@ -238,7 +238,7 @@ def _none() -> None: ...
 
 TEXT, PURE = Growing[str], {"effect": "pure"}
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "a function that is not async": (reads(TEXT, is_async=False), PURE, "only an `async def` that returns"),
+    "a function that is not async": (reads(TEXT, is_async=False), PURE, "only an `async def` tool"),
     "one that takes effect": (reads(TEXT), {}, "would take effect before its call has ended; say effect='pure'"),
     "commit without abort": (reads(TEXT), {"commit": _none}, "belong together"),
     "commit without Growing": (reads(str), {"commit": _none}, "require a parameter of type Growing"),
@@ -249,7 +249,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "one within a type": (reads(list[TEXT]), PURE, "as its whole type"),  # type: ignore[valid-type]
     "a number": (reads(Growing[int]), PURE, "expected Growing"),
     "no type": (reads(Growing), PURE, "expected Growing"),
-    "a lazy one": (reads(TEXT), {**PURE, "lazy": lambda: print}, "only an `async def` that returns"),
+    "a lazy one": (reads(TEXT), {**PURE, "lazy": lambda: print}, "only an `async def` tool"),
 }
 
 

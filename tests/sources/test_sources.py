@@ -238,7 +238,7 @@ async def test_a_request_that_fails_raises_its_own_error_and_one_that_returns_no
         with pytest.raises(TypeError, match=says):
             await pipeline(returns(value))
     inner = returns(None)
-    with pytest.raises(TypeError, match="write `return await"):
+    with pytest.raises(TypeError, match="await the request where"):
         await pipeline(returns(inner))
     inner.close()
 
