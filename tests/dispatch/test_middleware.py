@@ -303,7 +303,7 @@ async def sync_like(call: ToolCallRequest, run: RunCall) -> Any:
 
 @every("given", [lambda call, run: None, "around", [sync_like, 5]])
 def test_what_is_no_middleware_is_refused_with_what_to_write(given: Any) -> None:
-    with pytest.raises(TypeError, match=r"middleware: .* is not a middleware;  write async def .*\(call, run\)"):
+    with pytest.raises(TypeError, match=r"middleware: .* is not a middleware; write async def .*\(call, run\)"):
         run_calls(ADD, [add], middleware=given)
 
 

@@ -240,7 +240,7 @@ async def test_what_an_operation_needs_is_said_before_anything_runs() -> None:
     with pytest.raises(TypeError, match=r"idempotency_key= of pay needs a store .*: store=SqliteStore\(path\)"):
         run_calls([("a", "pay", {})], [bank.pay])
     with pytest.raises(
-        TypeError, match=r"idempotency_key= of pay is per conversation; name the conversation:  trajectory=Trajectory\("
+        TypeError, match=r"idempotency_key= of pay is per conversation; name the conversation: trajectory=Trajectory\("
     ):
         run_calls([("a", "pay", {})], [bank.pay], store=MemoryStore(), identity="x")
     for options, text in (

@@ -144,5 +144,5 @@ def test_a_row_that_says_no_place_of_its_schema_is_refused() -> None:
 
 
 def test_a_wire_without_a_format_of_tools_is_refused() -> None:
-    with pytest.raises(ExportError, match=r"example\.own has no tool format;  give it one"):
+    with pytest.raises(ExportError, match=r"example\.own has no tool format; give it one"):
         add.to(replace(EXAMPLE, tools=()))

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import random
-from contextlib import suppress
 from copy import deepcopy
-from itertools import pairwise
 from typing import Any
 
-import anyio
 import pytest
-from every_wire import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, MISTRAL, OLLAMA, RESPONSES, framed, said
-from profiles import every, examples
+from every_wire import ANTHROPIC, BEDROCK, CHAT
+from profiles import every
 from streams import chat, sse
 
-from streamtools import Retry, ToolContext, Trajectory, agent_loop, pipeline, tool
-from streamtools.errors import StreamError
-from streamtools.events import StepEnd, StreamWarning
-from streamtools.front.run_face import AgentLoop
+from streamtools import Trajectory, pipeline
 from streamtools.history import Violation, lint, repair
 from streamtools.record import append_only
 from streamtools.wires import find
@@ -167,64 +160,3 @@ async def test_an_observer_warns_where_a_step_does_not_only_append(caplog: pytes
     (said,) = [record.getMessage() for record in caplog.records]
     place = "the request of step 2 changes earlier messages: messages[0].content: "
     assert (said.startswith(place), said.endswith("; up to 70 tokens may be read anew")) == (True, True)
-
-
-MODELS = {ANTHROPIC: (b'"model":"c"', b'"model":"claude-fable-5-1"'), RESPONSES: (b'"model":"m"', b'"model":"gpt-5.5"')}
-
-
-@every("wire", [ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, MISTRAL, OLLAMA, RESPONSES])
-def test_a_run_only_appends_on_every_wire_whatever_happens_in_it(wire: str) -> None:
-    for seed in range(examples(20)):
-        anyio.run(_run_appends, wire, random.Random(seed))
-
-
-async def _run_appends(wire: str, dice: random.Random) -> None:
-    @tool(effect="pure")
-    async def look(at: str) -> str:
-        """Look."""
-        if at == "bad":
-            raise ValueError
-        return f"seen {at}"
-
-    @tool(effect="pure")
-    async def more(ctx: ToolContext, at: str = "x") -> str:
-        """Add a tool."""
-        ctx.add_tools(tool(name=f"more_{at}", effect="pure")(look.fn))
-        return "added"
-
-    steps, sent, lists = dice.randint(2, 5), list[list[Any]](), list[Any]()
-    others = [tool(name=f"other_{at}", effect="pure")(look.fn) for at in range(3)]
-
-    def now(run: AgentLoop) -> list[Any]:
-        return [look, more, *dice.sample(others, dice.randint(0, 3))] if steps % 2 else [look, more]
-
-    def ask(messages: list[Any], tools: Any, carry: Any) -> list[bytes]:
-        sent.append(deepcopy(messages))
-        lists.append(deepcopy(tools))
-        messages.append("the request's own")
-        arguments = dice.choices(['{"at": "x"}', '{"at": "bad"}', '{"at": 1}', "{}"], k=dice.randint(1, 3))
-        names = ("look", "look", "more", "other_1")
-        calls = [(f"{len(sent):04}abcd{at}", dice.choice(names), one) for at, one in enumerate(arguments)]
-        body = framed(wire, said(wire, text=["Well."], calls=calls if len(sent) < steps else []))
-        body = [one.replace(*MODELS[wire]) for one in body] if wire in MODELS else body
-        return body[: dice.choice((None, None, None, -1, len(body) // 2))]
-
-    parts = {"parts": [{"text": "Go."}]} if wire == GEMINI else {"content": "Go."}
-    first = {"role": "user", "content": [{"text": "Go."}]} if wire == BEDROCK else {"role": "user", **parts}
-    retry, changes = Retry(attempts=2, backoff=0, after_output=True), 0
-    run = agent_loop(ask, [first], tools=lambda run: now(run), wire=wire, retry=retry)
-    async with run:
-        with suppress(StreamError):
-            async for event in run:
-                changes += isinstance(event, StreamWarning) and event.code == "tools_changed"
-                if isinstance(event, StepEnd) and dice.random() < 0.3 and run.outcome is None:
-                    run.say("And?", when=dice.choice(("next", "now")))
-    for before, after in pairwise(sent):
-        found = only(lint(after, wire, previous=before))
-        assert found is None or len(after) < len(before), found  # a retry asks for the same once more
-        if wire in MODELS:
-            assert {one.code for one in lint(after, wire, last=True)} <= {
-                "duplicate_id"
-            }  # each answer has those of all
-    assert sum(before != after for before, after in pairwise(lists)) == changes
-    assert wire not in MODELS or (changes == 0 and len({len(one) for one in lists}) <= 1)

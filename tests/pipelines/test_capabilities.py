@@ -43,7 +43,7 @@ def made_by(word: str, capabilities: Any) -> Any:
         (Seams(rules=(Rule(),)), "not Seams"),
         ([Rule(), object()], r"object has no method of a seam; the methods are judge \(CallRule\), "),
         ([Rule], "Rule is a class; pass an object of it"),
-        ([Gate(), Rule(), Gate()], "a run has one Gate, and Gate and Gate are two"),
+        ([Gate(), Rule(), Gate()], "a run has one Gate, but got two: Gate and Gate"),
     ],
 )
 def test_what_fits_no_seam_or_a_taken_one_is_refused(word: str, capabilities: Any, hint: str) -> None:
@@ -55,6 +55,6 @@ def test_a_source_of_steps_belongs_to_a_run_of_steps_and_attempts_to_where_a_mod
     for word in ("pipeline", "run_calls"):
         with pytest.raises(TypeError, match="Source works only in agent_loop"):
             made_by(word, [Source()])
-    with pytest.raises(TypeError, match="Retry is of pipeline and agent_loop"):
+    with pytest.raises(TypeError, match="Retry works only in pipeline and agent_loop"):
         made_by("run_calls", [Retry()])
     made_by("agent_loop", [Source(), Rule(), Rule(), Gate()])
