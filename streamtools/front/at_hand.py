@@ -42,7 +42,7 @@ def resume(
     trajectory: Trajectory | None = None,
     **options: Unpack[StepKeywords],
 ) -> Pipeline:
-    """Goes on with calls that waited for an approval or an answer, perhaps in another process.
+    """Continues calls that waited for an approval or an answer, perhaps in another process.
 
         suspended = Suspended.from_text(text, key=SECRET)
         async with resume(suspended, tools=tools, store=store, decisions=decisions) as events:
@@ -50,32 +50,32 @@ def resume(
                 ...
         messages = with_results(messages, events.turn.observations, "openai.chat_completions")
 
-    The calls are validated again, and each needs an approval, whatever its tool says now. Calls that are not decided
-    stay suspended: see `Pipeline.suspended`. Do not append the turn to the history, which has the calls already:
-    `streamtools.history.with_results` puts their results in.
+    The calls are validated again, and each needs an approval, whatever its tool says now. Undecided calls stay
+    suspended: see `Pipeline.suspended`. Do not append the turn to the history, which already has the calls:
+    `streamtools.history.with_results` inserts their results.
 
     Args:
         suspended: the calls.
-        tools: the tools that they call, as for the pipeline that they come from.
+        tools: the tools that they call, as in the pipeline that they come from.
         store: keeps a call from running twice if this is resumed twice. A `SqliteStore` does so across processes.
-        decisions: those made so far, each about a call as it was shown; see `Decision`. As the block is entered they
-            are put on record in the store, as by `Suspended.decide`, with its errors. Those on record hold in any case:
-            a run that died after a decision goes on with it if it is resumed without any.
-        answers: to the calls that wait for one, each as it was shown; see `CallAnswer`. They are put on record
-            likewise, as by `Suspended.answer`.
+        decisions: the decisions made so far, each about a call as it was shown; see `Decision`. They are recorded in
+            the store when the block is entered, as by `Suspended.decide`, with its errors. Recorded decisions hold in
+            any case: if a run died after a decision, resume it without any, and that decision applies.
+        answers: for the calls that wait for one, each as it was shown; see `CallAnswer`. They are recorded in the same
+            way, as by `Suspended.answer`.
         observers: see `pipeline`.
-        trajectory: the run to go on with, if it is at hand. A new one becomes the run that the calls were suspended in,
-            with its id and at its step, unless you gave it an id or have entered it.
-        options: ``context``, ``approve`` (asked about the calls that are not decided), ``policy``, ``executor``,
+        trajectory: the run to continue, if you still have it. A new one becomes the run that the calls were suspended
+            in, with its id and at its step, unless you gave it an id or have entered it.
+        options: ``context``, ``approve`` (asked about the undecided calls), ``policy``, ``executor``,
             ``middleware``, ``stages``, ``pool``, ``limits``, ``on_tool_error``, ``privacy`` and ``capabilities``, as
             for `pipeline`. Arguments that were within their own run's limits are accepted here.
 
     Raises:
-        DecisionError: a decision is about none of the calls, or about another one than was shown. As the block is
-            entered: `AlreadyDecided`, and nothing has run.
-        AnswerError: likewise of an answer.
-        TypeError: `suspended` is not a `Suspended`, a decision not a `Decision`; there is no store, or it does not keep
-            decisions and there are some; or there is no such option.
+        DecisionError: a decision matches none of the calls, or the call has changed since it was shown. When the block
+            is entered: `AlreadyDecided`; nothing has run then.
+        AnswerError: the same for an answer.
+        TypeError: `suspended` is not a `Suspended`, or a decision not a `Decision`; there is no store, or it cannot
+            keep the decisions that you pass; or there is no such option.
         ValueError: two decisions are about one call, or an option has an unknown value.
     """
     check_suspended(suspended, store)
@@ -162,38 +162,37 @@ def run_calls(
 ) -> Pipeline:
     """Runs calls that exist already, as a pipeline would: validated, in order, within limits, one observation each.
 
-    For a framework that has read the model's answer itself, for a script, and for a test of a tool. Await it, or enter
-    it and iterate as any pipeline:
+    For a framework that reads the model's answer itself, for a script, or to test a tool. Await it, or enter it and
+    iterate like any pipeline:
 
         turn = await run_calls([("call_1", "get_weather", {"city": "Rome"})], [get_weather])
         turn.observations[0].outcome, turn.observations[0].value
 
-    Nothing is raised for a call: bad arguments, a timeout, a tool that raises are outcomes; `Observation.unwrap`
-    returns the value, or raises. A value may be any Python object: `Observation.model_content` writes it as text when
-    that is first read, and says so if it cannot be written.
+    A call never raises: bad arguments, timeouts and exceptions of tools are outcomes. `Observation.unwrap` returns the
+    value, or raises. A value may be any Python object: `Observation.model_content` writes it as text when you first
+    read it, and says so if it cannot be written.
 
     Args:
-        calls: ``(id, name, arguments)`` with an object or the text of one as arguments, and None for an id that is to
-            be made up; a `ToolCall` of a `Turn`; or a dict as a provider, LangChain or Strands has it. A `ToolCall`
-            that was cut or is invalid ends as it did, and is not run.
+        calls: ``(id, name, arguments)``, where the arguments are an object or its JSON, and None as the id makes a new
+            one; a `ToolCall` of a `Turn`; or a dict in the format of a provider, LangChain or Strands. A `ToolCall`
+            that was cut or is invalid is not run, and keeps that outcome.
         tools: the tools that they may call, or functions to make tools from.
-        store: remembers ``once`` calls and approved ones, by `identity` and their ids, or by those of the trajectory;
-            see `pipeline`. It keeps values as JSON.
-        identity: names the answer that the calls stand in, the same whenever they are run again and for no other
-            answer: ``f"{thread}/{message_id}"``. By default the run's id and its step stand for it.
+        store: remembers ``once`` calls and approved ones, by `identity` or the trajectory's run and step, and their
+            ids; see `pipeline`. It keeps values as JSON.
+        identity: names the answer that the calls come from. Use the same name whenever they are run again, and for no
+            other answer: ``f"{thread}/{message_id}"``. Defaults to the run's id and step.
         observers: see `pipeline`.
-        trajectory: the run that they are a step of. Only with one do calls count as repeated, for
-            ``Limits(max_repeated_calls=...)``.
+        trajectory: the run of which they are a step. ``Limits(max_repeated_calls=...)`` counts calls only with one.
         options: ``context``, ``approve``, ``executor``, ``middleware``, ``stages``, ``pool``, ``limits``,
             ``on_tool_error``, ``privacy`` and ``capabilities``, as for `pipeline`; ``policy`` needs a `trajectory` that
             knows what the model has read, from an earlier step. Calls that wait for an approval are in
             `Pipeline.suspended`; values of calls that are resumed have to be JSON.
 
     Raises:
-        TypeError: something is no call, or there is no such option; or there is a store, and neither an identity nor a
-            trajectory by which it would know the calls again.
-        ValueError: two calls have one id, a call has none by which a store would know it again, or the provider runs a
-            call itself.
+        TypeError: something is not a call, or there is no such option; or there is a store, but neither an identity nor
+            a trajectory by which it can recognise the calls.
+        ValueError: two calls have the same id, a call has no id by which a store can recognise it, or the provider runs
+            a call itself.
         ToolDefinitionError: a function cannot be a tool, or two tools share a name.
     """
     if store is not None and identity is None and trajectory is None:

@@ -37,8 +37,8 @@ class Pipeline(CallsFace):
     """One stream and the calls in it; made by `pipeline`. Enter it with ``async with``, and iterate inside the block;
     or `open` it, and iterate anywhere.
 
-    A stream error is raised at ``async for``, after the last event; a tool's error is an event; an error in the body of
-    the block comes out unchanged. Leaving the block, in any way, cancels and awaits everything that was started.
+    A stream error is raised at ``async for``, after the last event; a tool's error is an event; an exception from the
+    body of the block reaches you unchanged. Leaving the block, in any way, cancels and awaits all that was started.
     """
 
     def __init__(self, runner: Runner) -> None:
@@ -66,7 +66,7 @@ class Pipeline(CallsFace):
 
     @property
     def resting(self) -> bool:
-        """True while everything is read, and no event comes until a call is approved, denied or, with
+        """True when everything has been read, and no event comes until a call is approved, denied or, with
         ``start="manual"``, run by `run_call`."""
         return self._outbox.resting and not self._runner.step.ended
 
@@ -134,13 +134,13 @@ class Pipeline(CallsFace):
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
         """Runs a ready call now, with ``start="manual"``, and returns its observation; the same one if repeated.
 
-        A loop over the pipeline ends when nothing runs any more; after this there may be more events, so loop again. A
-        call that is run before its turn has ended well may have a result for a turn that then fails. Calls that were
-        never run are ``skipped``, as are all that wait when the turn does not end well. For a call that needs an
-        approval this waits until it is decided: let another task do so, or pass ``approve=``.
+        A loop over the pipeline ends when nothing is running; after this there may be more events, so loop again. If
+        you run a call before its turn has ended normally, the turn may still fail. Calls that were never run are
+        ``skipped``, as are all that wait when the turn does not end normally. If a call needs an approval, this waits
+        for the decision: let another task decide, or pass ``approve=``.
 
         Raises:
-            LocalProtocolError: calls start by themselves here, or this one is unknown or not ready.
+            LocalProtocolError: calls start automatically here, or this one is unknown or not ready.
         """
         runner = self._runner
         if self._opened is not None:
@@ -156,8 +156,8 @@ class Pipeline(CallsFace):
     @property
     def suspended(self) -> Suspended | None:
         """The calls that wait for an approval or an answer, to keep for later or another process: see `resume`. None if
-        there are none; also after the block. Calls of a turn that did not end well no longer run, and are not
-        included."""
+        there are none. Available even after the block. Calls of a turn that did not end normally no longer run, and are
+        not included."""
         if not (self._runner.resumed or self._runner.attempt.calls.undecided):
             return None
         from ..durable.suspended_steps import left_by
@@ -169,7 +169,7 @@ class Pipeline(CallsFace):
         entered.
 
         Args:
-            size: the events that may wait for the branch's reader; by default ``Limits(event_buffer=...)``.
+            size: how many events may wait for the branch's reader; by default ``Limits(event_buffer=...)``.
             when_full: ``"wait"``: reading the source pauses. ``"drop_oldest"``: deltas and the like are dropped, with
                 an `EventsDropped` in their place. ``"disconnect"``: the branch ends with `ConsumerTooSlow`.
 

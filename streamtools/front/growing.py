@@ -45,9 +45,9 @@ class Growing(Generic[T]):
                 await voice.say(piece)
             return "said"
 
-    Iterating gives the pieces of the text, or the validated items of the list, in their order, and each time from the
-    first one on. Where the whole is there already, as without streaming, a text is one piece. The pieces are void if
-    the call is, so the tool has to be ``pure``, or to declare ``commit=`` and ``abort=``; see `tool`.
+    Iterating yields the pieces of the text, or the validated items of the list, in order; each iteration starts at the
+    first one. If the whole text is already there, as without streaming, it is one piece. The pieces do not count if the
+    call turns out not to, so the tool has to be ``pure``, or declare ``commit=`` and ``abort=``; see `tool`.
 
     Args:
         value: the whole text or list, for a test of your function.

@@ -55,7 +55,7 @@ class AgentLoop(CallsFace):
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """The turns of the steps that are over, in order."""
+        """The turns of the steps that have ended, in order."""
         return self._loop.turns
 
     @property
@@ -65,7 +65,7 @@ class AgentLoop(CallsFace):
 
     @property
     def turn(self) -> Turn:
-        """The turn of the current or last step; `turns` has those that are over.
+        """The turn of the current or last step; `turns` has those that have ended.
 
         Raises:
             LocalProtocolError: the model has not been asked yet.
@@ -99,10 +99,10 @@ class AgentLoop(CallsFace):
 
     @property
     def messages(self) -> list[Any]:
-        """The history up to here, in the wire's shape: the messages it began with, and each turn with its results, but
-        no `drafts`, unless they were asked for: those are in `turns` alone.
+        """The history up to here, in the wire's format: the messages it began with, and each turn with its results.
+        Drafts are only in `turns`, unless you passed ``drafts=True``.
 
-        A fresh list, with messages and blocks of its own. It can be sent at any moment after the block, and between two
+        A new list with copies of the messages and blocks. You can send it at any time after the block, and between two
         steps within it. In the middle of a step, running calls have a result that says that they were interrupted.
         """
         step = self._loop.step
@@ -116,22 +116,22 @@ class AgentLoop(CallsFace):
 
     @property
     def added_tools(self) -> tuple[str, ...]:
-        """The names of the tools that its calls have added (`ToolContext.add_tools`), in order; also before it was
-        suspended, or went on with its journal."""
+        """The names of the tools that its calls have added (`ToolContext.add_tools`), in order, including those from
+        before it was suspended or continued from its journal."""
         return tuple(self._added_tools)
 
     @property
     def suspended(self) -> Suspended | None:
-        """The calls that wait for an approval or an answer, also after the block; see `Pipeline.suspended`. To continue
-        these calls, keep `messages` with them, and pass both to another `agent_loop`."""
+        """The calls that wait for an approval or an answer, even after the block; see `Pipeline.suspended`. To continue
+        them, keep `messages` with them, and pass both to another `agent_loop`."""
         suspended = self._loop.suspended
         return None if suspended is None else replace(suspended, carry=self.carry or None)
 
     @property
     def unsettled(self) -> tuple[Observation, ...]:
-        """The calls of the last step whose end is unknown. A run with a journal is ``suspended`` by them: find out what
-        happened, settle each under its `idempotency_key` (`SqliteStore.settle`, or ``streamtools store``), and run the
-        same line again."""
+        """The calls of the last step whose outcome is unknown. They leave a run with a journal ``suspended``: find out
+        what happened, settle each under its `idempotency_key` (`SqliteStore.settle`, or ``streamtools store``), and run
+        the same line again."""
         turn = self._loop.all_turns[-1:]
         return tuple(seen for one in turn for seen in one.observations if seen.outcome == "unknown")
 
@@ -139,30 +139,30 @@ class AgentLoop(CallsFace):
         return act(self._goes_on()._runner)
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
-        """Stops one call, as `Pipeline.cancel` does, or the background job that it has begun."""
+        """Stops one call, as `Pipeline.cancel` does, or the background job that it started."""
         call_id = call if isinstance(call, str) else call.call_id
         beside = (cancel for one in self.sources if (cancel := getattr(one, "cancel", None)) is not None)
         return any(cancel(call_id) for cancel in beside) or super().cancel(call, reason)
 
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
-        """Runs a ready call, with ``start="manual"``; see `Pipeline.run_call`. Then iterate on. For a call in a
-        replayed step, returns the recorded end."""
+        """Runs a ready call, with ``start="manual"``; see `Pipeline.run_call`. Then continue iterating. For a call in a
+        replayed step, returns the recorded observation."""
         return self._loop.known_end(call) or await self._goes_on().run_call(call)
 
     def say(self, message: str | Mapping[str, Any], *, when: When = "next") -> str:
         """Adds a user message to the run in progress; returns its id. `MessageAdded` shows when it enters the history.
-        It never stands between a call and its result; where the run would end with an answer, the model is asked once
-        more. While a call waits for an approval or an answer, the message waits, too, and decides nothing.
+        It never stands between a call and its result. If the run would otherwise end with an answer, the model is asked
+        again. While a call waits for an approval or an answer, the message waits, too, and decides nothing.
 
         Args:
-            message: text, or a user message in the wire's own shape, which is copied.
+            message: text, or a user message in the wire's own format, which is copied.
             when: ``"next"``: after the results of the current step. ``"now"``: its response is cut, calls that have not
-                begun are ``skipped``, and the others go on to their end.
+                begun are ``skipped``, and the others finish.
 
         Raises:
             LocalProtocolError: the run has not begun, or is over; or this is another thread.
-            TypeError: it is neither text nor a message; with a journal, or it is no JSON.
-            ValueError: it is no message of a user's, or `when` is not known; with a journal, or it is larger than 1 MB.
+            TypeError: it is neither text nor a message, or, with a journal, not JSON.
+            ValueError: it is not a user message, or `when` is unknown; or, with a journal, it is larger than 1 MB.
         """
         self._check_here("say", is_over=self._loop.state == "left" or self.outcome is not None)
         entry = entry_of(message, when, self.wire)
@@ -172,14 +172,14 @@ class AgentLoop(CallsFace):
 
     @property
     def unread(self) -> tuple[dict[str, Any], ...]:
-        """The messages that are in no request yet, each with its ``id`` and its ``messages``. If the run ended before,
-        such as at `max_steps`, they are not in `messages`."""
+        """The messages that no request contains yet, each with its ``id`` and its ``messages``. If the run ends first,
+        for example at `max_steps`, they are not in `messages`."""
         return tuple(map(own, self._loop.history.waiting))
 
     def stop(self) -> bool:
         """Ends the run in an orderly way, as ``cancelled``: the response is cut, calls that have not begun are
-        ``skipped``, those that may run again (``pure`` and ``idempotent``) are ``cancelled``, and those of the effect
-        ``once`` go on to their end. Returns False if there is nothing to stop. Iterate on for the last events.
+        ``skipped``, those that may run again (``pure`` and ``idempotent``) are ``cancelled``, and ``once`` calls
+        finish. Returns False if there is nothing to stop. Keep iterating to get the last events.
 
         Raises:
             LocalProtocolError: the run has not begun; or this is another thread.

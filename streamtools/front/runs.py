@@ -68,56 +68,56 @@ def agent_loop(
     carry: Mapping[str, Any] | None = None,
     **options: Unpack[PipelineKeywords],
 ) -> AgentLoop:
-    """Asks a model until it answers, running the calls that it makes on the way.
+    """Asks a model until it gives an answer, and runs the tool calls that it makes on the way.
 
     Args:
-        call_model: makes the request of each step; see `CallModel`. Its exceptions come out of ``async for``.
-        messages: the history to begin with, in the wire's own shape. It is not changed: see `AgentLoop.messages`.
+        call_model: makes each step's request; see `CallModel`. ``async for`` raises its exceptions unchanged.
+        messages: the history to begin with, in the wire's own format. It is not changed: see `AgentLoop.messages`.
         tools: the tools that the model may call; they are exported for `wire` once, and changed names and arguments are
-            translated back. Ready exports are used unchanged. Or a function of the run, ``def tools(run): ...``, which
-            returns the tools of each step, and may be async; see docs/guide/tools.md.
+            translated back. Ready exports are used unchanged. Or pass a function, ``def tools(run): ...``, plain or
+            async, that returns the tools for each step; see docs/guide/tools.md.
         wire: the wire of the requests and the streams, or its name.
-        mode: an adapter of `streamtools.modes`, for a model without tool calling: requests and history have its form,
-            and a turn that only thinks does not end the run. By default `stages` are the adapter's.
-        max_steps: the most steps, each of which asks the model once.
-        stop: called with each turn that is not the answer, with its results; True ends the run before the model is
-            asked again.
+        mode: an adapter from `streamtools.modes`, for a model without tool calling: requests and history are in its
+            format, and a turn with nothing but reasoning does not end the run. `stages` defaults to the adapter's.
+        max_steps: the maximum number of steps; each asks the model once.
+        stop: called with each turn that is not the answer, including its results. Return True to end the run before
+            the model is asked again.
         strict: export the tools in their strict form.
         trajectory: the run that the steps belong to, with its observers; by default a new one.
-        drafts: keep answers that broke off in `AgentLoop.messages`, such as for a person who stopped the model; see
+        drafts: keep broken-off answers in `AgentLoop.messages`, for example when a person stopped the model; see
             `Turn.is_draft`. `lint` knows which models accept such a history.
-        offload_above: the most characters of a result that the model reads at once. The run keeps a longer one: the
-            model reads its beginning, and the rest by an added tool, ``read_result``. `Offloading` has more settings.
-        wait_for_background: the wait for calls of ``background=True`` tools before the run ends or rests: for all, for
-            a number of seconds, or none. The model reads each result that comes in time, and is asked once more. Other
-            calls are cancelled when the block is left, as `AgentLoop.unread` says.
-        retry: the retries of a step whose request fails or stream breaks off. By default only before any output;
+        offload_above: the maximum characters of a result that the model reads at once. The run keeps longer results:
+            the model reads the beginning, and the rest with an added tool, ``read_result``. `Offloading` has more
+            settings.
+        wait_for_background: how long the run waits for calls of ``background=True`` tools before it ends or rests:
+            for all of them, for a number of seconds, or not at all (None). The model reads each result that comes in
+            time, and is asked again. The other calls are cancelled when the block is left; see `AgentLoop.unread`.
+        retry: when to retry a step whose request fails or whose stream breaks off. By default only before any output;
             ``Retry(after_output=True)`` is for readers that handle `AttemptDiscarded`.
-        fallback: other functions like `call_model`, of the same wire, tried in order when the retries of the previous
+        fallback: other functions like `call_model`, for the same wire, tried in order when the retries of the previous
             one are used up.
-        name, conversation_id, run_id: of such a new run; see `Trajectory`.
+        name, conversation_id, run_id: for the new run, without `trajectory`; see `Trajectory`.
         journal: a file that keeps the run, so that after a crash the same line with the same `run_id` continues it:
             recorded responses are not requested again, and calls are kept in the same file, unless there is a
-            ``store=``. A call of unknown end suspends the run; see `AgentLoop.unsettled`.
+            ``store=``. If nobody knows how a call ended, the run is suspended; see `AgentLoop.unsettled`.
         skip_replayed: omit the events of recorded steps, which are otherwise marked by `StepStart.replayed`.
-        suspended: calls that another run left open, and that are in `messages`: they are decided and run first. This
-            needs a ``store=``; see `resume`. With a journal it is a ticket of this run, and the line is otherwise the
-            same.
+        suspended: calls in `messages` that another run left waiting: they are decided and run first. This needs a
+            ``store=``; see `resume`. With a journal, pass this run's own suspended state, and all else as before.
         decisions: decisions about these calls; see `resume`, or `Journal.decide`.
         answers: answers to these calls; see `resume`.
         carry: fields of the first request besides the messages: `AgentLoop.carry` of an earlier run, or `Turn.carry`.
-            ``{"previous_response_id": None}`` begins a chain (``previous_interaction_id`` likewise): each request names
+            ``{"previous_response_id": None}`` starts a chain (``previous_interaction_id`` likewise): each request names
             the previous answer, and `call_model` gets only the messages after it.
         options: for each step's `pipeline`: ``limits``, ``start``, ``trials``, ``context``, ``approve``, ``policy``,
             ``executor``, ``middleware``, ``store``, ``stages``, ``transforms``, ``pool``, ``on_tool_error``,
             ``on_source_error``, ``capabilities``; and ``privacy``, of the new run.
 
     Raises:
-        ExportError: the wire is unknown, or cannot carry a tool, or the messages are those of another wire.
+        ExportError: the wire is unknown, or cannot carry a tool, or the messages are from another wire.
         TypeError: an option is unknown, belongs to the run itself, or has a value that `pipeline` does not accept. With
-            a journal: there is no `run_id`, or calls are `suspended` of a run without one. Tools that were exported
+            a journal: there is no `run_id`, or `suspended` is from a run without one. Tools that were exported
             already, with `offload_above`.
-        DecisionError: a decision is about no suspended call, or about one that differs from the shown one.
+        DecisionError: a decision matches no suspended call, or the call has changed since it was shown.
         ValueError: `max_steps` is less than 1, or an option has an unknown value.
     """
     checked_bound("max_steps", max_steps)

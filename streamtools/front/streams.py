@@ -79,43 +79,43 @@ def pipeline(
 
     Args:
         stream: an SDK's stream, a response of an HTTP library, or an iterable, asynchronous or not, of bytes, text or
-            payloads. It is read to its end and closed; a blocking one is read in a thread. Or the answer to a request
-            without a stream, as an SDK's object, a dict or bytes: it is read as a stream of one item. Or the request
-            itself, an awaitable of one of these or a context manager that opens one: it is made when the block is
-            entered, so that spans and ``first_chunk_timeout`` count from there.
+            payloads. It is read to its end and closed; a blocking one is read in a thread. Or a whole answer, as an
+            SDK's object, a dict or bytes: it is read as a stream of one item. Or the request itself, an awaitable of
+            one of these or a context manager that opens one: it is made when the block is entered, so that spans and
+            ``first_chunk_timeout`` count from there.
         tools: the tools that the model may call, or functions to make tools from. Without it, calls are reported and
             left to you: see `start`, and the *results* of `Turn.messages`.
         wire: the wire of the stream, or its name; by default detected from the first payloads.
-        stages: the sans-IO steps; see `streamtools.stages.DEFAULT`.
+        stages: change the events before calls are made of them; see `streamtools.stages.DEFAULT`.
         transforms: async generator functions that the events pass through after the stages.
         start: when calls start; by default as each tool's `effect` allows, and never (``"off"``) if there is neither
             `tools=` nor `approve=`.
-        trials: whether a ``pure`` async tool may begin once the arguments of its call are whole, on wires where calls
-            end with the response alone. Its result counts only if the call then ends so.
-        context: any object for your tools, as `ToolContext.context`: a session, a user, a state. The model neither sees
-            nor sets it. Parameters that a framework fills (openai-agents' ``RunContextWrapper``, pydantic-ai's
-            ``RunContext``, ...) are given the context itself, if it is such an object.
-        approve: called with each request for an approval; returns True, False, ``Deny("why")``, or None, so that
-            `Pipeline.approve` or `Pipeline.deny` decides; may be async. Without it, those two decide.
+        trials: whether a ``pure`` async tool may begin once its call's arguments are complete, on wires where calls
+            end only with the response. Its result counts only if the call then ends with the same arguments.
+        context: any object for your tools, as `ToolContext.context`, such as a session or a user. The model neither
+            sees nor sets it. Parameters that a framework fills (openai-agents' ``RunContextWrapper``, pydantic-ai's
+            ``RunContext``, ...) get the context itself, if it has that type.
+        approve: called with each request for an approval; returns True, False or ``Deny("why")``, or None to leave it
+            to `Pipeline.approve` or `Pipeline.deny`; may be async. Without it, those two decide.
         policy: asks about calls, or denies them, by the origins of their arguments: ``untrusted("to")`` or
-            ``only_from_user("to")`` of `streamtools.provenance`, for each tool with such an argument. This and a tool's
-            own need `request`.
+            ``only_from_user("to")`` from `streamtools.provenance`, for each tool with such an argument. It needs
+            `request`, and so does a tool's own policy.
         executor: runs calls elsewhere: one executor for all tools, or a mapping by tool name. You enter and leave it.
-        middleware: called instead of every call, one or several, the first outermost: an ``async def middleware(call,
-            run)`` whose value is the call's, as in ``return await run()``. See `streamtools.tools.Middleware`.
-        store: remembers ``once`` calls and approved ones, so that none of them runs twice; after a crash, if the
+        middleware: wraps every call; one or several, the first outermost: an ``async def middleware(call, run)`` that
+            returns the call's value, as in ``return await run()``. See `streamtools.tools.Middleware`.
+        store: remembers ``once`` calls and approved ones, so that none of them runs twice, even after a crash if the
             `trajectory` has the same ``run_id`` again.
         output: the type of the answer, where the request asked for JSON: a pydantic model, a dataclass, a TypedDict, or
             a JSON Schema. `Turn.output` is then the checked value, or None, and `Turn.output_problem` says why.
-        pool: shared by pipelines whose calls have common limits; by default each has its own.
-        limits: the limits of everything.
-        observers: get every event, besides those that draw spans if OpenTelemetry is configured; to use only yours,
+        pool: share one between pipelines to limit their calls together; by default each has its own.
+        limits: every bound; see `Limits`.
+        observers: get every event. If OpenTelemetry is configured, others that emit spans are added; to use only yours,
             pass ``trajectory=Trajectory(observers=[...], default_observers=False)``.
         trajectory: the run that this step belongs to. It has its own observers.
         on_source_error: whether running calls are cancelled or drained when the stream fails.
         on_tool_error: whether the other calls continue or are cancelled when one fails, times out or is lost.
-        quoted_calls: the treatment of a call in the model's text (`streamtools.stages.text_calls`, or a text mode) that
-            a tool result contains, too, in an earlier step of the `trajectory` or in the messages of `request`.
+        quoted_calls: what to do with a call in the model's text (`streamtools.stages.text_calls`, or a text mode) that
+            also stands in a tool result, in an earlier step of the `trajectory` or in the messages of `request`.
             ``"refuse"``: its outcome is ``quoted_call``. ``"ask"``: it needs an approval. ``"run"``: results are not
             searched.
         requested_at: the time of the request on ``time.monotonic``, for spans and ``first_chunk_timeout``; not needed
@@ -123,17 +123,17 @@ def pipeline(
         request: the request's own fields, as they were sent: a dict with ``model``, ``messages`` and parameters. Spans
             show the model and the parameters, and the messages only where content is captured. A policy reads the
             messages and the system prompt. See `quoted_calls`, too.
-        continues: a turn that was cut, and that this stream continues: request the rest by its ``resume_from``. The
-            events begin with its content, each text in one delta; ``events.turn`` is the whole turn. A call that ended
-            there keeps its result and is not run again; one that was cut or had to wait may run now.
-        privacy: the policy for recordings, spans and all other copies, if the run is only this stream; otherwise it is
-            the trajectory's.
-        retry: the retries of the request if it or its stream fails. `stream` is then a function that makes it:
+        continues: the cut turn that this stream continues: request the rest with its ``resume_from``. The events begin
+            with its content, each text in one delta; ``events.turn`` is the whole turn. A call that ended there keeps
+            its result and is not run again; one that was cut or had to wait may run now.
+        privacy: the policy for recordings, spans and all other copies, if the run is only this stream; otherwise the
+            trajectory's applies.
+        retry: when to retry if the request or its stream fails. `stream` is then a function that makes the request:
             ``pipeline(lambda: client.chat.completions.create(...), retry=Retry())``.
-        fallback: other such functions, of the same wire, tried in order when the retries of the previous one are used
+        fallback: other such functions, for the same wire, tried in order when the retries of the previous one are used
             up.
-        capabilities: objects of your own that take part in the run: each stands at the seams of
-            `streamtools.seams` whose methods it has. There may be several rules and filters, one of each other kind.
+        capabilities: your own objects that take part in the run: each serves the seams of `streamtools.seams` whose
+            methods it has. There may be several rules and filters, but only one of each other kind.
 
     Raises:
         TypeError: `stream` cannot be streamed from; the message says what to pass.

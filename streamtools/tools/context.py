@@ -37,11 +37,11 @@ Deps = TypeVar("Deps", default=Any, covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext(Generic[Deps]):
-    """The call for which a tool is running. Annotate a parameter with it, and the tool gets one.
+    """Describes the call for which a tool is running. Annotate a parameter with it, and the tool receives one.
 
-    The parameter is in no schema, and the model cannot set it. ``ToolContext[Deps]`` names the type of the pipeline's
-    ``context=``. In a unit test of your tool, pass ``ToolContext()``, or ``ToolContext(context=Deps(...))``: its
-    progress goes nowhere and it is never cancelled.
+    The parameter is not in the schema, and the model cannot set it. ``ToolContext[Deps]`` names the type of the
+    pipeline's ``context=``. In a unit test of your tool, pass ``ToolContext()``, or ``ToolContext(context=Deps(...))``:
+    it ignores progress and is never cancelled.
 
         @tool
         async def fetch(url: str, ctx: ToolContext) -> str:
@@ -53,15 +53,15 @@ class ToolContext(Generic[Deps]):
     call_id: str = "call"
     """The call's identity, unique within its step."""
     tool_name: str = "tool"
-    """The name by which the model called."""
+    """The name by which the model called the tool."""
     run_id: str = "run"
     """The run (trajectory) that the call belongs to."""
     step: int = 0
-    """The number of the model response in the run that made the call, from 0."""
+    """The number, from 0, of the model response within the run that made the call."""
     attempt: int = 1
-    """The number of this start of the call, from 1."""
+    """The number, from 1, of this attempt at the call."""
     key: str | None = field(default=None, repr=False)
-    """The `idempotency_key`, if it was set; None: it is made from run, step and call."""
+    """The `idempotency_key`, if it was set; otherwise None, and the key is made from run, step and call."""
     context: Deps = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
     """The ``context=`` of the pipeline, the loop or `run_calls`, as it was passed; None if none was."""
     report: Callable[[Any], None] | None = field(default=None, repr=False, compare=False)
@@ -85,7 +85,7 @@ class ToolContext(Generic[Deps]):
         return self.is_cancelled is not None and self.is_cancelled()
 
     async def ask(self, question: Any) -> Any:
-        """Asks a question outside the run, within the call's timeout: of a person, or a service in the background.
+        """Asks a person or another service a question, and waits for the answer within the call's timeout.
         `AnswerRequested` shows the question; `Pipeline.answer` and `Journal.answer` answer it. The answer is not
         trusted: check it.
 
@@ -95,18 +95,19 @@ class ToolContext(Generic[Deps]):
         Raises:
             ToolError: the answer is an error, or the tool runs in another process, where it cannot ask.
             LocalProtocolError: the call is already waiting for another answer.
-            TypeError: the question is no JSON.
+            TypeError: the question cannot be written as JSON.
         """
         if "ask" not in self.services:
             raise ToolError("ctx.ask works only in the process of the run")
         return await self.services["ask"](question)
 
     def add_tools(self, *tools: Any) -> None:
-        """Adds tools, or functions that become tools, to the run from its next step on, if this call ends well.
-        Existing ones stay. docs/guide/tools.md has the cost, and how a resumed run finds them again.
+        """Adds tools, or functions that become tools, to the run from its next step on, if this call succeeds.
+        Existing tools stay. docs/guide/tools.md has the cost, and how a resumed run finds them again.
 
         Raises:
-            ToolError: another tool has the name, or the run cannot take it. Or this is no run, or another process.
+            ToolError: another tool has the name, the run cannot take it, or the tool runs outside an `agent_loop` or in
+                another process.
         """
         if "add_tools" not in self.services:
             raise ToolError("ctx.add_tools works only in an agent_loop, and in the process of the run")

@@ -72,9 +72,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Tool(RunOptions, Generic[P, R]):
-    """A function that a model can call, with name, text and schema. Made by `tool`; still callable as the function.
+    """A function that a model can call, with a name, a description and a schema. Made by `tool`, and still callable.
 
-    Pass it to ``pipeline(..., tools=[...])``, and `to` ``(wire)`` to the provider's request.
+    Pass it to ``pipeline(..., tools=[...])``, and put ``tool.to(wire)`` into the provider's request.
     """
 
     name: str
@@ -98,14 +98,14 @@ class Tool(RunOptions, Generic[P, R]):
     title: str | None = field(default=None, repr=False)
     """A name for people."""
     output_schema: Mapping[str, Any] | None = field(default=None, repr=False)
-    """JSON Schema of the tool's result, if it is known. Do not change it. Results are checked by it only if it was
+    """JSON Schema of the tool's result, if it is known. Do not change it. Results are checked against it only if it was
     declared; see `checks_results`."""
     namespace: Namespace | None = field(default=None, repr=False)
     """The group of tools that it belongs to; `name` begins with the group's: ``billing.get_eta``."""
     hints: RequestHints | None = field(default=None, repr=False)
     """Further hints for a provider."""
     annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Hints for people and hosts, by MCP's names (``readOnlyHint``, ``destructiveHint``). Untrusted if foreign."""
+    """Hints for people and hosts, under MCP's names (``readOnlyHint``, ``destructiveHint``). Untrusted if foreign."""
     growing: Any = field(default=None, repr=False)
     """The parameter that the function may read while the model writes it; None if it has none."""
     _binder: Binder = field(repr=False)
@@ -145,11 +145,11 @@ class Tool(RunOptions, Generic[P, R]):
         sync function runs in a thread. Use `run_calls` for several calls, for approvals, or for a store.
 
         Args:
-            arguments: by their names in the schema, as JSON values.
+            arguments: under their names in the schema, as JSON values.
 
         Raises:
             InvalidArguments: they do not fit; the function was not called.
-            ToolError: there is no value for another reason, such as a timeout, or an approval that the tool needs.
+            ToolError: the call failed for another reason, such as a timeout, or an approval that the tool needs.
             Exception: the function's own exception.
         """
         running: Awaitable[Any] = run_one(self, arguments)
@@ -187,7 +187,7 @@ class Tool(RunOptions, Generic[P, R]):
         limits: Limits = Limits(),
         **running: Unpack[RunKeywords],
     ) -> Tool[..., Any]:
-        """Makes a tool with a schema that was not derived from its function: written by hand, or fetched.
+        """Makes a tool whose schema is not derived from its function, but handwritten or fetched.
 
         The schema is kept and enforced unchanged (2020-12, or draft-07 by its ``$schema``). It has an owner, and
         `check` lists the places where it differs from the function.
@@ -265,11 +265,11 @@ class Tool(RunOptions, Generic[P, R]):
 
         Args:
             model: a pydantic ``BaseModel``, a dataclass or a ``TypedDict``.
-            fn: the function, sync or async; its one parameter, injected ones aside, gets the instance.
+            fn: the function, sync or async. Apart from injected parameters it has one, which receives the instance.
             name: the tool's name; by default the function's.
             description: what the model reads; by default the function's docstring, else the model's.
             coerce, namespace, hints, output_schema: as in `tool`.
-            validator, check: likewise; they see the instance under the name of the function's parameter.
+            validator, check: as in `tool`; they see the instance under the name of the function's parameter.
             title: a name for people.
             annotations: hints in MCP's words.
             running: ``effect``, ``needs_approval``, ``approvals``, ``policy``, ``trusted``, ``timeout``,
@@ -277,8 +277,8 @@ class Tool(RunOptions, Generic[P, R]):
                 ``idempotency_key``, ``scope``, ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
-            ToolDefinitionError: no schema can be made of the model, or the function does not take one thing. That its
-                annotation is the model is not checked.
+            ToolDefinitionError: the model has no schema, or the function does not take exactly one argument. Whether
+                that is annotated with the model is not checked.
         """
         options = ToolOptions(
             name=name,
@@ -315,8 +315,8 @@ class Tool(RunOptions, Generic[P, R]):
     def check(self) -> list[str]:
         """Returns a line for each place where function, docstring and a foreign schema differ.
 
-        These are parameters that are missing in the schema, superfluous, required on one side only, or of another type;
-        and patterns, also of a declared output schema, that are not enforced because no engine runs them in linear
+        A line names a parameter that is missing from the schema, superfluous, required on one side only, or of another
+        type; or a pattern, even of a declared output schema, that is not enforced because no engine runs it in linear
         time.
         """
         unenforced = () if self._judge is None else self._judge.unenforced
@@ -407,12 +407,12 @@ class Tool(RunOptions, Generic[P, R]):
         Args:
             wire: its name (``openai.chat_completions``, ``anthropic.messages``), or a wire of your own. Gemini's entry
                 goes into the list ``functionDeclarations`` of a tool, any other into the request's list of tools.
-            strict: the form to which the provider holds the model.
-            hints: in place of the tool's own.
+            strict: the strict form, which the provider enforces.
+            hints: used instead of the tool's own.
 
         Raises:
-            ExportError: the wire is unknown, or cannot carry this tool; or the model's arguments have to be decoded, so
-                that the payload is not enough: use `streamtools.exports.export_all`.
+            ExportError: the wire is unknown, or cannot carry this tool; or the model's arguments need decoding, for
+                which an entry alone is not enough: use `streamtools.exports.export_all`.
         """
         from .entries import EntryOptions, payload_of  # the translator is loaded where a tool is exported
 

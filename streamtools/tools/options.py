@@ -44,42 +44,42 @@ NeedsApproval: TypeAlias = bool | Callable[[Mapping[str, Any]], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunOptions:
-    """Holds the options for running a tool's calls, which are fields of the tool, too."""
+    """Holds the options for running a tool's calls, which are also fields of the tool."""
 
     effect: Effect = "once"
-    """The effect of a second run of the same call."""
+    """Whether the same call may run twice, and so when it starts."""
     needs_approval: NeedsApproval = False
-    """A call waits until somebody has approved it."""
+    """Whether a call waits until somebody approves it."""
     approvals: int = field(default=1, repr=False)
     """The number of people who have to approve it."""
     policy: AnyPolicy | Sequence[AnyPolicy] | None = field(default=None, repr=False)
-    """Asks about a call, or denies it, by the texts that its arguments come from."""
+    """Asks about a call, or denies it, depending on the texts that its arguments come from."""
     trusted: bool = field(default=False, repr=False)
-    """The tool's results are trusted text for `policy`."""
+    """Whether `policy` trusts the tool's results."""
     timeout: float | None = None
-    """Seconds that one run may take; None leaves it to ``Limits(tool_timeout=...)``."""
+    """Seconds that one attempt may take; None uses ``Limits(tool_timeout=...)``."""
     max_concurrency: int | None = None
-    """The most calls of this tool that may run at once; more wait."""
+    """The maximum number of concurrent calls of this tool; more wait."""
     conflict_key: ConflictKey | None = field(default=None, repr=False)
     """The thing that a call works on: the name of an argument, or a function of the arguments."""
     exclusive: bool = False
-    """A call of this tool runs alone."""
+    """Whether a call of this tool runs alone."""
     trial: bool = field(default=True, repr=False)
-    """A ``pure`` call may be tried before it has ended; see `pipeline`."""
+    """Whether a ``pure`` call may be tried before it has ended; see `pipeline`."""
     deferred: bool | Literal["wait"] = False
-    """Somebody else answers the calls while the run rests, or, with ``wait``, while it waits."""
+    """Whether somebody else answers the calls: while the run rests, or, with ``wait``, while it waits."""
     background: bool = False
-    """A call is answered at once, and its result comes later; see `agent_loop`."""
+    """Whether a call is answered at once, and its result comes later; see `agent_loop`."""
     idempotency_key: IdempotencyKey | None = field(default=None, repr=False)
     """The thing that must not happen twice, whichever call asks for it."""
     scope: Scope = field(default="run", repr=False)
-    """Where the thing must not happen twice."""
+    """The scope within which it must not happen twice."""
     middleware: Middleware | None = field(default=None, repr=False)
     """Middleware around every call."""
     retries: int = 0
-    """The number of times that a run which raised or timed out is tried again."""
+    """How often an attempt that raised or timed out is retried."""
     retry_delay_s: float = field(default=0.5, repr=False)
-    """Seconds before the first retry; twice that before the next, and so on."""
+    """Seconds before the first retry; doubled before each further one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +269,7 @@ class ToolCallRequest:
     tool_name: str
     """The tool's name."""
     arguments: Mapping[str, Any] = field(repr=False)
-    """The arguments as plain JSON values by name, as the tool gets them. They cannot be changed here; see `RunCall`."""
+    """The arguments by name, as plain JSON values, as the tool gets them. To change them, see `RunCall`."""
     effect: str
     """The tool's effect: ``pure``, ``idempotent`` or ``once``."""
     run_id: str
@@ -291,12 +291,12 @@ class RunCall(Protocol):
         """Returns the tool's value, or raises the `ToolError` that the call would end with. May be awaited once.
 
         Args:
-            arguments: those to run the call with instead; they are validated again.
+            arguments: replace the call's arguments; they are validated again.
 
         Raises:
             InvalidArguments: they do not fit the tool.
-            LocalProtocolError: the call was run already; or it was approved with other arguments, or these name another
-                thing to work on (``conflict_key``).
+            LocalProtocolError: the call has already run; or it was approved with other arguments, or these give another
+                ``conflict_key``.
         """
         ...
 

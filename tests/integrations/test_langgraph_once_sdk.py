@@ -192,5 +192,5 @@ async def test_a_store_that_would_know_no_call_again_is_refused_before_anything_
             await run(how, graph, GO, config)
     assert effects == {}
     for wrong in ("", 7):
-        with pytest.raises(TypeError, match="RunCalls: identity is a text"):
+        with pytest.raises(TypeError, match="RunCalls: identity must be a non-empty text"):
             node_of(MemoryStore(), identity=wrong)

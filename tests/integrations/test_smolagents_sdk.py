@@ -104,7 +104,7 @@ def test_a_call_runs_with_the_arguments_that_an_approver_or_middleware_has_given
 def test_what_an_agent_cannot_keep_is_refused_where_it_is_made() -> None:
     options: tuple[tuple[dict[str, Any], str], ...] = (
         ({"store": MemoryStore()}, r"CallsAgent: a store needs a name.*store=store, identity="),
-        ({"store": MemoryStore(), "identity": 7}, "CallsAgent: identity is a text"),
+        ({"store": MemoryStore(), "identity": 7}, "CallsAgent: identity must be a non-empty text"),
         (
             {"options": {"on_tool_error": "cancel"}},
             r'CallsAgent: on_tool_error="cancel" cannot be enforced.*agent_loop',

@@ -168,5 +168,5 @@ async def test_a_store_without_a_session_is_refused_before_anything_runs_unless_
     assert effects == {}
     await agent_of(CallsExecutor(store=MemoryStore(), identity=lambda agent: agent.agent_id), "pay").invoke_async("go")
     assert effects == {"pay 7": 1}
-    with pytest.raises(TypeError, match="CallsExecutor: identity is a text"):
+    with pytest.raises(TypeError, match="CallsExecutor: identity must be a non-empty text"):
         CallsExecutor(store=MemoryStore(), identity="")
