@@ -194,8 +194,8 @@ def agent_loop(
         own = tuple(one.tool for one in (offloads, background) if one is not None)
         changing = ChangingTools(tools, own, export, suspended)
         sources.insert(0, changing)
-        seams = replace(seams, services=(changing.serve,))
-        checked = replace(checked, dispatch=replace(checked.dispatch, seams=seams))
+        seams, served = (replace(one, services=(changing.serve,)) for one in (seams, checked.dispatch.seams))
+        checked = replace(checked, dispatch=replace(checked.dispatch, seams=served))  # it has a desk
     if is_list:  # else they are not known yet
         know(run, messages, checked, wire)
     if background is not None:

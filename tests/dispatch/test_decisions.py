@@ -92,7 +92,7 @@ async def test_of_two_decisions_in_whatever_order_the_first_counts_and_the_secon
         assert outcomes(events) == {"a": "ok" if first else "denied"}
         assert resolved(seen) == [(first, ("ann",), 7.5, "as agreed")]
         with SqliteStore(path) as store:  # after a restart
-            with pytest.raises(AlreadyDecided, match=r"the call 'a' was (approved|denied) by ann before") as told:
+            with pytest.raises(AlreadyDecided, match=r"the call 'a' was already (approved|denied) by ann") as told:
                 await resumed(suspended, store, Decision.on(call, second, by="bob"))
             assert (told.value.first, told.value.code, told.value.call_id) == (ours, "already_decided", "a")
             later, seen = await resumed(suspended, store)  # goes on with what was decided, and asks nobody
@@ -145,7 +145,7 @@ async def test_all_decisions_are_looked_up_before_one_is_kept() -> None:
     store, suspended = MemoryStore(), await suspended_of(CALL, ("b", "pay", '{"to": "y"}'))
     a, b = suspended.calls
     await suspended.decide([Decision.on(b, False)], store)
-    with pytest.raises(AlreadyDecided, match="the call 'b' was denied by somebody before"):
+    with pytest.raises(AlreadyDecided, match="the call 'b' was already denied by somebody"):
         await suspended.decide([Decision.on(a, True), Decision.on(b, True)], store)
     await suspended.decide([Decision.on(a, False)], store)
     events, _ = await resumed(suspended, store)
@@ -286,7 +286,7 @@ async def test_one_person_cannot_approve_twice_and_nobody_without_a_name() -> No
             resume(suspended, tools=[pay_much], store=store, decisions=[Decision.on(call, verdict)])
         assert told.value.code == "unnamed"
     await suspended.decide([Decision.on(call, True, by="ann")], store)
-    with pytest.raises(AlreadyDecided, match="approved by ann before"):
+    with pytest.raises(AlreadyDecided, match="already approved by ann"):
         await suspended.decide([Decision.on(call, True, by="ann")], store)
     events, _ = await resumed(suspended, store, tools=[pay_much], approve=lambda request: None)
     assert (outcomes(events), ran) == ({"a": "skipped"}, [])
