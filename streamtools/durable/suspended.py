@@ -201,6 +201,8 @@ class Suspended:
     """The run's tokens so far, for its `token_budget`."""
     added_tools: tuple[str, ...] = ()
     """As `AgentLoop.added_tools`."""
+    known_tools: tuple[str, ...] = ()
+    """The tools that the model knew last, of a run whose tools may change."""
     carry: _Carry = None
     """As `AgentLoop.carry`, or the `Turn.carry` of a step that is no run's."""
     journal: str | None = None

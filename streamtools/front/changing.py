@@ -63,6 +63,7 @@ class ChangingTools:
         self._notes: dict[str, dict[str, Any]] = {}  # of the calls of the step
         self._lock = Lock()  # they may run in threads
         self.added = dict.fromkeys(() if suspended is None else suspended.added_tools)
+        self._before = () if suspended is None else suspended.known_tools
         self._turn: Turn | None = None  # the last one
         self._model: str | None = None  # that has answered the function that is asked first
         self._is_late = False  # the model is told of a change a step later
@@ -141,7 +142,7 @@ class ChangingTools:
         """Does nothing: there is nothing to give back."""
 
     def ticket(self, suspended: Suspended) -> Suspended:
-        return replace(suspended, added_tools=tuple(self.added))
+        return replace(suspended, added_tools=tuple(self.added), known_tools=tuple(self._shown or ()))
 
     # -- which there are --
 
@@ -203,18 +204,23 @@ class ChangingTools:
         """Begins with what the history says of changes before; if its list can not be known again, with a new one."""
         form, now = self._form, self._by_name(exported)
         changes = [_changed(form, one) for one in self._history.messages()]
-        self._shown, then, is_known = now, dict[str, JSON](), True
+        before = dict.fromkeys(self._before or now)
+        self._shown, then = {name: now.get(name, {}) for name in before}, dict[str, JSON]()
+        is_known = True
         for new, gone in filter(None, changes):
             is_known &= all(name in now or name in then for name in gone)  # else the list had it, and nobody has it now
             then |= {_name(one): one for one in new}
             then = {name: one for name, one in then.items() if name not in gone}
         if form is None or not any(changes):
+            self._tell(exported)
             return
-        if not is_known or not self._sends(form):
+        if not is_known or not before.keys() <= now.keys() | then.keys() or not self._sends(form):
             self._list_anew(form)
+            self._tell(exported)
+            self._shown = now
             return
-        self._append(form, [one for one in exported.payloads if _name(one) not in then], ())
-        self._shown = {name: one for name, one in now.items() if name not in then} | then
+        self._append(form, [one for one in exported.payloads if _name(one) in before.keys() - then.keys()], ())
+        self._shown = {name: one for name, one in self._shown.items() if name not in then} | then
         # Nothing may stand behind work of the provider's that waits, or a paused answer.
         last = self._history.messages()[-1]
         is_paused = isinstance(last, Mapping) and last.get("role") == "assistant"
@@ -269,11 +275,11 @@ class ChangingTools:
             self._maker.plainly, self._carrying.beside = None, {}
 
     def _warn(self, form: ToolChanges | None, new: Sequence[str], gone: Sequence[str]) -> None:
-        if self._turn is None:
+        if self._turn is None and not self._before:
             return
         wire = self._history.wire
         said = [f"{what} {', '.join(names)}" for what, names in (("new:", new), ("gone:", gone)) if names]
-        count = None if self._turn.usage is None else self._turn.usage.input_tokens
+        count = None if self._turn is None or self._turn.usage is None else self._turn.usage.input_tokens
         tokens = "all tokens" if count is None else f"up to {count} tokens"
         text = f"{'; '.join(said)}. {wire.name} has tools before the messages, so {tokens} are read anew"
         if self._model is not None:

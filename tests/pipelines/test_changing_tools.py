@@ -302,6 +302,23 @@ async def test_suspended_calls_of_added_tools_are_found_again_by_their_names() -
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("wire", [CHAT, ANTHROPIC])
+async def test_a_resumed_run_says_what_the_request_before_it_did_not_have(wire: str) -> None:
+    store, tools = MemoryStore(), [find, named("refund", needs_approval=True)]
+    for call, new in (("find", ["pay"]), ("refund", [])):
+        run = agent_loop(Model(wire, (call, "refund")), GO, tools=tools, wire=wire, store=store)
+        await finished(run)
+        assert run.suspended is not None
+        decisions = decisions_on(run.suspended, dict.fromkeys((one.call_id for one in run.suspended.calls), True))
+        more = [named(name) for name in new]
+        again = agent_loop(
+            Model(wire, "done"), run.messages, tools=[*tools, *more], wire=wire, store=store,
+            suspended=run.suspended, decisions=decisions,
+        )  # fmt: skip
+        assert len(warned(await finished(again))) == len(new)
+
+
+@pytest.mark.anyio
 async def test_text_modes_long_results_exports_and_policies_take_part() -> None:
     asked: list[str] = []
 

@@ -175,7 +175,7 @@ class World:
             if number < MOST_VISITS - 1:
                 unread = run.unread if self.keeps == "store" else ()
                 self.messages = run.messages if self.keeps == "store" else self.messages
-                run = self.run(run_id, **(given if self.keeps == "journal" and number % 2 else {}), **again)
+                run = self.run(run_id, **(given if self.keeps == "journal" else {}), **again)
         told = str(run.messages)
         for job in re.findall(r"Started as background job (\w+)", told) if run.outcome == "answered" else ():
             if told.count(f"the result of background job {job} ") != 1 and job not in begun:
@@ -247,7 +247,7 @@ async def _tried(wire: str, seeds: range, told: list[str]) -> dict[str, int]:
         apis, unlike = (world.here, world.there), list(world.unlike())
         refused = [one for api in apis for one in api.refused if not (world.named and ": prefix:" in one)]
         told += [f"seed {seed}: {one}" for one in world.lost]
-        dropped = sum(api.dropped for api in apis if api.binding != "drop")
+        dropped = 0 if world.named else sum(api.dropped for api in apis if api.binding != "drop")
         counts["runs"] += 1
         for name, found in (("requests", len(world.wholes)), ("refused", len(refused)), ("dropped", dropped)):
             counts[name] += found
