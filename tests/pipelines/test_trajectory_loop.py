@@ -104,7 +104,7 @@ async def test_misuse_says_what_to_write() -> None:
             raise AssertionError("it is not entered")
     with pytest.raises(TypeError, match="no option 'temperature'"):
         agent_loop(Model(ANSWER), ASKED, wire=CHAT, temperature=1)
-    with pytest.raises(TypeError, match="not str"):
+    with pytest.raises(TypeError, match="got str"):
         agent_loop("gpt", ASKED, wire=CHAT)  # type: ignore[arg-type]
     with pytest.raises(ExportError, match="unknown wire"):
         agent_loop(Model(ANSWER), ASKED, tools=[double], wire="morse")
