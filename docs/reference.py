@@ -133,9 +133,7 @@ class _Page:
         return [member for member in found.values() if not member.is_alias]
 
     def _callable(self, name: str, function: Any) -> Iterator[str]:
-        shown = [
-            one for one in function.parameters if one.name not in {"self", "cls"} and str(one.annotation) != "Never"
-        ]
+        shown = [one for one in function.parameters if one.name not in {"self", "cls"}]
         parts = [_parameter(one) for one in shown]
         keyword = next((i for i, one in enumerate(shown) if one.kind and one.kind.value == "keyword-only"), None)
         if keyword is not None and not any(one.kind and one.kind.value == "variadic positional" for one in shown):

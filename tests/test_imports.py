@@ -106,7 +106,7 @@ print(json.dumps([len(imported), run.outcome, len(run.turns), loaded]))
 """
 AROUND = {"durable", "policy", "provenance", "privacy", "text_calls", "modes", "interop", "realtime", "record", "mcp"}
 AROUND |= {"telemetry", "web", "view", "integrations", "testing", "cli"}
-MOST_OF_A_LOOP = 84
+MOST_OF_A_LOOP = 85
 
 
 def test_a_bare_loop_loads_no_room_around_the_core_and_no_other_wire() -> None:

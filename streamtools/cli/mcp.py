@@ -97,7 +97,7 @@ def _show(options: argparse.Namespace) -> None:
 
 
 def _definition(tool: ServerTool) -> Iterable[str]:
-    values = ((one.name, getattr(tool, one.name)) for one in fields(tool))
+    values = ((one.name, getattr(tool, one.name)) for one in fields(tool) if one.compare)
     return (f"{name}: {json.dumps(value)}" for name, value in values if value)
 
 

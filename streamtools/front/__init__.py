@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .branches import Branch
     from .checked import PipelineKeywords, StepKeywords
     from .face import Pipeline
-    from .mistaken import refuse_unknown
+    from .mistaken import explained
     from .run_face import AgentLoop
     from .runs import agent_loop
     from .streams import pipeline
@@ -29,7 +29,7 @@ else:
             "branches": "Branch",
             "at_hand": "resume run_calls",
             "checked": "PipelineKeywords StepKeywords",
-            "mistaken": "refuse_unknown",
+            "mistaken": "explained",
         },
     )
 
@@ -44,5 +44,5 @@ __all__ = [
     "Trajectory",
     "PipelineKeywords",
     "StepKeywords",
-    "refuse_unknown",
+    "explained",
 ]

@@ -171,7 +171,8 @@ class Background:
         calls = {call.call_id: call for call in turn.calls}
         for seen in turn.observations:
             job_id = _id_of(seen.idempotency_key or "")
-            if seen.tool_name in self._tools and seen.outcome == "ok" and job_id not in self._jobs:
+            is_job = seen.tool_name in self._tools and calls[seen.call_id].caller == "direct"
+            if is_job and seen.outcome == "ok" and job_id not in self._jobs:
                 arguments = seen.edited or self._arguments(calls[seen.call_id])
                 key = seen.idempotency_key or ""
                 self._jobs[job_id] = _Job(job_id, seen.tool_name, seen.call_id, key, seen.step, arguments)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from ..limits import Limits
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _WORDS = {
     "model system system_prompt instructions temperature max_tokens client tool_choice": "put it into your request",
@@ -29,6 +34,24 @@ _OF_CHATS = {
     "auth authorize may": "write it in chats.app(may=...)",
     "ttl retention": "write keep=..., in seconds",
 }
+
+
+def explained(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Has a function refuse an option that it does not have with the words to write instead."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        code = function.__code__
+        known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+
+        @wraps(function)
+        def checked(*given: P.args, **options: P.kwargs) -> Any:
+            if not known.issuperset(options):
+                refuse_unknown(name, options, known - {"self"})
+            return function(*given, **options)
+
+        return checked
+
+    return decorate
 
 
 def refuse_unknown(function: str, options: Iterable[str], known: Collection[str]) -> None:

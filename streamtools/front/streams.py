@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any
 
 from ..decode.body import as_items
 from ..decode.decoder import StreamDecoder, unsettled
@@ -29,7 +29,7 @@ from ..wires import Wire
 from .capabilities import run_of
 from .checked import CheckedOptions, OnQuotedCall, OnSourceError, Request, checked_options, with_rules
 from .face import Pipeline
-from .mistaken import refuse_unknown
+from .mistaken import explained
 
 if TYPE_CHECKING:
     from ..durable.store import IdempotencyStore
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..stages import OutputType
 
 
+@explained("pipeline")
 def pipeline(
     stream: Any,
     *,
@@ -68,7 +69,6 @@ def pipeline(
     retry: Attempts | None = None,
     fallback: Sequence[Callable[[], Any]] = (),
     capabilities: Iterable[object] = (),
-    **others: Never,
 ) -> Pipeline:
     """Wraps a stream that you hold: emits typed events, and runs the tools that the model calls.
 
@@ -140,8 +140,6 @@ def pipeline(
         ValueError: `wire` or an option is not known, or the turn cannot be continued.
         ToolDefinitionError: a function cannot be a tool, or two tools share a name.
     """
-    if others:
-        refuse_unknown("pipeline", others, pipeline.__kwdefaults__ or ())
     if request is not None and not isinstance(request, Mapping):
         raise TypeError(f"request must be a mapping of the request's fields, not {type(request).__name__}")
     checked = checked_options(

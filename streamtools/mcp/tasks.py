@@ -116,9 +116,9 @@ class Task:
                 raise _Failed(error)
             if self._is_over:
                 return answer if answer is not None else await self._ask("result", may_fail=status == "failed")
-            requests = peek(state, "inputRequests", "input_requests")
-            if status == "input_required" and requests is not None:
-                await self._answer(requests)
+            asked = peek(state, "inputRequests", "input_requests")
+            if status == "input_required" and asked is not None:
+                await self._answer(asked)
             elif status == "input_required":
                 with suppress(Exception):  # the next status says more
                     answer = await self.peer.task("result", self.id)
@@ -153,14 +153,14 @@ class Task:
             await anyio.sleep(_FIRST_PAUSE_S * 2**tries)
         raise AssertionError("the last error is raised")
 
-    async def _answer(self, requests: Any) -> None:
+    async def _answer(self, asked: Any) -> None:
         if self.elicitation is None:
             raise ToolError(NOBODY)
-        if isinstance(requests, Mapping):
-            requests = {key: one for key, one in requests.items() if key not in self._answered}
-        if not requests:
+        if isinstance(asked, Mapping):
+            asked = {key: one for key, one in asked.items() if key not in self._answered}
+        if not asked:
             return  # it has not taken the answers yet
-        given = await self.elicitation.inputs({"inputRequests": requests}, self.id)
+        given = await self.elicitation.inputs({"inputRequests": asked}, self.id)
         self._answered |= given.keys()
         if len(self._answered) > MOST_ROUNDS:
             raise ToolError(f"the MCP server asks for input more than {MOST_ROUNDS} times in one call")

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Never, NotRequired, Self, TypeAlias, TypedDict
+from typing import Any, NotRequired, Self, TypeAlias, TypedDict
 from weakref import WeakValueDictionary
 
 import anyio
@@ -43,7 +43,7 @@ from ..errors import (
     StreamError,
 )
 from ..events import Observation
-from ..front import AgentLoop, refuse_unknown
+from ..front import AgentLoop, explained
 from ..ground import type_name
 from ..parts import RunOutcome
 from ..pipelines.messages import STOPPED
@@ -144,6 +144,7 @@ class ChatRuns:
     """The conversations of a journal, and the runs in them, for any server. Make them with `Chats`, which has the same
     arguments and serves them over HTTP."""
 
+    @explained("Chats")
     def __init__(
         self,
         *,
@@ -152,9 +153,7 @@ class ChatRuns:
         journal: Records | Journal | None = None,
         keep: float | None = None,
         privacy: Privacy | None = None,
-        **others: Never,
     ) -> None:
-        refuse_unknown("Chats", others, ChatRuns.__init__.__kwdefaults__ or ())
         if not callable(run):
             raise TypeError(f"run must be a function that returns an agent_loop(...), not {type(run).__name__}")
         if (records is None) == (journal is None):

@@ -191,7 +191,7 @@ def test_calls_of_an_event_loop_that_was_cut_off_give_their_places_to_the_next()
 
 @every("given", [3, Limits()])
 def test_what_is_no_pool_is_refused(given: Any) -> None:
-    with pytest.raises(TypeError, match=r"pool is a streamtools\.dispatch\.CallPool\(\), not"):
+    with pytest.raises(TypeError, match=r"pool must be a streamtools\.dispatch\.CallPool\(\), not"):
         pipeline(stream([]), pool=given)
     if isinstance(given, int):
         with pytest.raises(TypeError, match=r"limits is a streamtools\.Limits"):

@@ -241,10 +241,10 @@ async def test_what_is_no_key_no_value_or_no_commit_is_refused(make: Make, backe
     assert await records.commit(Put(largest, os.urandom(1 << 20))) == Done()
     assert [one.key for one in await records.scan(largest)] == [largest]
     refused: list[tuple[Any, str]] = [
-        (Put((), b""), "not empty"),
-        (Put(("k", 5), b""), "texts"),  # type: ignore[arg-type]
+        (Put((), b""), "non-empty"),
+        (Put(("k", 5), b""), "strings"),  # type: ignore[arg-type]
         (Put(("k", f"{largest[1]}x"), b""), f"at most {MAX_KEY_BYTES} bytes, not {MAX_KEY_BYTES + 1}"),
-        (DeletePrefix(()), "not empty"),
+        (DeletePrefix(()), "non-empty"),
         (Put(A, bytes(MAX_VALUE_BYTES + 1)), f"at most {MAX_VALUE_BYTES} bytes"),
     ]
     for op, words in refused:
@@ -252,7 +252,7 @@ async def test_what_is_no_key_no_value_or_no_commit_is_refused(make: Make, backe
             await records.commit(op)
     with pytest.raises(ValueError, match="puts a record once"):
         await records.commit(Put(A, b"1"), Put(A, b"2"))
-    with pytest.raises(ValueError, match="not empty"):
+    with pytest.raises(ValueError, match="non-empty"):
         await records.get(())
     assert await records.get(A) == [None]
 
@@ -273,7 +273,7 @@ async def test_commits_that_were_handed_over_are_made_in_order_whoever_waits(mak
     records = make()
     first, *_ = [records.hand_over(Put(A, b"%d" % n, "any", rev=n)) for n in range(1, 30)]
     refused = records.hand_over(Check(A, 7), Put(B, b""))
-    with pytest.raises(ValueError, match="not empty"):
+    with pytest.raises(ValueError, match="non-empty"):
         records.hand_over(Check((), 1))
     with anyio.CancelScope() as scope:
         scope.cancel()

@@ -123,7 +123,7 @@ def test_its_schemas_are_translated_to_other_providers_and_back() -> None:
     (renamed,) = registry.convert_schemas([{**theirs, "name": "Add"}], target="example.own")
     assert re.fullmatch("_dd_[0-9a-f]{6}", renamed["skill"]["name"])
     assert registry.inspect_schema({"example_search": {}}).format == "example.own.built_in"
-    with pytest.raises(ExportError, match=r"run by its provider \(example\.own\)"):
+    with pytest.raises(ExportError, match=r"that its provider runs \(example\.own\)"):
         registry.convert_schemas([{"example_search": {}}], target="anthropic.messages")
 
 

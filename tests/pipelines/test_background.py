@@ -381,6 +381,7 @@ async def test_code_of_the_models_waits_for_results_and_none_comes_by_a_message_
     results = [[block.get("content") for block in messages[-1]["content"]] for messages in asked[1:]]
     assert results[0][1] == results[1][0].replace(" again", "") == "rendered code, None"
     assert [len(one) for one in results] == [2, 1, 2]
+    assert sorted(farm.begun) == ["code", "code again", "x"]
     assert [str(messages).count("rendered x") for messages in [*asked, run.messages]] == [0, 0, 0, 1, 1]
 
 
@@ -447,7 +448,8 @@ async def test_a_job_begins_while_a_later_response_is_on_its_way(tmp_path: Path)
         for item in DONE:
             yield item
 
-    run = line(tmp_path, farm, calling("a", "b", a="pay", b="pay"), slowly(), DONE, limits=Limits(max_concurrency=1))
+    answers = (calling("a", "b", a="pay", b="pay"), slowly(), DONE, DONE)  # the results come together, or apart
+    run = line(tmp_path, farm, *answers, limits=Limits(max_concurrency=1))
     await read(run)
     assert len(results(run)) == 2
 

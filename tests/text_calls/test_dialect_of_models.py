@@ -94,5 +94,5 @@ def test_without_a_name_that_is_known_all_is_text(model: str | None) -> None:
 
 
 def test_a_dialect_and_a_model_are_not_both_given() -> None:
-    with pytest.raises(ValueError, match="give one of them"):
+    with pytest.raises(ValueError, match="pass only one of them"):
         text_calls("hermes", model="qwen3")

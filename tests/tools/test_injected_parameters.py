@@ -135,7 +135,7 @@ async def test_a_context_of_a_framework_is_filled_and_no_model_sees_or_sets_it(n
 async def test_without_such_a_context_the_pipeline_says_what_to_pass(name: str) -> None:
     annotation, _ = FILLED[name]
     for context, given in ((None, "none was given"), (7, "context is a int")):
-        with pytest.raises(TypeError, match=rf"parameter 'hidden': wants a \w+, and {given}; pass one as context="):
+        with pytest.raises(TypeError, match=rf"parameter 'hidden': requires a \w+, but {given}; pass one as context="):
             run_calls([("a", "act", {"word": "x"})], [made_of(annotation)], context=context)
     made = tool(made_of(annotation, default=None))
     check_hidden(made)

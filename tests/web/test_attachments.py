@@ -144,12 +144,12 @@ async def test_what_is_no_file_with_content_is_refused_and_no_part_vanishes(tmp_
 
     empty = {"type": "data", "value": "", "mimeType": "image/png"}
     for (path, body), words in (
-        (ui({"type": "file", "mediaType": "image/png", "url": "data:image/png;base64,"}), "no content"),
-        (ui({"type": "file", "mediaType": "text/plain", "url": "data:,"}), "no content"),
+        (ui({"type": "file", "mediaType": "image/png", "url": "data:image/png;base64,"}), "the file is empty"),
+        (ui({"type": "file", "mediaType": "text/plain", "url": "data:,"}), "the file is empty"),
         (ui({"type": "file", "mediaType": "image/png", "url": "blob:https://x/1"}), "https: URL"),
         (ui({"type": "file", "mediaType": "picture", "url": f"data:picture;base64,{PNG}"}), "media type"),
         (ui({"type": "data-note", "data": {"a": 1}}), "expected one of"),
-        (ag_ui({"type": "image", "source": empty}), "no content"),
+        (ag_ui({"type": "image", "source": empty}), "the file is empty"),
         (ag_ui({"type": "image", "source": {"type": "file", "value": "file-1"}}), "its content or its URL"),
         (ag_ui({"type": "hologram", "source": empty}), "expected one of"),
     ):
