@@ -2,7 +2,8 @@
 
 async with pipeline(stream, tools=[get_weather], observers=[record("run.jsonl")]) as events: ...
 
-async with replay("run.jsonl") as run:            the same events, with the recorded results async for event in run: ...
+async with replay("run.jsonl") as run:            the same events, with the recorded results
+    async for event in run: ...
 
 Recording.read("run.jsonl").turns                 without an event loop
 

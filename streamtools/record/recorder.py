@@ -1,10 +1,12 @@
 """Records a run into a file as it happens: the bytes as they were read, and every event.
 
-    {"recording": 1, "run_id": ..., "began": ..., ...}   a run begins, or continues with its next step {"stream": {...}}
-    a response begins: how it is decoded {"chunk": "data: ...", "at": 12.3}                   a piece of its body
-    {"event": "TextDelta", "seq": 4, ...}                an event {"source_end": null, "at": 12.9} the body is over; or
-    the error that ended it {"run_end": "answered"}                              the run is over {"cut":
-    "max_recording_bytes"}                       the recording is full, and the run goes on
+    {"recording": 1, "run_id": ..., "began": ..., ...}   a run begins, or continues with its next step
+    {"stream": {...}}                                    a response begins: how it is decoded
+    {"chunk": "data: ...", "at": 12.3}                   a piece of its body
+    {"event": "TextDelta", "seq": 4, ...}                an event
+    {"source_end": null, "at": 12.9}                     the body is over; or the error that ended it
+    {"run_end": "answered"}                              the run is over
+    {"cut": "max_recording_bytes"}                       the recording is full, and the run goes on
 
 A line is written completely or not at all, unless the disk is full; then the next step begins on a new line. A failure
 drops the recorder for the rest of the step, and the run goes on. A forked child leaves an open file to its parent.

@@ -1,7 +1,9 @@
 """Turns any kind of stream into one asynchronous iterator of bytes, text or payloads.
 
-    source = open_source(stream) await source.items()           an async iterator source.as_item(item)           the
-    input for the decoder await source.aclose()          closes all that was opened, on every exit
+    source = open_source(stream)
+    await source.items()           an async iterator
+    source.as_item(item)           the input for the decoder
+    await source.aclose()          closes all that was opened, on every exit
 
 Blocking streams are read in a thread of their own (`threads`); objects of SDKs become the payloads of their wire
 (`kinds`), LangChain's chunks those of Chat Completions. A connection with several responses is split into

@@ -1,13 +1,15 @@
 """Serves conversations to pages: an ASGI application to be mounted in FastAPI, Starlette or any other framework.
 
-    POST   /                      useChat: begins a run, or continues one, and streams it GET    / the conversations of
-    the person whom `may` names; ?before=: those that changed earlier GET    /{id} the latest finished messages;
-    ?before=: earlier ones. The unfinished one is streamed GET    /{id}/stream useChat's `resume`: the run in progress,
-    from its beginning; 204 if there is none POST   /{id}/stop             {"run": id?}: stops it DELETE /{id}
-    removes the conversation POST   /{id}/events           ours: the same body as useChat's, answered with events of
-    ours GET    /{id}/events           ours, for an EventSource: from `Last-Event-ID` on; 204 when nothing is left POST
-    /ag-ui                 AG-UI's RunAgentInput GET    /{id}/ag-ui the finished messages as AG-UI has them: what an
-    agent begins with
+    POST   /                      useChat: begins a run, or continues one, and streams it
+    GET    /                      the conversations of the person whom `may` names; ?before=: those that changed earlier
+    GET    /{id}                  the latest finished messages; ?before=: earlier ones. The unfinished one is streamed
+    GET    /{id}/stream           useChat's `resume`: the run in progress, from its beginning; 204 if there is none
+    POST   /{id}/stop             {"run": id?}: stops it
+    DELETE /{id}                  removes the conversation
+    POST   /{id}/events           ours: the same body as useChat's, answered with events of ours
+    GET    /{id}/events           ours, for an EventSource: from `Last-Event-ID` on; 204 when nothing is left
+    POST   /ag-ui                 AG-UI's RunAgentInput
+    GET    /{id}/ag-ui            the finished messages as AG-UI has them: what an agent begins with
 
 A request that ends is a reader that leaves: the run goes on. Each route asks `may` before it does anything; of a body
 it has then read the conversation's id alone, within bounds.

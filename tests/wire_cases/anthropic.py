@@ -95,14 +95,15 @@ def _check(turn: Turn, messages: list[Message]) -> None:
             assert block["signature"]
     if turn.finish != "pause":
         assert blocks[-1]["type"] not in ("thinking", "redacted_thinking"), "refused as the final block"
-        waiting = [use["caller"].get("tool_id") for use in uses if isinstance(use.get("caller"), dict)]
+        waiting = [use["caller"].get("tool_id") if isinstance(use.get("caller"), dict) else None for use in uses]
         servers = ("server_tool_use", "mcp_tool_use")  # one whose code calls tools of ours waits for their results
         asked = [block["type"] in servers and block["id"] not in waiting for block in blocks]
         answered = [isinstance(block.get("tool_use_id"), str) for block in blocks]  # recordings may redact the ids
-        deferred = any(not isinstance(use.get("caller"), dict) for use in uses)  # beside a direct call of ours
+        known = [block["id"] for block in blocks if block["type"] in servers]
+        deferred = any(one not in known for one in waiting)  # beside a direct call of ours
         assert deferred or sum(asked) <= sum(answered), "a server's tool is refused without its result"
-    known = [m | {"content": [b for b in m["content"] if b["type"] in _OWN_BLOCKS]} for m in messages]
-    _MESSAGES.validate_python(known)
+    own = [m | {"content": [b for b in m["content"] if b["type"] in _OWN_BLOCKS]} for m in messages]
+    _MESSAGES.validate_python(own)
 
 
 CASES = WireCases(

@@ -130,10 +130,10 @@ def test_code_that_waits_for_the_result_of_our_tool_goes_back_without_a_result_o
 
 
 @every("caller", [None, "x", {}, {"tool_id": ["srvtoolu_1"]}, {"tool_id": "srvtoolu_2"}])
-def test_a_server_call_that_nothing_of_ours_was_called_by_does_not_go_back_without_its_result(caller: Any) -> None:
+def test_a_server_call_beside_calls_of_ours_goes_back_without_its_result(caller: Any) -> None:
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
     turn = read([MESSAGE, begin(0, search), end(0), use(1, "a", caller=caller), end(1), reason("tool_use"), STOP])
-    assert [block["type"] for block in turn.messages()[0]["content"]] == ["tool_use"]
+    assert [block["type"] for block in turn.messages()[0]["content"]] == ["server_tool_use", "tool_use"]
 
 
 def test_a_signature_over_thinking_that_was_told_in_pieces_does_not_go_back() -> None:

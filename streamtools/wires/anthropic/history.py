@@ -284,8 +284,9 @@ def _without_orphans(blocks: list[dict[str, Any]], *, is_cut: bool) -> list[dict
     return kept
 
 
-def _caller(block: Mapping[str, Any]) -> Any:
-    return object_of(block.get("caller")).get("tool_id")
+def _caller(block: Mapping[str, Any]) -> str | None:
+    caller = object_of(block.get("caller")).get("tool_id")
+    return caller if isinstance(caller, str) else None
 
 
 def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
