@@ -163,7 +163,7 @@ def _decision(event: ApprovalRequested, answer: Any) -> Decision | None:
     given = answer if isinstance(answer, dict) else {"approved": answer}
     if not given.keys() <= _FIELDS or not isinstance(given.get("approved"), bool):
         raise TypeError(
-            f"RunCalls: resume an approval with True, False or {'approved': True or False}, optionally with by, "
+            f"RunCalls: resume an approval with True, False or {{'approved': True or False}}, optionally with by, "
             f"reason, arguments and fingerprint; got {'another dict' if given is answer else type(answer).__name__}"
         )
     if given.get("fingerprint", event.fingerprint) != event.fingerprint:
