@@ -213,7 +213,7 @@ async def test_anything_else_is_no_answer_and_the_call_goes_on_waiting(how: str,
         {"approved": True, "by": ""},
     )
     for answer in wrong:
-        with pytest.raises(TypeError, match="RunCalls: .*resume an approval"):
+        with pytest.raises(TypeError, match=r"RunCalls: .*resume an approval"):
             await run(how, graph, Command(resume=answer))
         assert effects == {}
     state = await run(how, graph, Command(resume=True))
