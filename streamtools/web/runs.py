@@ -280,8 +280,8 @@ class ChatRuns:
         return [] if last is None else await self._conversations.up_to(last, limit)
 
     async def answers(self, turns: Sequence[ChatTurn]) -> list[Sequence[Entry] | None]:
-        """Returns the answer of each run, as its stream showed it; None while it is in progress, or if nothing was shown.
-        Raises `JournalError` if one cannot be read."""
+        """Returns the answer of each run, as its stream showed it; None while it is in progress, or if it showed
+        nothing. Raises `JournalError` if one cannot be read."""
         answers = list[Sequence[Entry] | None]()
         for turn, kept in zip(turns, await self._conversations.answers(turns), strict=True):
             if turn.outcome is None or turn.run_id in self._live:
