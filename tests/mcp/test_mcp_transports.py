@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 # On trio, the SDK's transport over HTTP leaves httpx's generators to the garbage collector.
 asyncio_only = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
-REFUSED = r"has answered tools/list with more than max_message_bytes=1048576, which were dropped"
+REFUSED = r"to tools/list exceeded max_message_bytes=1048576 and was dropped"
 
 
 @asynccontextmanager
@@ -94,7 +94,7 @@ async def test_small_values_are_counted_before_a_line_is_parsed_but_not_those_in
     seen = {one.call_id: one for one in events.turn.observations}
     assert [seen[one].outcome for one in "abc"] == ["failed", "ok", "ok"]
     assert (
-        "has answered tools/call with more than max_message_bytes=1048576, which were dropped"
+        "to tools/call exceeded max_message_bytes=1048576 and was dropped"
         in seen["a"].model_content
     )
 
