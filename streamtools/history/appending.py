@@ -41,7 +41,8 @@ def first_change(read: Messages, request: Any, previous: Any, model: str | None)
             return  # only what is new is sent
         for name in _BEFORE:
             then, now = (_uncached(plain_of(one.get(name), rules)) for one in (previous, request))
-            place = place or _difference(then, now, name)
+            if place is None and _prefix(then) != _prefix(now):
+                place = _difference(then, now, name)
     if place is None:
         then = [_uncached(plain_of(one, rules)) for one in messages_of(previous, rules)]
         now = [_uncached(one) for one in read.plain]
@@ -59,6 +60,14 @@ def first_change(read: Messages, request: Any, previous: Any, model: str | None)
         words += f", and {whose} the thinking behind it, unless `prefix_mismatch_behavior` has it dropped"
         text = rules.texts["changed_prefix"]
     yield rules.violation("changed_prefix", place, words, text)
+
+
+def _prefix(value: Any) -> Any:
+    """Returns a field without deferred tools, which stand where the model finds them.
+    https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-use-with-prompt-caching"""
+    if not isinstance(value, list):
+        return value
+    return [one for one in value if not (isinstance(one, Mapping) and one.get("defer_loading") is True)]
 
 
 def _has_signature(reply: Reply) -> bool:
