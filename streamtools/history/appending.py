@@ -32,8 +32,7 @@ def messages_of(request: Any, rules: HistoryRules) -> Any:
 
 
 def first_change(read: Messages, request: Any, previous: Any, model: str | None) -> Iterator[Violation]:
-    """Yields the first place at which a request differs from the one before, as far as that reaches. `read` are its
-    messages."""
+    """Yields the first place at which a request, whose messages are `read`, differs from the one before."""
     rules, listed = read.wire.rules, read.wire.rules.list_name
     number, place = 0, None
     if isinstance(request, Mapping) and isinstance(previous, Mapping):
@@ -41,7 +40,8 @@ def first_change(read: Messages, request: Any, previous: Any, model: str | None)
             return  # only what is new is sent
         for name in _BEFORE:
             then, now = (_uncached(plain_of(one.get(name), rules)) for one in (previous, request))
-            place = place or _difference(then, now, name)
+            if place is None and _prefix(then) != _prefix(now):
+                place = _difference(then, now, name)
     if place is None:
         then = [_uncached(plain_of(one, rules)) for one in messages_of(previous, rules)]
         now = [_uncached(one) for one in read.plain]
@@ -61,13 +61,17 @@ def first_change(read: Messages, request: Any, previous: Any, model: str | None)
     yield rules.violation("changed_prefix", place, words, text)
 
 
+def _prefix(tools: Any) -> Any:  # deferred ones follow: docs/en/agents-and-tools/tool-use/tool-use-with-prompt-caching
+    is_list = isinstance(tools, list)
+    return [one for one in tools if not (isinstance(one, Mapping) and one.get("defer_loading"))] if is_list else tools
+
+
 def _has_signature(reply: Reply) -> bool:
     return any(part.kind == "reasoning" and part.provider_state for part in reply.answer.parts)
 
 
 def _uncached(value: Any, depth: int = 0) -> Any:
-    """Returns a value without the marks for a cache, which are no part of what is cached: of a tool, of a message, of a
-    block, or of one within a result."""
+    """Returns a value without the cache marks of tools, messages and blocks, which are not part of what is cached."""
     if depth > _MOST_DEPTH:
         return value
     if isinstance(value, Mapping):
@@ -79,8 +83,7 @@ def _uncached(value: Any, depth: int = 0) -> Any:
 
 
 def _difference(old: Any, new: Any, path: str, *, grows: bool = False, depth: int = 0) -> str | None:
-    """Returns the way to the first difference: to a message, a block or a tool, or to a field of theirs. The list in a
-    message that `grows` may have become longer."""
+    """Returns the path to the first difference. The list in a message that `grows` may have become longer."""
     if isinstance(old, str) and isinstance(new, list):
         old = [{"type": "text", "text": old}]
     if isinstance(new, str) and isinstance(old, list):

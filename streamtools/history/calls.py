@@ -186,8 +186,7 @@ def result_of(call: ToolCall, seen: Observation | None, wire: str) -> CallResult
 
 
 def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:
-    """Always a JSON object: arguments that are one stay verbatim; those that were only normalised are written anew;
-    those that were cut or are none become ``{}``."""
+    """Returns a JSON object: verbatim if it is one, written anew if normalised, ``{}`` if cut or missing."""
     if call.kind == "custom":  # raw text, which an API without such tools has as an argument of a function
         value: dict[str, Any] = {"input": "" if call.status == "truncated" else call.arguments_text}
         return to_json(value).decode(), value
@@ -382,5 +381,4 @@ class _Pairing:
 
 
 _Key: TypeAlias = tuple[str, str, str]
-"""A result's description of its call: the kind of its id (``id``, ``no id``, ``any``), the id, and the tool's name;
-``""`` stands for any."""
+"""How a result names its call: the kind of its id (``id``, ``no id``, ``any``), the id, the tool (``""``: any)."""

@@ -20,8 +20,7 @@ class Converted:
     messages: list[Any]
     """Native messages of the target."""
     system: str | None = None
-    """The system prompt, where the target takes it apart from the messages; None where it is among them, or if there
-    is none."""
+    """The system prompt if the target takes it apart from the messages; None if it is among them or missing."""
     losses: tuple[str, ...] = field(default=())
     """The parts that could not be converted, one line each, with their place in the source."""
 
