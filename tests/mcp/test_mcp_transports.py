@@ -203,7 +203,7 @@ async def test_small_values_are_counted_before_a_body_or_an_event_is_parsed(is_s
         return json.loads(response.text.partition("data: ")[2] if is_stream else response.text)
 
     assert len((await answered([{}] * 20_000))["result"]["rows"]) == 20_000
-    assert "more than max_message_bytes=1048576" in (await answered([{}] * 60_000))["error"]["message"]
+    assert "exceeded max_message_bytes=1048576" in (await answered([{}] * 60_000))["error"]["message"]
 
 
 async def test_the_answer_to_a_redirected_request_is_bounded_too() -> None:
