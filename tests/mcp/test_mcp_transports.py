@@ -93,10 +93,7 @@ async def test_small_values_are_counted_before_a_line_is_parsed_but_not_those_in
             await events.finish()
     seen = {one.call_id: one for one in events.turn.observations}
     assert [seen[one].outcome for one in "abc"] == ["failed", "ok", "ok"]
-    assert (
-        "to tools/call exceeded max_message_bytes=1048576 and was dropped"
-        in seen["a"].model_content
-    )
+    assert "to tools/call exceeded max_message_bytes=1048576 and was dropped" in seen["a"].model_content
 
 
 # -- HTTP --------------------------------------------------------------------------------------------------------------
