@@ -148,6 +148,11 @@ class LiveRun(Observer):
 
     # -- readers --
 
+    def move(self) -> None:
+        """Notes that another process goes on with the run. Readers go on with its log."""
+        self.has_moved = True
+        self._wake()
+
     def since(self, seq: int) -> Sequence[Entry] | None:
         """Returns the entries with numbers above this one; None if some of them are only in the log."""
         if seq < self._dropped_to:
@@ -205,8 +210,7 @@ class LiveRun(Observer):
     async def finish(self, failure: Exception | None) -> None:
         await self._settle()
         if isinstance(failure, (RunStillRunning, RunTakenOver)):
-            self.has_moved = True
-            self._wake()
+            self.move()
             return
         if self._end is None and failure is None:
             self._end = VisitEnd(self._last + 1, "left")
@@ -250,6 +254,9 @@ class LiveRun(Observer):
                 self._lost(error)
 
     def _lost(self, error: Exception) -> None:
+        if isinstance(error, RunTakenOver):
+            self.move()
+            return
         self._is_lost = True
         words = "run %s: readers in other processes miss some events, since its log could not be written (%s)"
         _logger.warning(words, self.run_id, type_name(error))

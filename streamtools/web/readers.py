@@ -100,7 +100,7 @@ class RunReader:
 
     async def _goes_on(self, end: VisitEnd) -> bool:
         """Returns whether another visit follows the end of this one."""
-        live = self._live or self._find_live(self._run_id)
+        live = self._find_live(self._run_id) if self._live is None or self._live.has_moved else self._live
         if await self._is_held(self._run_id) if live is None else live.first > end.seq or not live.has_begun:
             return True
         if end.outcome != "suspended" or not await self._has_news(self._run_id):

@@ -65,7 +65,7 @@ from .client_input import (
 from .conversations import FILE_ERRORS, MAX_ID_CHARS, ChatHead, ChatTurn, Conversations, fault_of
 from .folded import folded
 from .live import LiveRun
-from .log import Entry, RunLog, VisitEnd
+from .log import VISIT, Entry, RunLog, VisitEnd
 from .past import Past, history_of
 from .readers import RunReader
 from .repeats import is_about, repeated, rested_at, steps_asked
@@ -219,7 +219,7 @@ class ChatRuns:
         if turn is None:
             raise ChatConflict("expired", "the run no longer exists; reload the conversation")
         joined = Joined(turn, seq)
-        if turn.run_id in self._live or await self._store.is_held(turn.run_id):
+        if self._here(turn) is not None or await self._store.is_held(turn.run_id):
             return joined
         reader = self.reader(joined)
         reader.seq = seq
@@ -284,7 +284,7 @@ class ChatRuns:
         nothing. Raises `JournalError` if one cannot be read."""
         answers = list[Sequence[Entry] | None]()
         for turn, kept in zip(turns, await self._conversations.answers(turns), strict=True):
-            if turn.outcome is None or turn.run_id in self._live:
+            if turn.outcome is None or self._here(turn) is not None:
                 kept = []
             answer = folded(await self._shown(turn)) if kept is None else kept
             answers.append(answer if any(not isinstance(entry, VisitEnd) for entry in answer) else None)
@@ -404,7 +404,7 @@ class ChatRuns:
             except ChatConflict:  # the conversation was removed
                 return False
 
-        asked = self._live.get, self._store.is_held, self._has_news, find_kept, go_on
+        asked = self._shows, self._store.is_held, self._has_news, find_kept, go_on
         reader = RunReader(joined.turn.run_id, self._log, *asked)
         reader.seen = joined.after
         return reader
@@ -563,7 +563,7 @@ class ChatRuns:
         if turn.run_id in self._stranded and turn.run_id not in self._live:
             await self._store.let_go(turn.run_id)
             self._stranded.discard(turn.run_id)
-        if turn.run_id in self._live or await self._store.is_held(turn.run_id):
+        if self._here(turn) is not None or await self._store.is_held(turn.run_id):
             return True
         if not (resumes or turn.outcome in (None, "left") or await self._may_go_on(turn)):
             return False
@@ -574,6 +574,17 @@ class ChatRuns:
             return False
         await self._start(turn)
         return True
+
+    def _shows(self, run_id: str) -> LiveRun | None:
+        live = self._live.get(run_id)
+        return None if live is None or live.has_moved else live
+
+    def _here(self, turn: ChatTurn) -> LiveRun | None:
+        """Returns the visit to a run here; None if another process has begun a later one: this one stood still."""
+        live = self._live.get(turn.run_id)
+        if live is not None and live.has_begun and turn.visits * VISIT > live.first + VISIT:
+            live.move()
+        return self._shows(turn.run_id)
 
     async def _ended(self, turn: ChatTurn, outcome: RunOutcome) -> None:
         """Notes that a run must not continue, and what it has shown so far."""
@@ -587,7 +598,9 @@ class ChatRuns:
             return None
         try:
             made = await self._made(turn)
-        except Exception:
+        except Exception as error:
+            if fault_of(error) == "passing":  # nothing is said about the run
+                raise
             _logger.exception("the run %s does not continue, since making it failed", turn.run_id)
             return "the run cannot continue now, since making it again failed"
         place = place_of(made.sources)
@@ -620,8 +633,11 @@ class ChatRuns:
 
     async def _start(self, turn: ChatTurn) -> None:
         async with self._lock(turn.chat_id):
-            if turn.run_id in self._live:
+            if self._here(turn) is not None:
                 return
+            while (moved := self._live.get(turn.run_id)) is not None:
+                self._leave(turn.run_id)
+                await moved.wait()
             now = await self._conversations.turn(turn.chat_id, turn.run_id)
             if now is None:
                 raise ChatConflict("expired", "the conversation was removed")
