@@ -57,7 +57,7 @@ class JournalSteps:
     ) -> None:
         if not run.is_named:
             raise TypeError(
-                'journal= needs a run_id, by which the run is found again after a crash, such as run_id="order-7"'
+                'journal= needs a run_id that finds the run again after a crash, such as run_id="order-7"'
             )
         if "dbos" in sys.modules and sys.modules["dbos"].DBOS.workflow_id is not None:
             raise TypeError("journal=: DBOS already keeps the run of this workflow; leave journal= out")
