@@ -56,9 +56,7 @@ class JournalSteps:
         skip_replayed: bool,
     ) -> None:
         if not run.is_named:
-            raise TypeError(
-                'journal= needs a run_id that finds the run again after a crash, such as run_id="order-7"'
-            )
+            raise TypeError('journal= needs a run_id that finds the run again after a crash, such as run_id="order-7"')
         if "dbos" in sys.modules and sys.modules["dbos"].DBOS.workflow_id is not None:
             raise TypeError("journal=: DBOS already keeps the run of this workflow; leave journal= out")
         self.place = JournalPlace(journal, run.run_id, _digest(wire, messages))
