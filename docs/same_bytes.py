@@ -51,8 +51,8 @@ NOTES = {
     "`StepPersistence`: {pydantic_ai_steps}; its ledger lists the open payment, which your program has to check.",
     ("killed", "openai_agents"): "With `SQLiteSession`. With DBOS (`DBOSRunner`, the tool as a step): "
     "{openai_agents_dbos}.",
-    ("killed", "streamtools"): "With `journal=`. If your payment API takes an idempotency key, send one as well, "
-    "because only the bank knows whether it was paid.",
+    ("killed", "streamtools"): "With `journal=`. If your payment API takes an idempotency key, send one as well: "
+    "only the bank knows whether it was paid.",
 }
 """What an expert of a peer would want to know about a cell, or about a row."""
 
