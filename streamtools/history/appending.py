@@ -1,7 +1,7 @@
-"""Finds where a request is no continuation of the one before, and what that costs.
+"""Finds where a request does not continue the previous one, and what that costs.
 
-A provider has cached the beginning of the request before, as far as both are the same. Claude since 5.1 also binds each
-thinking block to all that stands before it (tools, system prompt, messages), and refuses it behind a change.
+A provider has cached the beginning of the previous request, as far as both are the same. Claude since 5.1 also binds
+each thinking block to everything before it (tools, system prompt, messages), and refuses the block after a change.
 https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
 """
 
@@ -22,7 +22,7 @@ _ABSENT: Any = object()
 
 
 def messages_of(request: Any, rules: HistoryRules) -> Any:
-    """Returns the messages of a request: of its fields, or these themselves. Raises a `TypeError` if it has none."""
+    """Returns the messages of a request, or the given messages themselves. Raises a `TypeError` if it has none."""
     if not isinstance(request, Mapping):
         return request
     found = request.get(rules.list_name, request.get("messages"))  # a run calls them messages on every wire
@@ -32,7 +32,7 @@ def messages_of(request: Any, rules: HistoryRules) -> Any:
 
 
 def first_change(read: Messages, request: Any, previous: Any, model: str | None) -> Iterator[Violation]:
-    """Yields the first place at which a request, whose messages are `read`, differs from the one before."""
+    """Yields the first place at which a request, whose messages are `read`, differs from the previous one."""
     rules, listed = read.wire.rules, read.wire.rules.list_name
     number, place = 0, None
     if isinstance(request, Mapping) and isinstance(previous, Mapping):
@@ -53,10 +53,10 @@ def first_change(read: Messages, request: Any, previous: Any, model: str | None)
         return
     behind = (one for one in read.entries if one.origin is not None and one.origin[1] > number)
     is_bound = any(isinstance(one, Reply) and _has_signature(one) for one in behind)
-    words, text = "this is not as it was in the request before: the provider's cache ends here", ""
+    words, text = "this differs from the previous request: the provider's cache ends here", ""
     if is_bound and "changed_prefix" in rules.texts and (model is None or rules.binds(model)):
         whose = "models since Claude 5.1 refuse" if model is None else "the model refuses"
-        words += f", and {whose} the thinking behind it, unless `prefix_mismatch_behavior` has it dropped"
+        words += f", and {whose} the thinking after it, unless `prefix_mismatch_behavior` drops it"
         text = rules.texts["changed_prefix"]
     yield rules.violation("changed_prefix", place, words, text)
 

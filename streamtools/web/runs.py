@@ -598,7 +598,9 @@ class ChatRuns:
             return None
         try:
             made = await self._made(turn)
-        except Exception:
+        except Exception as error:
+            if fault_of(error) == "passing":  # nothing is said about the run
+                raise
             _logger.exception("the run %s does not continue, since making it failed", turn.run_id)
             return "the run cannot continue now, since making it again failed"
         place = place_of(made.sources)
