@@ -227,7 +227,7 @@ class CallClaim:
 @dataclass(frozen=True, slots=True)
 class UnsavedEnd:
     fingerprint: str
-    result: bytes | None = field(repr=False)  # the result; None if the claim is to be released
+    result: bytes | None = field(repr=False)  # the result; None to release the claim
     until: float  # when to give up, on ``time.monotonic``
 
 

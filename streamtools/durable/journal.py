@@ -1,4 +1,4 @@
-"""Keeps the model's answers in a run, beside its calls, so that the run survives its process.
+"""Keeps the model's answers in a run, and its calls, so that the run survives its process.
 
     run       what it began with, and how it ended
     response  for each step: what is needed to read it again, and its body
@@ -263,7 +263,7 @@ class Journal:
 
         Args:
             run_id: the run's id.
-            first: a digest of what it begins with.
+            first: a digest of the messages and the wire that it begins with.
             name: the agent's name.
 
         Raises:

@@ -141,7 +141,7 @@ class Records(Protocol):
     async def get(self, *keys: Key) -> list[Record | None]: ...
 
     async def scan(self, prefix: Key, after: Key | None = None, limit: int = 1_000) -> list[Record]:
-        """Returns the records under a prefix, in order, from behind the key `after` on."""
+        """Returns at most `limit` records under a prefix, in order, those after the key `after`."""
         ...
 
     async def commit(self, *ops: Op, undo: Sequence[Op] = ()) -> Done | Conflict:

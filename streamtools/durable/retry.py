@@ -39,7 +39,7 @@ class Retry:
     provider is overloaded or limits the rate, or its HTTP status is 408, 409, 425, 429 or above 499."""
     resume: Callable[[ResumePoint], Any] | None = None
     """Requests the rest of a response, on wires that can resume one, and returns its stream. The attempt then
-    continues, and nothing is discarded. If that fails `attempts` times, the model is asked anew."""
+    continues, and nothing is discarded. If that fails `attempts` times, the request is made again."""
     jitter: Callable[[], float] = field(default=random.random, repr=False)
     """Returns a number from 0 to 1, which shortens the pause by up to half, so that clients do not all return at
     once."""

@@ -47,7 +47,7 @@ class JournaledResponse:
 class JournaledRun:
     """The head of a run: what is stored besides its responses."""
 
-    first: str  # a digest of what it began with
+    first: str  # a digest of the messages and the wire that it began with
     name: str | None
     began_at: _Moment
     ended_at: _Moment | None = None

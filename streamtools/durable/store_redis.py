@@ -11,8 +11,8 @@ run again. So the script of each claim looks for three signs:
 - A server that drops keys when its memory is full is refused: ``allkeys-*`` drops any key, ``volatile-*`` those with a
   time to live, which completed calls have. Checking less often would miss a change of the policy, and a server that
   takes over behind a proxy.
-- The hash named by the prefix alone holds the *epoch*, a random
-  name that the first claim under the prefix makes. A server without it, or with another, does not have the calls.
+- The hash whose name is only the prefix holds the *epoch*, a random name that the first claim under the prefix makes. A
+  server without it, or with another, does not have the calls.
 - The same hash counts claims (the field in which older versions of this library count has no number, so that they
   refuse the server). A server whose count is lower than at this store's last claim has gone back: it was restored from
   a copy, or replaced by a replica that lacked the last writes.

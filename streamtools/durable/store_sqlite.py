@@ -1,11 +1,11 @@
 """Keeps records in one file, for the processes of a machine.
 
 Each operation is one short transaction, and a commit is on the disk when it returns (``synchronous=FULL``). The file
-has to be on a local disk, since SQLite's write-ahead log does not work over networks. https://sqlite.org/wal.html
+must be on a local disk, since SQLite's write-ahead log does not work over networks. https://sqlite.org/wal.html
 
-Records go stale by a clock that all processes of the machine share and that nobody sets. After a restart of the machine
-all that could go stale are. While somebody waits for a change, the thread looks at the number by which SQLite counts
-what other connections commit. https://sqlite.org/pragma.html#pragma_data_version
+Records go stale by a clock that all processes of the machine share and that cannot be set. After a restart of the
+machine, all records that could go stale are stale. While a caller waits for a change, the thread polls the number with
+which SQLite counts commits of other connections. https://sqlite.org/pragma.html#pragma_data_version
 """
 
 from __future__ import annotations

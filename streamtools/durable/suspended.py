@@ -322,7 +322,7 @@ class Suspended:
         for one in decisions:
             if not isinstance(one, Decision):
                 raise TypeError(
-                    f"decisions: expected a list of Decision, got a {type(one).__name__} in it; an id alone does not "
+                    f"decisions: expected a list of Decision, got a {type(one).__name__} in it; an id does not "
                     "say which arguments were shown, so write [Decision.on(call, True) for call in suspended.calls]"
                 )
             shown, call = one_line(one.call_id, 100), waiting.get(one.call_id)

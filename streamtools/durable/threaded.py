@@ -56,7 +56,7 @@ from .records import (
 T = TypeVar("T")
 
 GRACE_S = 0.5  # after a deadline, so that the thread can raise its own error, which names the obstacle
-UNASKED_S = 10.0  # for which a listener goes on listening without a request
+UNASKED_S = 10.0  # for which a listener keeps listening without a request
 LISTEN_S = 1.0  # for which a listener waits, before it checks whether it is still wanted
 LOOK_S = 0.01  # between two looks for changes by others, while a caller waits for them
 POLL_S = 0.25  # between two reads by a reader that gets no news
@@ -419,14 +419,14 @@ def _after_fork_in_parent() -> None:
     _guard.release()
 
 
-def _after_fork_in_child() -> None:  # pragma: no cover - nobody measures there
+def _after_fork_in_child() -> None:  # pragma: no cover - not measured there
     global _guard
     _guard = threading.RLock()
     while _held:
         _held.pop().begin_anew()
 
 
-def _close_all() -> None:  # pragma: no cover - nobody measures so late
+def _close_all() -> None:  # pragma: no cover - not measured so late
     for store in list(_stores):
         try:
             store.close()

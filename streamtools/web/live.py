@@ -149,7 +149,7 @@ class LiveRun(Observer):
     # -- readers --
 
     def move(self) -> None:
-        """Notes that another process goes on with the run. Readers go on with its log."""
+        """Notes that another process has continued the run. Readers continue with its log."""
         self.has_moved = True
         self._wake()
 

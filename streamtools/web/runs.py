@@ -580,7 +580,7 @@ class ChatRuns:
         return None if live is None or live.has_moved else live
 
     def _here(self, turn: ChatTurn) -> LiveRun | None:
-        """Returns the visit to a run here; None if another process has begun a later one: this one stood still."""
+        """Returns the visit to a run here; None if another process has begun a later one: this one was paused."""
         live = self._live.get(turn.run_id)
         if live is not None and live.has_begun and turn.visits * VISIT > live.first + VISIT:
             live.move()
