@@ -6,6 +6,7 @@ lead from page to page, and lets Zensical make ``build/docs/site`` of them. A wa
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import re
@@ -27,6 +28,7 @@ ROOT_PAGES = {"SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md", "CON
 """The pages of the repository's root, and where they are on the site."""
 _LINK = re.compile(r"(\]\()((?!\w+:)[^)#\s]+)((?:#[^)\s]*)?\))")
 _FENCE = re.compile(r"^( *)(`{3,}).*?^\1\2$\n?", re.MULTILINE | re.DOTALL)
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[a-z][._/(])(?=[a-z])")
 _TAG = re.compile(r"<[^>]*>")
 _COMMENT = re.compile(r"^<!--.*-->\n", re.MULTILINE)
 
@@ -84,7 +86,7 @@ def write_settings(build: Path) -> None:
 
 
 def label_cells(page: str) -> str:
-    """Writes the heading of its column at each cell of a table, for docs/site.css."""
+    """Writes the heading of its column at each cell of a table, for docs/site.css, and says where a name may break."""
 
     def labelled(table: re.Match[str]) -> str:
         headings = [_TAG.sub("", heading) for heading in re.findall(r"<th\b[^>]*>(.*?)</th>", table[0], re.DOTALL)]
@@ -93,9 +95,23 @@ def label_cells(page: str) -> str:
             labels = iter(headings)
             return re.sub("<td", lambda _: f'<td data-label="{next(labels, "").replace(chr(34), "&quot;")}"', match[0])
 
-        return re.sub(r"<tr>.*?</tr>", row, table[0], flags=re.DOTALL)
+        rows = re.sub(r"<tr>.*?</tr>", row, table[0], flags=re.DOTALL)
+        return re.sub(r"(?<=<code>)[^<]+", lambda code: _HUMP.sub("<wbr>", code[0]), rows)
 
     return re.sub(r"<table>.*?</table>", labelled, page, flags=re.DOTALL)
+
+
+def name_in_search(path: Path) -> None:
+    """Says in the search's titles what is a program or the interface: a word near a title's beginning counts more."""
+    index = json.loads(path.read_text(encoding="utf-8"))
+    for item in index["items"]:
+        folder, _, name = item["location"].partition("#")[0].strip("/").rpartition("/")
+        if folder == "reference/api":
+            module = "" if item["level"] == 1 or name == "streamtools" else f"{name}."
+            item["title"] = f"API reference: {module}{item['title']}"
+        elif folder.startswith("examples"):
+            item["title"] = f"Example program: {item['title']}"
+    path.write_text(json.dumps(index, ensure_ascii=False), encoding="utf-8")
 
 
 def _listed(nav: list[dict[str, Any]], pages: Path, title: str = "") -> Iterator[str]:
@@ -168,6 +184,7 @@ def main() -> int:
     if built.returncode == 0:
         for page in (BUILD / "site").rglob("*.html"):
             _write(page, label_cells(page.read_text(encoding="utf-8")))
+        name_in_search(BUILD / "site" / "search.json")
         write_redirects(BUILD / "site")
         print(f"{len(list((BUILD / 'site').rglob('*.html')))} pages in {BUILD / 'site'}")
     return built.returncode

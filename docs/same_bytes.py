@@ -26,7 +26,7 @@ COLUMNS = {
 ROWS = {
     "cut": 'The arguments end early: `{"to":"Ada`',
     "lost": "The stream ends before the response does",
-    "same_index": "The server numbers both calls 0",
+    "same_index": "The server gives both calls the index 0",
     "raises": "One of three tools raises",
     "started": "A call that may run twice starts",
     "killed": "The process dies while it pays, and restarts",
@@ -35,23 +35,24 @@ NOTES = {
     ("cut", "sdk"): "Raised by `json.loads` in the guide's loop. The SDK's helper, `chat.completions.stream()`, raises "
     "{sdk_helper}.",
     ("cut", "langgraph"): "LangChain completes partial JSON while it streams. The message's metadata has "
-    "`finish_reason: length`, which a node or middleware of yours can check.",
+    "`finish_reason: length`, which your node or middleware can check.",
     ("lost", ""): "The body ends without an error, as it can behind a proxy, so `max_retries` and "
-    "`ModelRetryMiddleware` have nothing to retry; our `retry=` asks again. If the transport reports the cut, {reset}.",
+    "`ModelRetryMiddleware` have nothing to retry; streamtools' `retry=` sends the request again. If the transport "
+    "reports the cut, {reset}.",
     ("same_index", ""): "Seen with Ollama, LiteLLM and Gemini's compatible endpoint (ollama/ollama#15457, "
-    "vercel/ai#14277, huggingface/smolagents#1569). When the numbers differ, all columns run both.",
+    "vercel/ai#14277, huggingface/smolagents#1569). When the indexes differ, all columns run both.",
     ("raises", ""): "LangGraph with `ToolErrorMiddleware`, pydantic-ai with `raise ToolFailed` in the tool; "
     "openai-agents and streamtools by default. In your own loop, write a `try`.",
     ("started", ""): 'On the Responses API, with `effect="idempotent"`; the others have no such declaration. In '
     "pydantic-ai-harness, `CodeMode(eager=True)` starts lines of *generated code* early.",
     ("killed", "langgraph"): '`create_agent` with a checkpointer and `durability="sync"`.',
-    ("killed", "pydantic_ai"): "Under DBOS, with the tool as a step: {pydantic_ai_dbos}, because "
+    ("killed", "pydantic_ai"): "With DBOS, and the tool as a step: {pydantic_ai_dbos}, because "
     "[steps run at least once](https://docs.dbos.dev/explanations/concurrent-executions). With pydantic-ai-harness' "
-    "`StepPersistence`: {pydantic_ai_steps}; its ledger lists the open payment, and the program has to look.",
-    ("killed", "openai_agents"): "With `SQLiteSession`. Under DBOS (`DBOSRunner`, the tool as a step): "
+    "`StepPersistence`: {pydantic_ai_steps}; its ledger lists the open payment, which your program has to check.",
+    ("killed", "openai_agents"): "With `SQLiteSession`. With DBOS (`DBOSRunner`, the tool as a step): "
     "{openai_agents_dbos}.",
-    ("killed", "streamtools"): "With `journal=`. If your payment API takes an idempotency key, send one as well: only "
-    "the bank knows.",
+    ("killed", "streamtools"): "With `journal=`. If your payment API takes an idempotency key, send one as well, "
+    "because only the bank knows whether it was paid.",
 }
 """What an expert of a peer would want to know about a cell, or about a row."""
 
@@ -65,9 +66,9 @@ def words(row: str, met: dict[str, Any]) -> str:
         case "cut" if error:
             return f"`{error}`"
         case "cut":
-            return f"not run; the model reads {'why' if 'JSON' in read else 'of an error'}"
+            return f"not run; the model reads {'why' if 'JSON' in read else 'an error'}"
         case "lost":
-            return "**pays all the same**" if paid else f"`{error}`, nothing paid"
+            return "**pays anyway**" if paid else f"`{error}`, nothing paid"
         case "same_index" if sorted(paid) == ["Ada", "Bob"]:
             return "both run"
         case "same_index":
@@ -77,7 +78,7 @@ def words(row: str, met: dict[str, Any]) -> str:
         case "raises":
             return f"`{error}` ends the run"
         case "started":
-            return "while the model writes on" if met["early"] else "at the end of the response"
+            return "while the model is writing" if met["early"] else "at the end of the response"
         case _:
             return (
                 "**pays twice**" if len(paid) > 1 else f"pays once{'; a person settles it' * bool(met['unresolved'])}"

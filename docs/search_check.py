@@ -1,6 +1,6 @@
 """Asks the built site's search: ``python docs/search_check.py``, a step of `make docs`, with node.
 
-Prints the first three pages for each phrase whose first one is not right, and fails unless 34 of the 42 begin with a
+Prints the first three pages for each phrase whose first one is not right, and fails unless 40 of the 42 begin with a
 right one.
 """
 
@@ -58,7 +58,7 @@ PHRASES = {
     "deps": "start/coming-from/",
 }
 """What somebody looks for, and the pages that answer it: chosen before the search was looked at."""
-LEAST = 34
+LEAST = 40
 ASK = """
 const fs = require("fs"), path = require("path"), [site, ...phrases] = process.argv.slice(1);
 const workers = path.join(site, "assets/javascripts/workers");

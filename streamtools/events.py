@@ -557,7 +557,7 @@ class Observation(CausedEvent):
         def __init__(self, **given: object) -> None:
             values = _OBSERVED | given
             if values.keys() != _OBSERVATION_FIELDS:
-                raise TypeError("expected call_id, tool_name, outcome and other fields, got {', '.join(given)}")
+                raise TypeError(f"expected call_id, tool_name, outcome and other fields, got {', '.join(given)}")
             for _ in map(_set, repeat(self), values, values.values()):  # a loop in C
                 pass
 

@@ -178,6 +178,16 @@ def test_the_glossary_is_one_screen_and_begins_with_the_words_of_the_first_week(
     assert [name for name, text in in_words.items() if re.search(r"\btickets?\b", text, re.IGNORECASE)] == []
 
 
+def test_a_table_begins_after_an_empty_line() -> None:
+    """Otherwise the site shows its text in one paragraph."""
+    for page in [REPOSITORY / "README.md", *DOCS.rglob("*.md")]:
+        lines = prose_of(page).splitlines()
+        for at in (at for at, line in enumerate(lines) if line.startswith("|---")):
+            before, head = lines[at - 2 : at]
+            assert head.startswith("|"), f"{page.name}: {head}"
+            assert not before or before.startswith("<!--"), f"{page.name}: {before}"
+
+
 @cache
 def prose_of(page: Path) -> str:
     return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)

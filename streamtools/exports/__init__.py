@@ -1,4 +1,4 @@
-"""Exports tools as the providers' requests want them, with the way back for the model's arguments.
+"""Exports tools as the providers' requests want them, and decodes the model's arguments.
 
 `export` computes a provider's shape from the tool's own schema, which stays as it is. The model's arguments go through
 `Exported.decode` before they are validated against that schema.

@@ -1,4 +1,4 @@
-"""Exports one tool, or the type of an answer, for one wire, with the way back for the model's arguments."""
+"""Exports one tool, or the type of an answer, for one wire, with the decoder of the model's arguments or answer."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ def export(
     constraints: Constraints = "keep",
     hints: RequestHints | None = None,
 ) -> Exported:
-    """Returns a tool in a provider's own shape, with the way back for the model's arguments.
+    """Returns a tool in a provider's own shape, with `Exported.decode` for the model's arguments.
 
-    Computed once per tool and wire; the payload is a fresh copy each time. For all tools of a request, `export_all`.
+    Computed once per tool and wire; the payload is a fresh copy each time. For all tools of a request: `export_all`.
 
     Args:
-        tool: made by `streamtools.tool`, or a function, which is made a tool each time.
-        wire: the wire that the request goes to, or its name; `targets` lists the names. ``.strict`` behind one is
-            ``strict=True``. ``gemini.generate_content`` says the schema in ``parametersJsonSchema``; endpoints that do
-            not know that (the Live API, older Vertex versions) want ``gemini.parameters``.
-        strict: the form that the provider holds the model to; ``targets(strict=True)`` have one. Under it a map may
-            travel as a list of entries, a value of no declared type as JSON text, and what may be left out as null
-            where the provider wants every property required; `Exported.decode` turns each back. Gemini and Cohere are
+        tool: made by `streamtools.tool`; or a function, which is made a tool each time.
+        wire: the wire that the request goes to, or its name (see `targets`), in which a final ``.strict`` means
+            ``strict=True``. ``gemini.generate_content`` writes the schema to ``parametersJsonSchema``; endpoints
+            without that field (the Live API, older Vertex versions) need ``gemini.parameters``.
+        strict: use the form that the provider enforces; ``targets(strict=True)`` have one. In it a map may travel as a
+            list of entries, a value of no declared type as JSON text, and what may be left out as null where the
+            provider requires every property; `Exported.decode` turns each back. Gemini and Cohere are
             made strict by a field of the request: see ``Exports.request``.
-        inline_refs: for ``mcp``: put definitions in their references' places, since some hosts resolve none. A
+        inline_refs: for ``mcp``: put definitions in place of their references, since some hosts resolve none. A
             definition that contains itself stays a reference, and `Exported.losses` lists it.
         constraints: ``description`` moves bounds into the descriptions, at every depth, for wires that would keep
-            them as they were written.
-        hints: in place of the tool's own.
+            them as written.
+        hints: replace the tool's own.
 
     Raises:
         ExportError: the wire is unknown, has no strict form, or cannot carry this tool; the message names the place.
-        ToolDefinitionError: this is not a tool, and none can be made of it.
+        ToolDefinitionError: `tool` is not a tool, and cannot be made one.
     """
     _check(strict, constraints)
     found, strict = find(wire, strict)
@@ -77,7 +77,7 @@ def tool_of(given: Any) -> Tool[..., Any]:
         return given
     if isinstance(given, Exported):
         name = given.tool.name
-        raise ToolDefinitionError(f"tool {name!r}: is exported already; pass its tool, exported.tool", tool=name)
+        raise ToolDefinitionError(f"tool {name!r}: it is already exported; pass exported.tool", tool=name)
     if isinstance(given, (list, tuple)):
         message = "export() takes one tool, not several; write export_all([...], wire)"
         raise ToolDefinitionError(message, tool=type(given).__name__)
@@ -106,7 +106,7 @@ class ToolDefinition:
 
     @property
     def name(self) -> str:
-        """The name under which the model calls it."""
+        """The name that the model calls."""
         return self.tool.name
 
     @property
@@ -128,14 +128,14 @@ class ToolDefinition:
     def to(
         self, wire: Wire | str, *, strict: bool = False, inline_refs: bool = True, constraints: Constraints = "keep"
     ) -> dict[str, Any]:
-        """Returns the payload for a wire alone; the arguments are those of `export`.
+        """Returns only the payload for a wire; takes the arguments of `export`.
 
-        ``constraints="description"`` is worth its tokens where models read bounds rather than keep to them, as
+        ``constraints="description"`` is worth its tokens for models that read bounds rather than keep to them, as
         Anthropic's do.
 
         Raises:
-            ExportError: the payload alone is not enough, since the model's arguments have to be decoded (those of a
-                strict form mostly have to): then use `export_all`. Otherwise as for `export`.
+            ExportError: the payload alone is not enough, because the model's arguments have to be decoded (usual for a
+                strict form): use `export_all`. Otherwise as for `export`.
         """
         _check(strict, constraints)
         options = EntryOptions(strict=strict, inline_refs=inline_refs, constraints=constraints)
@@ -157,7 +157,7 @@ class ToolDefinition:
         return self.to("gemini.parameters")
 
     def to_mcp(self, *, inline_refs: bool = True) -> dict[str, Any]:
-        """Returns the tool as MCP's ``tools/list`` describes one, with the schema of its results, as `to` does."""
+        """Returns the tool as MCP's ``tools/list`` describes tools, with the schema of its results, as `to` does."""
         return self.to("mcp", inline_refs=inline_refs)
 
 
@@ -169,7 +169,7 @@ def schema(of: Tool[..., Any] | Callable[..., Any] | type[Any]) -> ToolDefinitio
             ``TypedDict``, whose fields are the arguments.
 
     Raises:
-        ToolDefinitionError: no tool can be made of it.
+        ToolDefinitionError: `of` cannot be made a tool.
     """
     # Only these classes: any other one is refused as a tool, with what to write.
     if inspect.isclass(of) and (hasattr(of, "model_fields") or is_dataclass(of) or is_typeddict(of)):
@@ -193,7 +193,7 @@ def _returned(model: Any) -> Callable[..., Any]:
 def export_output(
     kind: type[Any] | Mapping[str, Any], wire: Wire | str, *, strict: bool = True, name: str | None = None
 ) -> ExportedOutput:
-    """Returns the fields of a request that ask for an answer of a type, with the way back for the answer.
+    """Returns the fields of a request that ask for an answer of a type, with the decoder of the answer.
 
         answer = export_output(City, "openai.chat_completions")
         stream = await client.chat.completions.create(..., stream=True, **answer.request)
@@ -202,25 +202,25 @@ def export_output(
     Args:
         kind: a pydantic model, a dataclass or a ``TypedDict``; or a JSON Schema. It has to be an object.
         wire: the wire that the request goes to, or its name.
-        strict: the provider holds the model to the schema, whose parts may then travel in another form, as a tool's
-            do; see `export`. False only shows the schema to the model, which OpenAI and Mistral allow; all others hold
-            it to any schema.
+        strict: the provider makes the model follow the schema, whose parts may then travel in another form, as a
+            tool's do; see `export`. False only shows the schema to the model, which OpenAI and Mistral allow; all
+            others enforce any schema.
         name: the schema's name, for providers that want one; by default the type's, or the schema's title.
 
     Raises:
         ExportError: the wire is unknown or has no structured output, or cannot carry this schema; the message names the
             place.
-        ToolDefinitionError: no schema can be made of the type.
-        SchemaError: the schema is not a schema, or exceeds a limit.
+        ToolDefinitionError: the type cannot be made into a schema.
+        SchemaError: the schema is invalid or exceeds a limit.
     """
-    # As for a tool: the model is held to the provider's form of the schema, and the answer judged by its own.
+    # As for a tool: the provider enforces its form of the schema, and the answer is checked by the type's own.
     found, form = _form(wire)
     reader = answer_reader(kind)
     title = kind.get("title") if isinstance(kind, Mapping) else getattr(kind, "__name__", None)
     called = PLAIN_NAMES.fitted(name or (title if isinstance(title, str) and title else "answer"))
     dialect = form.strict.dialect if strict else form.loose
     if dialect is None:
-        raise ExportError(f"{found} holds the model to every schema of an answer; leave out strict=False")
+        raise ExportError(f"{found} enforces every schema of an answer; leave out strict=False")
     try:
         made = make(reader.schema, called, dialect)
     except ExportError as error:
@@ -247,14 +247,14 @@ def _form(wire: Wire | str) -> tuple[str, StructuredOutput]:
     if form is None:
         why = "has no structured output" if name in forms or isinstance(wire, Wire) else "is not a known wire"
         able = ", ".join(name for name, form in forms.items() if form is not None)
-        raise ExportError(f"{name!r} {why}; these ask for an answer by a schema: {able}")
+        raise ExportError(f"{name!r} {why}; wires with structured output: {able}")
     return name, form
 
 
 # -- the tools of one request --
 
-# Names, budgets and, for some providers, strictness are matters of the request as a whole, so tools are added one after
-# the other: the first to come keeps its name, and spends what is left of a budget. The order is the caller's, since a
+# Names, budgets and, for some providers, strictness concern the request as a whole, so tools are added one after
+# the other: the first one keeps its name, and spends what is left of a budget. The order is the caller's, since a
 # provider's prompt cache wants the same bytes from request to request.
 
 Strictness = Literal["where_possible"] | bool
@@ -264,22 +264,22 @@ Strictness = Literal["where_possible"] | bool
 class Exports(Sequence[Exported]):
     """Holds the exported tools of one request: a sequence for ``pipeline(..., tools=exports)``, with its `request`.
 
-    It is kept for the next request with the same tools, so do not change the payloads of its items; `payloads` and
-    `request` are yours to extend, and `copy` returns payloads to do with as you like.
+    It is cached for the next request with the same tools, so do not change the payloads of its items. You can add to
+    `payloads` and `request`, and change anything in a `copy`.
     """
 
     wire: str
     """The name of the wire's format."""
     fallbacks: Mapping[str, str] = field(default_factory=dict)
-    """The reason, by the tool's name, for each one that could not be strict where that was possible for others."""
+    """Why a tool is not strict where others could be (``strict="where_possible"``), by the tool's name."""
     _items: tuple[Exported, ...] = field(repr=False)
     _format: ToolFormat = field(repr=False)
 
     @property
     def payloads(self) -> list[dict[str, Any]]:
-        """The entries for the request's list of tools: a list of your own, whose entries are yours to add keys to.
+        """The entries for the request's list of tools: a new list, to whose entries you can add keys.
 
-        Everything inside the entries is shared: change a `copy`.
+        Everything inside the entries is shared; to change it, use `copy`.
         """
         payloads: list[dict[str, Any]] = []
         for one in self._items:
@@ -295,7 +295,7 @@ class Exports(Sequence[Exported]):
         """The request's fields that concern its tools: ``client.chat(..., **exports.request)``.
 
         Gemini's declarations are wrapped, Bedrock's are in ``toolConfig``, and the fields that make Gemini and Cohere
-        strict are among them.
+        strict are included.
         """
         return self._format.request(self.payloads, any(one.strict for one in self._items))
 
@@ -330,13 +330,12 @@ def export_all(
         tools: made by `streamtools.tool`, or functions to make tools of.
         wire: see `export`.
         strict: True for all, or ``where_possible``: as many as can be, in the order given; `Exports.fallbacks` has the
-            reasons of the others. Where strictness is a matter of the whole request (Cohere, Gemini), it is all or
-            none.
+            reasons for the others. Where strictness applies to the whole request (Cohere, Gemini), it is all or none.
         limits: the endpoint's limits for one request; by default those that the provider documents.
 
     Raises:
-        ExportError: a tool cannot be carried, two have one name, or the limits are exceeded.
-        ToolDefinitionError: something is not a tool, and none can be made of it.
+        ExportError: the wire cannot carry a tool, two tools have one name, or the limits are exceeded.
+        ToolDefinitionError: an item is not a tool, and cannot be made one.
         TypeError: `tools` cannot be iterated over.
     """
     if not isinstance(strict, bool) and strict != "where_possible":
@@ -377,7 +376,7 @@ def _all_or_none(tools: Sequence[Tool[..., Any]], format: ToolFormat, limits: Re
     batch = _Batch(format, limits)
     batch.add_where_possible(tools)
     if batch.fallbacks:
-        reason = f"{format.name} is strict for a whole request, and cannot be for {', '.join(batch.fallbacks)}"
+        reason = f"{format.name} is strict only for a whole request, and cannot be for {', '.join(batch.fallbacks)}"
         fallbacks = {one.name: batch.fallbacks.get(one.name, reason) for one in tools}
         batch = _Batch(format, limits)
         batch.add_all(tools, strict=False)
@@ -399,7 +398,7 @@ class _Batch:
         if tool.name in self.names.values():
             raise ExportError(f"two tools are called {tool.name!r}; pass tool(..., name='...') to one of them")
         # A changed name ends in a hash. So two are alike only if six digits of their hashes are, which a longer hash
-        # mends; or if a tool is called by the changed name of another, which can get no other name and is refused.
+        # fixes; or if a tool is called by the changed name of another, which can get no other name and is refused.
         if one.name in self.names:
             rule = self.format.names
             assert rule is not None, "only a rule changes names"
@@ -435,7 +434,7 @@ class _Batch:
         found = counts(schema)
         counted = ("optional_properties", "unions", "properties")
         more = {"strict_tools": 1, **{what: found[what] for what in counted}}
-        # All limits come first: `add_where_possible` goes on after a refusal, with nothing of this tool counted.
+        # All limits come first: `add_where_possible` continues after a refusal, with nothing of this tool counted.
         for what, count in more.items():
             limit = getattr(self.limits, what)
             if limit is not None and self.used[what] + count > limit:

@@ -1,7 +1,7 @@
 """Checks and repairs histories, and converts them for another provider. `Turn.messages` returns the part to append.
 
     lint(messages, target)                         the reasons for which the provider would refuse, in its own words
-    lint(request, target, previous=request)        also the first place that is not as it was in the request before
+    lint(request, target, previous=request)        also the first place that differs from that request
     repair(messages, target)                       the same history, made acceptable; the same object if it is already
     convert(messages, source, target)              a history of one provider as one of another
     with_results(messages, observations, target)   the same history, in which calls have other results

@@ -1,7 +1,7 @@
-"""Finds where a request is no continuation of the one before, and what that costs.
+"""Finds where a request does not continue the previous one, and what that costs.
 
-A provider has cached the beginning of the request before, as far as both are the same. Claude since 5.1 also binds each
-thinking block to all that stands before it (tools, system prompt, messages), and refuses it behind a change.
+A provider has cached the beginning of the previous request, as far as both are the same. Claude since 5.1 also binds
+each thinking block to everything before it (tools, system prompt, messages), and refuses the block after a change.
 https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
 """
 
@@ -22,7 +22,7 @@ _ABSENT: Any = object()
 
 
 def messages_of(request: Any, rules: HistoryRules) -> Any:
-    """Returns the messages of a request: of its fields, or these themselves. Raises a `TypeError` if it has none."""
+    """Returns the messages of a request, or the given messages themselves. Raises a `TypeError` if it has none."""
     if not isinstance(request, Mapping):
         return request
     found = request.get(rules.list_name, request.get("messages"))  # a run calls them messages on every wire
@@ -32,8 +32,7 @@ def messages_of(request: Any, rules: HistoryRules) -> Any:
 
 
 def first_change(read: Messages, request: Any, previous: Any, model: str | None) -> Iterator[Violation]:
-    """Yields the first place at which a request differs from the one before, as far as that reaches. `read` are its
-    messages."""
+    """Yields the first place at which a request, whose messages are `read`, differs from the previous one."""
     rules, listed = read.wire.rules, read.wire.rules.list_name
     number, place = 0, None
     if isinstance(request, Mapping) and isinstance(previous, Mapping):
@@ -41,7 +40,8 @@ def first_change(read: Messages, request: Any, previous: Any, model: str | None)
             return  # only what is new is sent
         for name in _BEFORE:
             then, now = (_uncached(plain_of(one.get(name), rules)) for one in (previous, request))
-            place = place or _difference(then, now, name)
+            if place is None and _prefix(then) != _prefix(now):
+                place = _difference(then, now, name)
     if place is None:
         then = [_uncached(plain_of(one, rules)) for one in messages_of(previous, rules)]
         now = [_uncached(one) for one in read.plain]
@@ -53,12 +53,17 @@ def first_change(read: Messages, request: Any, previous: Any, model: str | None)
         return
     behind = (one for one in read.entries if one.origin is not None and one.origin[1] > number)
     is_bound = any(isinstance(one, Reply) and _has_signature(one) for one in behind)
-    words, text = "this is not as it was in the request before: the provider's cache ends here", ""
+    words, text = "this differs from the previous request: the provider's cache ends here", ""
     if is_bound and "changed_prefix" in rules.texts and (model is None or rules.binds(model)):
         whose = "models since Claude 5.1 refuse" if model is None else "the model refuses"
-        words += f", and {whose} the thinking behind it, unless `prefix_mismatch_behavior` has it dropped"
+        words += f", and {whose} the thinking after it, unless `prefix_mismatch_behavior` drops it"
         text = rules.texts["changed_prefix"]
     yield rules.violation("changed_prefix", place, words, text)
+
+
+def _prefix(tools: Any) -> Any:  # deferred ones follow: docs/en/agents-and-tools/tool-use/tool-use-with-prompt-caching
+    is_list = isinstance(tools, list)
+    return [one for one in tools if not (isinstance(one, Mapping) and one.get("defer_loading"))] if is_list else tools
 
 
 def _has_signature(reply: Reply) -> bool:
@@ -66,8 +71,7 @@ def _has_signature(reply: Reply) -> bool:
 
 
 def _uncached(value: Any, depth: int = 0) -> Any:
-    """Returns a value without the marks for a cache, which are no part of what is cached: of a tool, of a message, of a
-    block, or of one within a result."""
+    """Returns a value without the cache marks of tools, messages and blocks, which are not part of what is cached."""
     if depth > _MOST_DEPTH:
         return value
     if isinstance(value, Mapping):
@@ -79,8 +83,7 @@ def _uncached(value: Any, depth: int = 0) -> Any:
 
 
 def _difference(old: Any, new: Any, path: str, *, grows: bool = False, depth: int = 0) -> str | None:
-    """Returns the way to the first difference: to a message, a block or a tool, or to a field of theirs. The list in a
-    message that `grows` may have become longer."""
+    """Returns the path to the first difference. The list in a message that `grows` may have become longer."""
     if isinstance(old, str) and isinstance(new, list):
         old = [{"type": "text", "text": old}]
     if isinstance(new, str) and isinstance(old, list):

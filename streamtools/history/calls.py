@@ -42,7 +42,7 @@ class Messages:
 
     @property
     def mixed(self) -> set[tuple[int, int]]:
-        """The messages that have both results and other content, where the wire wants them apart."""
+        """The messages that have both results and other content, where the wire wants them separate."""
         if not self.wire.rules.results_apart:
             return set()
         kinds = {origin: {isinstance(entry, Returned) for entry in group} for origin, group in self.members.items()}
@@ -55,7 +55,7 @@ class Messages:
 
 
 def refuse_another_wires(read: Messages) -> None:
-    # Only where nothing of it reads on its own wire: repairing or converting it would leave nothing, without an error.
+    # Only if no message reads on its own wire: repairing or converting it would leave nothing, without an error.
     if not read.plain or any(not entry.is_empty for entry in read.entries):
         return
     for other in known():
@@ -97,7 +97,7 @@ def are_same(ones: Sequence[Any], others: Sequence[Any]) -> bool:
 
 
 def shown(name: str) -> str:
-    """Formats an id or a name for people; a model or a relay may have made it of any length."""
+    """Formats an id or a name for people; a model or a relay may have made it any length."""
     return f"'{excerpt(name, _MAX_SHOWN)}'"
 
 
@@ -137,7 +137,7 @@ def _dumped(value: Any, kinds: tuple[str, ...]) -> Any:
 
 
 def _with_kinds(dumped: Any, value: Any, kinds: tuple[str, ...]) -> Any:
-    """Adds role and type to the dump of each object where they are defaults that nobody set, as in some SDKs."""
+    """Adds role and type to the dump of each object where they are unset defaults, as in some SDKs."""
     if isinstance(dumped, dict):
         unset = {key: kind for key in kinds if key not in dumped and isinstance(kind := getattr(value, key, None), str)}
         return unset | {key: _with_kinds(item, getattr(value, str(key), None), kinds) for key, item in dumped.items()}
@@ -186,8 +186,7 @@ def result_of(call: ToolCall, seen: Observation | None, wire: str) -> CallResult
 
 
 def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:
-    """Always a JSON object: arguments that are one stay verbatim; those that were only normalised are written anew;
-    those that were cut or are none become ``{}``."""
+    """Returns a JSON object: verbatim if it is one, written anew if normalised, ``{}`` if cut or missing."""
     if call.kind == "custom":  # raw text, which an API without such tools has as an argument of a function
         value: dict[str, Any] = {"input": "" if call.status == "truncated" else call.arguments_text}
         return to_json(value).decode(), value
@@ -369,7 +368,7 @@ class _Pairing:
             return found
         if waiting := self._earlier.get(result.call_id):
             return waiting.popleft()
-        # The id may be one that somebody made up for a call without one.
+        # The id may have been made up for a call without one.
         return self._next("no id", "", name) if self._ids_optional else None
 
     def _next(self, *key: str) -> tuple[Exchange, str] | None:
@@ -382,5 +381,4 @@ class _Pairing:
 
 
 _Key: TypeAlias = tuple[str, str, str]
-"""A result's description of its call: the kind of its id (``id``, ``no id``, ``any``), the id, and the tool's name;
-``""`` stands for any."""
+"""How a result names its call: the kind of its id (``id``, ``no id``, ``any``), the id, the tool (``""``: any)."""

@@ -20,8 +20,7 @@ class Converted:
     messages: list[Any]
     """Native messages of the target."""
     system: str | None = None
-    """The system prompt, where the target takes it apart from the messages; None where it is among them, or if there
-    is none."""
+    """The system prompt if the target takes it apart from the messages; None if it is among them or missing."""
     losses: tuple[str, ...] = field(default=())
     """The parts that could not be converted, one line each, with their place in the source."""
 
@@ -40,18 +39,18 @@ def convert(
     """Converts a history of `source` to one that `target` accepts, and repairs its broken parts, as `repair` does.
 
     Texts, calls, results and media are converted. Reasoning, its signatures, and calls that a provider ran itself are
-    left out, since no other provider takes them; so is content that the target has no place for: a placeholder stands
-    there, and `losses` lists it. Calls get other ids where the target refuses theirs, always the same ones.
+    left out, since no other provider takes them. Content that the target has no place for is replaced by a placeholder,
+    and `losses` lists it. Calls get other ids where the target refuses theirs, always the same ones.
 
     Args:
         messages: native messages of `source`. They are not changed.
         source: the wire of the messages, or its name.
         target: the wire to convert to, or its name.
-        system: the system prompt, where `source` has it apart from the messages.
-        foreign: the messages come from another endpoint, though of the same wire (OpenAI's and Azure's, Gemini's and
-            Vertex'): content that only the issuing endpoint takes back is left out.
+        system: the system prompt, if `source` has it apart from the messages.
+        foreign: the messages come from another endpoint of the same wire (OpenAI's and Azure's, Gemini's and
+            Vertex's): content that only the issuing endpoint takes back is left out.
         model: the target's model, where an endpoint has models that demand more than others (Bedrock).
-        last: also answer calls without a result at the very end, which else count as still running.
+        last: also answer calls without a result at the very end, which otherwise count as still running.
         bad_arguments: as in `repair`.
 
     Raises:
@@ -72,7 +71,7 @@ def convert(
     entries = conversion.without_system([*prompts, *conversion.entries(read.entries)])
     steps = HistorySettling(writer, last=last, bad_arguments=bad_arguments).settle(pair(entries, reader.rules).steps)
     out = [message for step in steps for message in written(step, writer)]
-    # A message written for one rule (a picture behind its results) may break another.
+    # A message written for one rule (a picture after its results) may break another.
     out = repair(out, target, model=model, last=last)
     return Converted(messages=out, system=conversion.system, losses=conversion.losses(out))
 
@@ -114,8 +113,8 @@ class _Conversion:
         for entry in entries:
             if self._target.rules.system == "apart" and isinstance(entry, Prompt) and entry.role == "system":
                 texts.append(text_of(entry.blocks))
-                if has_begun:  # it was about the messages behind it, and is now about all
-                    self._lose(entry.origin[0] if entry.origin else -1, "a system prompt stands now before all else")
+                if has_begun:  # it was about the messages after it, and is now about all
+                    self._lose(entry.origin[0] if entry.origin else -1, "a system prompt, which now comes first")
             else:
                 has_begun = True
                 yield entry
@@ -126,7 +125,7 @@ class _Conversion:
         carried = set(_strings(messages)) if self._media else set()
         for place, media in self._media:
             if not {media.data, media.url} & carried:
-                self._lose(place, f"{media.placeholder()}, for which {self._target.name} has no place there")
+                self._lose(place, f"{media.placeholder()}, which {self._target.name} cannot hold there")
         lines = sorted(self._losses, key=lambda loss: loss[0])
         return tuple(dict.fromkeys(f"{self._name}[{place}]: {what}" if place >= 0 else what for place, what in lines))
 
@@ -143,7 +142,7 @@ class _Conversion:
 
     def _result(self, result: CallResult, place: int) -> CallResult:
         text, blocks = result.content, self._blocks(result.blocks, place)
-        # Chat Completions, Mistral, Cohere and Ollama have no flag for errors: only a word says it to the model.
+        # Chat Completions, Mistral, Cohere and Ollama have no flag for errors: only a word tells the model.
         if result.is_error and not text.lower().startswith("error"):
             text, blocks = f"Error: {text}", (Text("Error:"), *blocks)
         has_media = any(isinstance(block, Media) for block in blocks)
@@ -163,7 +162,7 @@ class _Conversion:
                 self._media.append((place, block))
             else:  # the id of a file that only the other endpoint stores
                 kept.append(Text(block.placeholder()))
-                self._lose(place, f"{block.placeholder()}, of which there is no more than the id of a file")
+                self._lose(place, f"{block.placeholder()}, of which there is only a file id")
         return tuple(kept)
 
     def _lose(self, place: int, what: str) -> None:

@@ -29,21 +29,21 @@ def lint(
 ) -> list[Violation]:
     """Returns all reasons for which a provider would refuse these messages, in the messages' order.
 
-    `repair` removes them, but for ``last_not_user``: only you can say more.
+    `repair` removes all of them except ``last_not_user``: only you can say more.
 
     Args:
         messages: native messages of `wire`, as they would be sent; or the fields of the whole request, with its system
             prompt and tools.
         wire: the wire, or its name.
         model: the model's name, for what only some models of an endpoint demand.
-        tools: the request's tools, to be checked too: some providers want tools declared whenever the history uses
+        tools: the request's tools, to be checked, too: some providers want tools declared whenever the history uses
             any.
-        last: the messages are to be sent as they stand: also report calls without a result at the very end, which
-            count as still running otherwise, and, if *model* is given, an answer at the end that it does not go on
-            with.
-        previous: the request before this one, as it was sent: also report the first place that is not as it was there
-            (``changed_prefix``), since the provider's cache ends there, and thinking behind it may be refused. Marks
-            for the cache may differ. Only of whole requests are system prompts and tools compared.
+        last: the messages will be sent as they stand: also report calls without a result at the very end, which
+            otherwise count as still running, and, if *model* is given, an answer at the end that the model does not
+            continue.
+        previous: the previous request, as it was sent: also report the first place that differs
+            (``changed_prefix``), since the provider's cache ends there, and thinking after it may be refused. Cache
+            marks may differ. System prompts and tools are compared only for whole requests.
 
     Raises:
         ExportError: there is no such wire.
@@ -72,7 +72,7 @@ def _last_word(paired: Paired, read: Messages) -> Iterator[Violation]:
     parts, native = step.reply.answer.parts, read.plain[place]
     # A paused turn ends with what the provider's own tools did, and is sent back as it is.
     if parts and parts[-1].kind == "text" and native.get("prefix") is not True:
-        message = "the model has the last word, and this one does not go on with it"
+        message = "the last message is the model's, and this model does not continue it"
         yield read.wire.rules.violation("last_not_user", f"{read.wire.rules.list_name}[{place}]", message)
 
 
@@ -91,7 +91,7 @@ def _place(violation: Violation) -> int:
 
 class _Standing(NamedTuple):
     answer: Reply | None  # the latest of them up to the entry
-    after_prompt: bool  # True if a prompt stands behind that answer
+    after_prompt: bool  # True if a prompt follows that answer
 
 
 class _Lint:
@@ -135,7 +135,7 @@ class _Lint:
         yield from self._sequence()
         # Gemini takes a content of responses and text for one that the model wrote (pydantic/pydantic-ai#4210).
         for begin, _ in sorted(read.mixed):
-            yield self._at(begin, "mixed_results", "the message has results, and other content with them")
+            yield self._at(begin, "mixed_results", "the message has results together with other content")
         yield from self._alternation()
         if self._rules.check is not None:
             yield from self._rules.check(read.plain)
@@ -151,8 +151,8 @@ class _Lint:
             if given is None:
                 continue
             yield from self._check_result(call, given)
-            # Pairing also finds a result behind a later answer; for the provider the call has none, and the result is
-            # an orphan: two violations, of which each is mended by moving the result.
+            # Pairing also finds a result after a later answer; for the provider the call has none, and the result is
+            # an orphan: two violations, each fixed by moving the result.
             is_late = self._standing[given.source].answer is not step.reply
             (late if is_late else timely).append((call, given))
         if not step.live or self._last:  # calls at the very end may still be running
@@ -192,7 +192,7 @@ class _Lint:
             yield self._found("bad_name", given.source, message)
 
     def _check_together(self, results: list[Given]) -> Iterator[Violation]:
-        """Finds results that do not stand directly behind their answer, in the order of its calls."""
+        """Finds results that do not directly follow their answer, in the order of its calls."""
         behind = next((given for given in results if self._standing[given.source].after_prompt), None)
         if behind is not None:
             message = "user content stands between the model's calls and their results"
@@ -200,11 +200,11 @@ class _Lint:
         ranks = [self._rank[id(given.result)] for given in results]
         wrong = next((results[at + 1] for at, (a, b) in enumerate(pairwise(ranks)) if a > b), None)
         if wrong is not None:
-            yield self._found("results_out_of_order", wrong.source, "the results stand in another order than the calls")
+            yield self._found("results_out_of_order", wrong.source, "the results are not in the order of the calls")
         # Gemini wants as many responses as calls in the next content, Anthropic all results in the next message.
         origins = {given.source.origin for given in results}
         if self._rules.results_in_one_message and len(origins) > 1:
-            yield self._found("result_count", results[-1].source, "the results of one answer stand in several messages")
+            yield self._found("result_count", results[-1].source, "the results of one answer are in several messages")
 
     # -- the whole history --
 

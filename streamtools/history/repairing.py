@@ -1,4 +1,4 @@
-"""Repairs a history so that its provider accepts it; the same list goes back if nothing is wrong."""
+"""Repairs a history so that its provider accepts it; returns the same list if nothing is wrong."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def repair(
 ) -> list[Any]:
     """Repairs messages so that the provider accepts them; returns the same list if it does already.
 
-    Every call gets its one result, right behind the answer and in call order: a result that stands later is moved
-    there, a missing one says that the call was interrupted, and one that answers no call is dropped. Ids become unique
-    and valid, for a call and its result alike; arguments become an object; empty messages are dropped, and so are items
-    that are not messages of this wire. Content between calls and results goes behind the results. Messages that need no
-    repair stay the same objects, so that a provider's cache of the prompt still fits; and the same history is always
-    repaired in the same way.
+    Every call gets its one result, right after the answer and in call order: a result that stands later is moved there,
+    a missing one says that the call was interrupted, and one that answers no call is dropped. Ids become unique and
+    valid, in a call and in its result; arguments become an object; empty messages are dropped, and so are items that
+    are not messages of this wire. Content between calls and results moves after the results. Messages that need no
+    repair stay the same objects, so a provider's prompt cache still matches. The same history is always repaired in
+    the same way.
 
     Args:
         messages: native messages of `wire`. They are not changed.
@@ -91,7 +91,7 @@ def accepts_system(rules: HistoryRules, before: Prompt | Reply | None, after: Pr
             # Mistral: "Unexpected role 'system' after role 'assistant'" (swarmauri/swarmauri-sdk#276).
             return not isinstance(before, Reply)
         case "before_answer":
-            # Anthropic's `system` entries stand only where the model speaks next, behind the user or results, alone:
+            # Anthropic's `system` entries stand only where the model speaks next, after the user or results, singly:
             # https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages
             return not isinstance(after, Prompt) and (
                 _ends_with_the_user(before)
@@ -156,7 +156,7 @@ class HistorySettling:
     def _ids(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:
         """Maps each id to its replacement; a call without an id stays without where its own wire needs none."""
         wanted = [(call.call_id, step.reply.answer.own_wire) for step in exchanges for call in step.calls]
-        # Gemini's and Ollama's calls may come without ids. Given one, a message would change that is right.
+        # Gemini's and Ollama's calls may come without ids. Adding one would change a message that is right.
         optional, ids = self._rules.call_ids_optional, self._wire.call_ids
         may_stay = [id_ for id_, is_own in wanted if is_own and (optional or id_as_read(id_))]
         kept = [id_ for id_ in may_stay if not id_as_read(id_) or ids.takes(id_, is_own=True)]
@@ -212,7 +212,7 @@ class HistorySettling:
         return to_json(value).decode(), value
 
     def _with_system_placed(self, steps: Iterable[Step]) -> Iterator[Step]:
-        """Yields the steps, with system prompts where the wire accepts them: behind the user's next message."""
+        """Yields the steps, with system prompts where the wire accepts them: after the user's next message."""
         held: list[Prompt] = []
         before: Step | None = None
         waits = self._rules.system_stands == "before_answer"  # until the user's last message before the answer
@@ -231,7 +231,7 @@ class HistorySettling:
     def _released(self, held: list[Prompt], before: Step | None) -> Iterator[Step]:
         if not held:
             return
-        if not self._accepts_system(before):  # no user's message was left to stand behind
+        if not self._accepts_system(before):  # no user's message was left to stand after
             yield Prompt(role="user", blocks=(Text(_FILLER),))
         if len(held) > 1 and self._rules.system_stands == "before_answer":  # as one
             held[:] = [Prompt(role="system", blocks=tuple(block for prompt in held for block in prompt.blocks))]
@@ -285,7 +285,7 @@ def assembled(steps: Sequence[Step], read: Messages) -> list[Any]:
     while at < len(pieces):
         entry = pieces[at].entry
         origin = entry.origin if entry is not None else None
-        # One message may have several entries (results, and text behind them). It is kept if all of these still follow
+        # One message may have several entries (results, and text after them). It is kept if all of these still follow
         # one another in the same order; otherwise each is written anew.
         together = read.members[origin] if origin is not None else []
         as_read = [piece.entry for piece in pieces[at : at + len(together)]] == together
@@ -322,7 +322,7 @@ def _pieces(step: Step, wire: Wire) -> Iterator[_Piece]:
     yield _Piece(step.source, partial(wire.render_reply, step.answer))
     runs = list(_runs(step.outcomes))
     new = [outcome for is_kept, run in runs if not is_kept for outcome in run]
-    # Chat Completions has media in one user's message behind all results, which is written for all of them together.
+    # Chat Completions has media in one user's message after all results, which is written for all of them together.
     has_media = any(isinstance(block, Media) for outcome in new for block in outcome.result.blocks)
     is_shared = wire.rules.results_in_one_message or has_media
     if is_shared and len(runs) > 1:

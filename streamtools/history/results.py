@@ -1,4 +1,4 @@
-"""Puts other results into a history, for calls that ended after it was written; all else stays the same object."""
+"""Puts other results into a history, for calls that ended after it was written; the rest stays the same objects."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ _PICTURE = Media(kind="image", mime_type="image/png", data="AA==")
 def with_results(
     messages: list[Any], results: Iterable[Observation] | Mapping[str, Any], wire: Wire | str
 ) -> list[Any]:
-    """Returns the same history with each observation as its call's result; the same list if that changes nothing.
+    """Returns the history with each observation as its call's result; the same list if that changes nothing.
 
-    Use it for calls that are done, or denied, after their turn was written; until then they have other results, for
+    Use it for calls that were done, or denied, after their turn was written. Until then they have other results, for
     example those of calls that wait for an approval. The returned history equals that of ``turn.messages(wire)`` with
     these observations from the beginning: results stay in their places, a call without a result gets it where `repair`
     would put it, and all other messages stay the same objects.
 
     An observation's call is the latest with the observation's id, or with the id that replaces it because `wire`
     refuses it; among several, the latest of its tool if there is one. A call without an id in the history (not every
-    Gemini model gives one) is found by its tool and its place among the turn's calls: all observations of such calls
-    have to be of one turn.
+    Gemini model gives one) is found by its tool and its place among the turn's calls; all observations of such calls
+    must be from one turn.
 
-    A result is written anew as a whole: fields that the caller has set on the old one (``cache_control``) are lost.
-    Blocks with a `state` are written as they are, `wire` being taken for their wire.
+    A result is written anew as a whole: fields that you set on the old one (``cache_control``) are lost. Blocks with a
+    `state` are written as they are, on the assumption that `wire` is their wire.
 
     Args:
         messages: native messages of `wire`, dicts or an SDK's objects. They are not changed.
-        results: the new results, at most one for each call: observations; or by `call_id` text as the model is to read
-            it, a `ToolResult`, or a value to be written as JSON.
+        results: the new results, at most one for each call: observations; or, by `call_id`, text for the model, a
+            `ToolResult`, or a value to be written as JSON.
         wire: the wire, or its name.
 
     Raises:
@@ -97,7 +97,7 @@ class _Answered:
         self._slots = {call_id: draft.slot(given.result) for call_id, given in exchange.given.items()}
         self._check_slots()
         assert exchange.reply.origin is not None, "it was read from messages"
-        self._end = exchange.reply.origin[1]  # the place behind the answer
+        self._end = exchange.reply.origin[1]  # the place after the answer
 
     def _rendered(self, call: ToolCall, *results: CallResult) -> list[Message]:
         # For an answer with this call alone, under the id that stands in the history: so nothing depends on the names
@@ -124,7 +124,7 @@ class _Answered:
 
     def put(self) -> None:
         adjacent, missing, new = self._adjacent(), list[str](), list[Any]()
-        into = new  # behind the result of the call before, or ahead of the first that there is
+        into = new  # after the previous call's result, or before the first that there is
         for call_id in (call.call_id for call in self._calls):
             if call_id in self._slots:
                 cell = self._draft.cell(self._slots[call_id], self._list_field)
@@ -152,7 +152,7 @@ class _Answered:
         return {call_id for call_id, slot in self._slots.items() if self._end <= slot.place < end}
 
     def _put_media(self, *, has_inserted: bool) -> None:
-        """Chat Completions and Mistral allow text alone in a message of a result: one message behind all results has a
+        """Chat Completions and Mistral allow only text in a message of a result: one message after all results has a
         line for each call with media, and the media below."""
         # Reversed, so that of several calls with one id the first has the line.
         shapes = [(call.call_id, self._rendered(call, _seen(call, _PICTURE))[1:]) for call in reversed(self._calls)]
@@ -174,7 +174,7 @@ class _Answered:
         of_calls, rest = _split(standing or (), lines, _kind(message[field][0]))
         of_calls |= {call_id: behind[-1][field] if behind else [] for call_id, (_, *behind) in self._written.items()}
         content = [part for call in self._calls for part in of_calls.get(call.call_id, ())] + rest
-        # Mistral refuses a user's message right behind results, so the model's filler between them is needed as long
+        # Mistral refuses a user's message right after results, so the model's filler between them is needed as long
         # as the user speaks next, with media or without.
         between = front if is_alike(at if standing is None else last + 1) else []
         if standing is None:
@@ -252,7 +252,7 @@ def observed_calls(observations: Iterable[Observation], paired: Paired, wire: Wi
         elif _MADE_UP.fullmatch(observation.call_id):
             nameless.append(observation)
         else:
-            raise ValueError(f"no call {shown(observation.call_id)} is in the history: its result has no place there")
+            raise ValueError(f"the history has no call {shown(observation.call_id)}, so its result has no place there")
     if nameless:
         exchange, asked = calls.without_ids(nameless)
         placed += [(exchange, call, observation) for call, observation in zip(asked, nameless, strict=True)]
@@ -301,8 +301,8 @@ class _Calls:
                 return exchange, fit
         first, more = observations[0], len(observations) - 1
         raise ValueError(
-            f"no call {shown(first.call_id)} is in the history: its result has no place there"
-            + (f"; nor has any answer there {more} more without ids: give those of one turn at a time" if more else "")
+            f"the history has no call {shown(first.call_id)}, so its result has no place there"
+            + (f"; no answer there has {more} more without ids: pass those of one turn at a time" if more else "")
         )
 
     def _is_of(self, observation: Observation, call: ToolCall) -> bool:
@@ -358,7 +358,7 @@ class Draft:
         return any(isinstance(entry, Returned) and entry.results for entry in self._read.wire.entries([message]))
 
     def add(self, place: int, messages: list[Any]) -> None:
-        """Puts messages ahead of those at a place, and behind those put there before."""
+        """Puts messages before those at a place, and after those put there before."""
         self._ahead[place] += messages
 
     def put(self, place: int, messages: list[Any]) -> None:
@@ -377,7 +377,7 @@ class Draft:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Returns whether two plain values are the same, also by their types; the order of keys does not matter."""
+    """Returns whether two plain values are the same, including their types; the order of keys does not matter."""
     if type(one) is not type(other):  # 1, 1.0 and True are equal in Python
         return False
     if isinstance(one, dict):

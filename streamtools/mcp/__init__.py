@@ -1,10 +1,10 @@
-"""Makes tools of MCP servers usable as tools, and writes our results as MCP's.
+"""Makes the tools of MCP servers usable here, and writes tool results in MCP's form.
 
     session ──► tools/list ──► definitions ──► pins ──► Tool      ──► tools/call ──► ToolResult
     (yours)     (cache)        read, bounded   approved  validated     per call       blocks, value
 
 Start with `fetch_tools`. The session is yours: the code that opened it keeps it open, and closes it. The package
-``mcp`` (extra ``mcp``) is not imported before one of its objects is passed.
+``mcp`` (extra ``mcp``) is not imported before you pass one of its objects.
 """
 
 from __future__ import annotations

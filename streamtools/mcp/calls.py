@@ -1,4 +1,4 @@
-"""Calls an MCP tool, and translates between the answers of MCP servers and our results, both ways."""
+"""Calls an MCP tool, and translates between the answers of MCP servers and tool results, both ways."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def caller(
 
     The current span is sent as ``_meta.traceparent``; the server's progress becomes ``ctx.progress``; a cancelled call
     is cancelled on the server. With `elicitation` the server may ask the user meanwhile. If the connection is lost, the
-    call of a ``pure`` tool fails; that of any other is unknown.
+    call of a ``pure`` tool fails; the outcome of any other is unknown.
     """
 
     async def call(arguments: dict[str, Any], ctx: ToolContext) -> ToolResult:
@@ -109,16 +109,16 @@ def _progress(ctx: ToolContext, limits: Limits) -> OnProgress:
 
 
 def _lost(server: str, effect: Effect) -> ToolError:
-    what = f"the connection to the MCP server {server!r} was lost before it had answered"
+    what = f"the connection to the MCP server {server!r} was lost before the server answered"
     if effect == "pure":
         return ToolFailed(what)
-    # A model that read of a failure would make the call again, which may have had its effect.
+    # Told of a failure, a model would repeat the call, which may have had its effect.
     return ToolOutcomeUnknown(f"{what}; the call may have had its effect")
 
 
 def _refusal(error: Exception, server: str, limits: Limits) -> ToolError | None:
     if isinstance(error, Unasked):
-        return ToolError(f"the MCP server {server!r} was not asked: {error}")
+        return ToolError(f"the request to the MCP server {server!r} was not sent: {error}")
     if isinstance(error, ValidationError):
         return ToolError(f"the MCP server {server!r} answered with something that is not a tool result")
     # By its shape: the SDK's class for an error of JSON-RPC is `McpError` in one generation, `MCPError` in the other.
@@ -159,7 +159,7 @@ def tool_result(answer: Any, *, structured: bool = False, limits: Limits = Limit
 
     Args:
         answer: the SDK's ``CallToolResult`` of either generation, or the JSON object itself.
-        structured: the tool declares an output schema, so that no text stands for structured content.
+        structured: the tool declares an output schema, so text does not replace structured content.
         limits: `max_open_blocks` for the blocks, `max_result_media_bytes` for the structured content as JSON.
 
     Raises:
@@ -190,7 +190,7 @@ def _refuse_other_than_complete(answer: Any) -> None:
         raise ToolError(NOBODY)
     if kind not in (None, "complete"):
         shown = one_line(kind, 64) if isinstance(kind, str) else type(kind).__name__
-        raise ToolError(f"the MCP server's answer is of a kind that is not known here: {shown}")
+        raise ToolError(f"the MCP server's answer has an unknown type: {shown}")
 
 
 def _written(structured: Any, limits: Limits) -> str:
@@ -208,8 +208,8 @@ def _written(structured: Any, limits: Limits) -> str:
 
 
 def _unfit(why: str) -> ToolError:
-    # It says that the tool has run: the model must not take this for a call that may be made again.
-    return ToolError(f"the tool has run, but the structured content that the MCP server answered with {why}")
+    # The message says that the tool has run: the model must not take this for a call that it may repeat.
+    return ToolError(f"the tool has run, but the structured content in the MCP server's answer {why}")
 
 
 def _blocks(content: list[Any] | tuple[Any, ...], limits: Limits) -> Iterator[Block]:
@@ -224,7 +224,7 @@ def _blocks(content: list[Any] | tuple[Any, ...], limits: Limits) -> Iterator[Bl
 
 def _text(block: dict[str, Any]) -> Block:
     text = block.get("text")
-    return Text(well_formed(text)) if isinstance(text, str) else _unreadable(block, "its text is not text")
+    return Text(well_formed(text)) if isinstance(text, str) else _unreadable(block, "its text is not a string")
 
 
 def _media(block: dict[str, Any]) -> Block:
@@ -273,7 +273,7 @@ def _media_of(mime: str, data: Any, filename: str | None) -> Media | None:
 
 
 def _unreadable(block: dict[str, Any], why: str) -> Text:
-    kind = _line(block, "type") or "block of no known kind"
+    kind = _line(block, "type") or "block of unknown type"
     return Text(f"[{kind}{f'; left out: {why}' if why else ''}]")
 
 

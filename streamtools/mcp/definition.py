@@ -34,7 +34,7 @@ BORDER = "__"  # between prefix and name: ``github__create_issue``
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTool:
-    """Describes a tool of an MCP server in the server's own words, to be trusted no more than the server."""
+    """Describes a tool of an MCP server in the server's own words. Do not trust it more than the server."""
 
     name: str
     """The server's own name for the tool."""
@@ -45,7 +45,7 @@ class ServerTool:
     output_schema: Mapping[str, Any] | None = field(default=None, repr=False)
     """JSON Schema of the structured result, if the tool declares one. Do not change it."""
     annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The tool's hints, as far as they are booleans: ``readOnlyHint``, ``destructiveHint``, ``idempotentHint``,
+    """The tool's boolean hints, by name: ``readOnlyHint``, ``destructiveHint``, ``idempotentHint``,
     ``openWorldHint``."""
     task_support: TaskSupport = field(default="forbidden", compare=False, repr=False)
     """Whether a server of MCP 2025-11-25 runs it as a task. Pins do not depend on it."""
@@ -64,9 +64,9 @@ class RefusedTool:
     """Names a tool that was refused, with the reason."""
 
     name: str | None
-    """The server's name for it, in visible characters and bounded; None if the problem is the list and not one tool."""
+    """The server's name for it, in visible characters and bounded; None if the problem is the whole list."""
     reason: str
-    """The reason, for a person to read: in visible characters and bounded, too."""
+    """The reason, for people to read: also in visible characters and bounded."""
 
 
 class Unacceptable(Exception):
@@ -85,8 +85,8 @@ def fields_of(definition: ServerTool) -> dict[str, Any]:
 
 
 def read_definition(raw: Any, limits: Limits, weight: Weight) -> ServerTool:
-    """Reads an entry of ``tools/list``, of which no part is kept; raises `Unacceptable` if it is malformed, or exceeds
-    a limit. `weight` counts what was read, also of an entry that is refused."""
+    """Reads an entry of ``tools/list`` without keeping any part of it; raises `Unacceptable` if it is malformed or
+    exceeds a limit. `weight` counts what was read, even of a refused entry."""
     name = peek(raw, "name")
     if problem := name_problem(name, limits.max_name_bytes):
         raise Unacceptable(problem)
@@ -135,7 +135,7 @@ _INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-_SEEN = r"(?<=[^\x00-\x7f\u200c\u200d\ufe0e\ufe0f])"  # behind a letter or a picture
+_SEEN = r"(?<=[^\x00-\x7f\u200c\u200d\ufe0e\ufe0f])"  # after a letter or a picture
 _JOINERS = re.compile(  # those that belong to what is seen: one in an emoji, one between two letters (Persian, Hindi)
     rf"{_SEEN}[\ufe0e\ufe0f]?[\u200c\u200d](?=[^\x00-\x7f])|{_SEEN}[\ufe0e\ufe0f]|(?<=[0-9#*])\ufe0f(?=\u20e3)"
 )
@@ -150,7 +150,7 @@ def invisible(definition: ServerTool) -> str | None:
         elif isinstance(held, list):
             waiting += [(place, each) for each in held]
         elif isinstance(held, str) and (found := _INVISIBLE.search(held)) and (found := _hidden(held)):
-            return f"its {place} has invisible characters (U+{ord(found[0]):04X}); allow_invisible=True takes it"
+            return f"its {place} has invisible characters (U+{ord(found[0]):04X}); allow_invisible=True accepts it"
     return None
 
 
@@ -173,8 +173,8 @@ def _schema(schema: Any, where: str, limits: Limits, weight: Weight) -> dict[str
         return None
     if not isinstance(schema, Mapping):
         raise Unacceptable(f"{where} is not an object")
-    # Values are bounded beside bytes: an empty list takes twenty times its text in memory. Of a refused schema only
-    # the values that were looked at count, else a few such schemas would use up what the whole list may have.
+    # Values are bounded as well as bytes: an empty list takes twenty times its text in memory. Of a refused schema only
+    # the values that were looked at count; otherwise a few such schemas would use up the whole list's allowance.
     count, chars, is_whole = weighed(schema, limits.max_schema_values, limits.max_schema_bytes)
     weight.values += count
     if not is_whole:
@@ -200,7 +200,7 @@ def _too_large(where: str, limits: Limits) -> Unacceptable:
 
 # With a prefix, `create_issue` of the server `github` becomes `github__create_issue`. The first `__` is the border, so
 # that `a_` with `b` and `a` with `_b` stay apart: the prefix is written so that it neither contains `__` nor ends in
-# `_`, by a `-` behind each `_` that would do so.
+# `_`, by a `-` after each `_` that would do so.
 
 
 def checked_prefix(prefix: str | None) -> str:
@@ -219,7 +219,7 @@ def name_problem(name: object, max_chars: int) -> str | None:
     if len(name) > max_chars:
         return f"its name is longer than max_name_bytes={max_chars}"
     if not name.isascii():  # not replaced by other characters, since `sеarch` with a Cyrillic letter poses as `search`
-        return "its name has characters beyond ASCII, by which one name can look like another"
+        return "its name has characters beyond ASCII, which can make one name look like another"
     if _CONTROL.search(name):
         return "its name has control characters"
     return None

@@ -1,9 +1,9 @@
-"""Passes what an MCP server asks the user in the middle of a call to those who answer the call: `Elicitation`.
+"""Lets an MCP server ask the user in the middle of a call, by those who answer the call: `Elicitation`.
 
-A session's callback is not given the call that the server asks for, so a session with an `Elicitation` makes one call
-at a time; a question of a task names its task, so that tasks go on beside each other. A question outside any call, or
-one whose call ends before the answer, is cancelled. The server's words are untrusted: they are bounded, and shown as
-its own.
+A session's callback does not learn which call the server asks for, so a session with an `Elicitation` makes one call
+at a time. A question of a task names its task, so tasks run beside each other. A question outside any call, or one
+whose call ends before the answer, is cancelled. The server's words are untrusted: they are bounded, and shown as its
+own.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ MOST_ROUNDS = 10  # how often a server may ask for input in one call; the SDK's 
 MOST_CHARS = 4096  # characters of a server's message or address
 MOST_VALUES = 2_000  # values in the schema of a form
 NOBODY = (
-    "the MCP server asks for input before it goes on (input_required), which nobody here can give; "
+    "the MCP server asks for input in the middle of a call (input_required), but nothing here can ask the user; "
     "pass fetch_tools(..., elicitation=Elicitation())"
 )
 RELATED_TASK = "io.modelcontextprotocol/related-task"
 
 
 class Elicitation:
-    """Lets the servers of a session ask the user, by the events of the run that calls them.
+    """Lets the servers of a session ask the user, through the events of the run that calls them.
 
         elicitation = Elicitation()
         async with ClientSession(read, write, elicitation_callback=elicitation) as session:
             await session.initialize()
             tools = await fetch_tools(session, server="shop", elicitation=elicitation)
 
-    The `AnswerRequested` of the call has the question: ``{"server", "mode": "form", "message", "schema"}``, or ``url``
-    in the place of ``schema``. Answer a form with an object, an address with True; with ``is_error=True`` the user
+    The `AnswerRequested` event of the call has the question: ``{"server", "mode": "form", "message", "schema"}``, or
+    ``url`` in place of ``schema``. Answer a form with an object, a URL with True. ``is_error=True`` means that the user
     declines.
     """
 
@@ -53,7 +53,7 @@ class Elicitation:
     async def during(
         self, ctx: ToolContext, server: str, limits: Limits, task_id: str | None = None
     ) -> AsyncIterator[None]:
-        """Takes the server's questions for those of this call, or of its task. `fetch_tools` uses this."""
+        """Treats the server's questions as those of this call, or of its task. `fetch_tools` uses this."""
         async with self._one_call if task_id is None else nullcontext():
             made = self._calls[task_id] = _Asking(ctx, server, limits)
             try:
@@ -93,15 +93,15 @@ class Elicitation:
         """Returns the answers to a server's request for input, by its keys.
 
         Raises:
-            ToolError: the server wants something else than the user's answer, or too much.
+            ToolError: the server asks for something other than the user's answer, or for too much.
         """
         wanted = peek(answer, "inputRequests", "input_requests") or {}
         if not isinstance(wanted, Mapping) or len(wanted) > MOST_ROUNDS:
-            raise ToolError("the MCP server asks for more input at once than is answered here")
+            raise ToolError("the MCP server asks for more input at once than this client answers")
         given = {}
         for key, request in wanted.items():
             if peek(request, "method") != "elicitation/create":
-                raise ToolError("the MCP server asks for input of a kind that nobody here gives")
+                raise ToolError("the MCP server asks for a kind of input that this client cannot give")
             given[str(key)] = await self.answer(peek(request, "params"), task_id)
         return given
 

@@ -43,7 +43,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 EffectOf: TypeAlias = Effect | Callable[[ServerTool], Effect]
-"""One effect for all tools of a server, or a function that returns it for each."""
+"""One effect for all tools of a server, or a function that returns the effect of each."""
 
 ApprovalOf: TypeAlias = bool | Callable[[ServerTool], NeedsApproval]
 """The tools of a server that wait for an approval: all, none, or a function that decides for each."""
@@ -55,15 +55,15 @@ class FetchedTools(Sequence[Tool[..., Any]]):
 
     _tools: tuple[Tool[..., Any], ...]
     server: str
-    """The name that `fetch_tools` was given."""
+    """The name that you gave to `fetch_tools`."""
     definitions: Mapping[str, ServerTool]
-    """The definition of each tool by its server, by the name under which the model calls the tool."""
+    """The server's definition of each tool, by the name that the model calls."""
     refused: tuple[RefusedTool, ...]
     """The tools that were refused, with the reasons."""
     unenforced: Mapping[str, tuple[str, ...]]
     """Parts of a tool's schemas that are not checked, by the tool's name: patterns that need backtracking."""
     complete: bool
-    """True if the server's list was read to its end."""
+    """True if the server's list was read completely."""
 
     @overload
     def __getitem__(self, index: int) -> Tool[..., Any]: ...
@@ -105,24 +105,24 @@ async def fetch_tools(
             tools = await fetch_tools(session, server="github", prefix="github")
 
     A call's arguments are checked against the server's own schema before anything is sent; the result is checked
-    against its output schema. The server is not trusted: a tool that cannot be accepted is refused alone, and is listed
-    in `FetchedTools.refused` with the reason. The tools are sorted by the server's names, so that the same tools make
-    the same request. Keep the session open while the tools are in use.
+    against its output schema. The server is not trusted: a tool that cannot be accepted is refused, and is listed in
+    `FetchedTools.refused` with the reason; the others stay. The tools are sorted by the server's names, so the same
+    tools make the same request. Keep the session open while the tools are in use.
 
     Args:
         session: an initialised session: the SDK's ``ClientSession`` (1.x or 2.x) or ``Client``, or any object with its
             ``list_tools`` and ``call_tool``. ``Client`` also answers a server that asks for input in the middle of a
-            call; but it checks results itself, with a regular expression engine that a hostile server can hold up.
+            call; but it checks results itself, with a regular expression engine that a hostile server can block.
         server: your name for this server, the same each time and for no other one; ``Tool.owner`` of its tools.
-        prefix: put before each name, so that two servers' tools stay apart: ``github__create_issue``.
-        credentials: the means by which the server distinguishes its callers, if several share the cache. They are
-            hashed.
-        version: the server's version; another one is listed anew. By default the version that the session knows.
+        prefix: put before each name to keep two servers' tools apart: ``github__create_issue``.
+        credentials: what tells the server's callers apart, if several share the cache. They are hashed.
+        version: the server's version; for another version the tools are listed anew. Default: the version that the
+            session knows.
         cache: asked first; without one, the server is asked each time.
         pins: the tools approved before; a tool that was added, renamed or changed since is refused.
-        allow_invisible: take tools whose descriptions or schemas have invisible characters, too: people do not see
-            them, and models read them. Those inside of emoji and between the letters of scripts that need them are
-            always taken.
+        allow_invisible: also accept tools whose descriptions or schemas have invisible characters: people do not see
+            them, and models read them. Those within emoji and between the letters of scripts that need them are
+            always accepted.
         effect: the effect of a second run of the same call, for all tools or by tool.
         needs_approval: which of the tools are called only after an approval: all, none, or those that a function of the
             tool's definition chooses.
@@ -135,7 +135,7 @@ async def fetch_tools(
         limits: bounds on what the server may send.
 
     Raises:
-        TypeError: `session` is not a session, or does not accept a request in the form made here.
+        TypeError: `session` is not a session, or does not accept a request as this version makes it.
         ValueError: `prefix` cannot stand before a name.
         ToolDefinitionError: `effect` is not an effect, or `call_timeout` not a time.
         TimeoutError: the server did not list its tools in time.
@@ -159,7 +159,7 @@ async def fetch_tools(
         made = await maker.make(listing.definitions, pins)
     if listing is None or made is None:
         raise TimeoutError(f"the MCP server {server!r} did not list its tools within {list_timeout:g} s")
-    # Outside the time for listing, since `Pins(on_change=...)` may ask a person. And last, so that nobody is asked
+    # Outside the time for listing, since `Pins(on_change=...)` may ask a person. And last, so that no person is asked
     # about a tool that is refused anyway.
     if maker.comparison is not None:
         maker.comparison.begin()
@@ -216,11 +216,11 @@ class _Maker:
         for definition in definitions:
             name = namespaced(self.prefix, definition.name)
             if name in names:
-                self._refuse(definition, f"its name becomes {name}, which another of the server's tools has")
+                self._refuse(definition, f"its name becomes {name}, which another tool of the server has")
                 continue
             names.add(name)
             if definition.task_support == "required" and not self.peer.runs_as_task(definition):
-                self._refuse(definition, "it runs as a task only (taskSupport), which the session does not offer")
+                self._refuse(definition, "it runs only as a task (taskSupport), which the session does not offer")
                 continue
             # The user's own functions are called in the event loop, as the program expects.
             gate = self.needs_approval(definition) if callable(self.needs_approval) else self.needs_approval
@@ -233,7 +233,7 @@ class _Maker:
     def _make(self, plans: Iterable[_Plan], pins: Pins | None, aside: Aside) -> list[_Made]:
         made = []
         for plan in plans:
-            if aside.is_left:  # the listing has timed out, and nobody waits for the tools
+            if aside.is_left:  # the listing has timed out, and no caller waits for the tools
                 break
             if not self.allow_invisible and (why := invisible(plan[1])):
                 self._refuse(plan[1], why)
@@ -315,7 +315,7 @@ class Listing:
     complete: bool
     ttl_s: float | None
     """Seconds for which the list is valid according to the server (``ttlMs``); None if the server does not say."""
-    public: bool  # True if the server says that the list is the same for everybody (``cacheScope``)
+    public: bool  # True if the server says that the list is the same for all callers (``cacheScope``)
 
 
 @dataclass(slots=True)
@@ -364,14 +364,14 @@ async def _read_pages(peer: Peer, limits: Limits, found: _Found) -> bool:
         if cursor is None:
             return True
         if not peer.has_pages:
-            found.stop("the list has another page, for which this session cannot ask: its list_tools() has no cursor")
+            found.stop("the list has another page, which this session cannot request: its list_tools() has no cursor")
             return False
         if len(cursor) > MAX_CURSOR_CHARS:
             found.stop(f"the list has another page, whose cursor is longer than {MAX_CURSOR_CHARS} characters")
             return False
         # Not only the cursor before: a circle may have any length.
         if cursor in used:
-            found.stop("the list goes in a circle: a page leads to one before it")
+            found.stop("the list is circular: a page leads back to an earlier one")
             return False
         used.add(cursor)
     found.stop(f"the list has more pages than max_list_pages={limits.max_list_pages}")
@@ -390,7 +390,7 @@ def _read_page(page: Any, limits: Limits, found: _Found, aside: Aside) -> bool:
             return False
         found.seen += 1
         definition = _read(raw, limits, found)
-        # Behind the reading: an entry that is refused has taken its time and memory, too.
+        # After the reading: a refused entry has taken time and memory, too.
         if why := _too_much(found.weight, limits):
             found.stop(f"the list {why}; the rest is left out")
             return False
@@ -447,7 +447,7 @@ def _next_cursor(page: Any) -> str | None:
 
 
 Credentials: TypeAlias = str | bytes | Mapping[str, str] | None
-"""The means by which a server distinguishes its callers: a token, or the headers of a request."""
+"""What tells a server's callers apart: a token, or the headers of a request."""
 
 LIST_CHANGED = "notifications/tools/list_changed"
 
@@ -459,25 +459,25 @@ class MessageHandler(Protocol):
 
 class _Key(NamedTuple):
     server: str
-    partition: bytes | None  # a hash of the credentials; None: for everybody
+    partition: bytes | None  # a hash of the credentials; None: for all callers
     version: str | None
     limits: Limits
 
 
 class SchemaCache:
-    """Keeps the lists of tools of MCP servers, each for its server and its caller.
+    """Keeps the tool lists of MCP servers, one for each server and caller.
 
     A list is valid for as long as the server says (``ttlMs``, MCP 2026-07-28; 0 means that it is never kept), else for
     `default_ttl_s`. It is dropped earlier when the server announces a change (`message_handler`), on `invalidate`, and
     for a session whose server has another version. Callers share a list only if the server says that all see the same
     (``cacheScope: public``). Credentials are not kept.
 
-    Calls of `resolve` that run at the same time wait for one ``tools/list``. Use one cache in one event loop at a time.
+    Simultaneous calls of `resolve` share one ``tools/list``. Use one cache in one event loop at a time.
 
     Args:
         default_ttl_s: seconds for which a list is valid when the server does not say; 0 keeps none.
-        max_ttl_s: the longest time that a server may ask for (the MCP SDK also has a day).
-        max_entries: lists kept; the oldest goes first.
+        max_ttl_s: the longest time that a server may ask for (one day, as in the MCP SDK).
+        max_entries: the number of lists kept; the oldest is dropped first.
         clock: seconds from any start, for tests.
     """
 
@@ -518,15 +518,15 @@ class SchemaCache:
         """Returns the list of a server: the cached one if it is still valid, else the one that `ask` gets.
 
         Args:
-            server: its name here; two servers never share one.
+            server: its name in this program; two servers never share one.
             ask: gets the list from the server.
-            credentials: the means by which the server distinguishes callers.
-            version: of the server; another one has another list.
-            limits: those that `ask` reads the list by.
+            credentials: what tells the server's callers apart.
+            version: the server's version; each version has its own list.
+            limits: the limits that `ask` reads the list by.
         """
         key = _Key(server, self._hash(credentials), version, limits)
         while True:
-            # The list of these credentials, or the one that the server says is everybody's.
+            # The list of these credentials, or the one that, as the server says, all callers share.
             for candidate in (key, key._replace(partition=None)):
                 if (listing := self._fresh(candidate)) is not None:
                     return listing
@@ -536,7 +536,7 @@ class SchemaCache:
             await flight.wait()
 
     def invalidate(self, server: str | None = None) -> None:
-        """Drops the lists of a server, or of all; lists that are being fetched are not kept either."""
+        """Drops the lists of a server, or all lists; lists that are being fetched are not kept either."""
         self._changes += 1
         gone = [key for key in self._entries if server is None or key.server == server]
         for key in gone:
@@ -548,8 +548,8 @@ class SchemaCache:
         Servers of MCP 2026-07-28 announce a change only to clients that listen for it (``subscriptions/listen``).
 
         Args:
-            server: the name that `fetch_tools` is given.
-            then: gets every message, too.
+            server: the name that you pass to `fetch_tools`.
+            then: also receives every message.
         """
 
         async def handle(message: Any) -> None:
@@ -593,7 +593,7 @@ class SchemaCache:
         self._entries[key] = listing, asked_at + ttl_s
 
     def _hash(self, credentials: Credentials) -> bytes:
-        # A key in memory is all that is needed of them: neither a dump nor a `repr` of the cache shows a token.
+        # Only a key in memory is needed: neither a dump nor a `repr` of the cache shows a token.
         if credentials is None:
             return b""
         if isinstance(credentials, Mapping):
@@ -608,7 +608,7 @@ class Aside:
     cannot: the work has to check `is_left` between bounded steps, and end."""
 
     def __init__(self) -> None:
-        self._limiter = CapacityLimiter(1)  # its own, so that it waits for nobody else's threads
+        self._limiter = CapacityLimiter(1)  # its own, so that it does not wait for other threads
         self._left = threading.Event()
 
     @property

@@ -46,14 +46,14 @@ def is_lost(error: BaseException) -> bool:
 
 
 class Unasked(TypeError):
-    """Raised for a request that could not be made, since this package and the session do not fit together."""
+    """Raised for a request that could not be made, because this package and the session are incompatible."""
 
     def __init__(self, session: Any) -> None:
         try:
             installed = f"mcp {version('mcp')} is installed"
         except PackageNotFoundError:
             installed = "mcp is not installed"
-        super().__init__(f"{type(session).__name__} does not accept the request; {installed}, and {WANTED} is wanted")
+        super().__init__(f"{type(session).__name__} does not accept the request: {installed}, but {WANTED} is needed")
 
 
 class Peer:
@@ -75,7 +75,7 @@ class Peer:
         return version if isinstance(version, str) else None
 
     async def page(self, cursor: str | None) -> Any:
-        """Returns one page of ``tools/list``; raises `Unasked` if it could not be asked for, or the session's error."""
+        """Returns one page of ``tools/list``; raises `Unasked` if it cannot be requested, or the session's error."""
         try:
             return await self._listed(cursor)
         except ValidationError:
@@ -117,11 +117,11 @@ class Peer:
         return tool.task_support != "forbidden" and self._types is not None and offered is not None
 
     async def task(self, does: str, task_id: str, **more: Any) -> Any:
-        """Sends ``tasks/get``, ``tasks/result``, ``tasks/update`` or ``tasks/cancel``. Raises as `page`."""
+        """Sends ``tasks/get``, ``tasks/result``, ``tasks/update`` or ``tasks/cancel``. Raises like `page`."""
         return await self._send(_OfTask(f"tasks/{does}", {"taskId": task_id, **more}))
 
     async def _send(self, request: _Plain, on_progress: OnProgress | None = None) -> Any:
-        """Sends a request that the SDK does not check, nor its answer."""
+        """Sends a request without the SDK's checks of the request and its answer."""
         ask: Any = partial(self._session.send_request, request, progress_callback=on_progress)
         if self._is_sdk2:
             return await ask(_ANY_OBJECT)
@@ -138,7 +138,7 @@ class Peer:
         given: tuple[dict[str, Any], str | None] | None = None,
     ) -> Any:
         """Sends ``tools/call``; a call that is cancelled here is cancelled on the server, too. `given` is the input
-        that the server has asked for, with its state. Raises as `page`."""
+        that the server asked for, with its state. Raises like `page`."""
         if as_task:
             params = {"name": name, "arguments": arguments, "task": {}, "_meta": dict(meta)}
             return await self._send(_Plain(_Unlisted("tools/call"), params), on_progress)
@@ -220,13 +220,13 @@ def _sdk_types(session: Any) -> Any:
 
 async def _cancelling(session: Any, types: Any, asked: Awaitable[Any]) -> Any:  # pragma: no cover - mcp 1
     """Awaits a call of mcp 1, which leaves ``notifications/cancelled`` to its user; mcp 2 sends it."""
-    # The id of the next request, which no public name gives: without it the server would go on with the call.
+    # The id of the next request, which no public name gives: without it the server would continue the call.
     request_id = getattr(session, "_request_id", None)
     try:
         return await asked
     except anyio.get_cancelled_exc_class():
         if isinstance(request_id, int):
-            params = types.CancelledNotificationParams(requestId=request_id, reason="nobody waits for it any more")
+            params = types.CancelledNotificationParams(requestId=request_id, reason="the caller no longer waits for it")
             cancelled = types.CancelledNotification(method="notifications/cancelled", params=params)
             notification = types.ClientNotification(cancelled)
             # Shielded, since this task is being cancelled; bounded, since a server that hangs must not hold it up.
@@ -248,9 +248,9 @@ def _arguments_of(method: Callable[..., Any]) -> frozenset[str]:
 
 # -- requests and answers that the SDK does not know --
 
-# The type of an answer is given to `send_request`. SDK 1 checks an answer by that type alone. SDK 2 first checks it by
+# The type of an answer is given to `send_request`. SDK 1 checks an answer only by that type. SDK 2 first checks it by
 # its own tables, in which it looks up the request's method; it does not check answers to methods that are in no table,
-# such as those of extensions. So the method of our request equals no other text, itself excepted.
+# such as those of extensions. So the method of our request equals no text but itself.
 
 
 class _Unlisted(str):

@@ -1,4 +1,4 @@
-"""Keeps a server's tools as they were approved: one that has changed, or is new, is not offered until approved."""
+"""Keeps a server's tools as they were approved: a changed or new tool is not offered until it is approved."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class ToolChange:
 
     server: str
     name: str
-    """The server's own name for the tool, as it is now."""
+    """The server's current name for the tool."""
     old: ServerTool | None = field(repr=False)
-    """The approved definition; None if there is none. Of a renamed tool, that of the approved tool with the same
-    arguments which the server does not list any more."""
+    """The approved definition; None if there is none. For a renamed tool, that of the approved tool with the same
+    arguments that the server no longer lists."""
     new: ServerTool = field(repr=False)
-    """The server's present definition."""
+    """The server's current definition."""
 
     @property
     def kind(self) -> Literal["added", "renamed", "changed"]:
-        """What the server has done."""
+        """What the server did to the tool."""
         return "added" if self.old is None else "changed" if self.old.name == self.name else "renamed"
 
     @property
@@ -60,15 +60,15 @@ class Pins:
         tools = await fetch_tools(session, server="github", pins=pins)
         path.write_text(pins.dumps())
 
-    The tools of a server's first list are approved as they are. From then on, each tool that the server adds, renames
-    or changes is left out by `fetch_tools` until somebody has approved it: `on_change`, or a person later, with
+    The tools of a server's first list are approved as they are. From then on, `fetch_tools` leaves out each tool that
+    the server adds, renames or changes until it is approved: by `on_change`, or later by a person, with
     ``streamtools mcp pins approve`` on the file. It is listed among the refused tools; a call to it is a call to an
-    unknown tool. A server that describes a tool differently to each caller needs pins for each caller.
+    unknown tool. If a server describes a tool differently to each caller, use pins for each caller.
 
     Args:
-        approved: the value of another one's `approved`.
-        trust_on_first_use: the tools of a server without pins are approved as they are. False asks `on_change` about
-            them, too.
+        approved: the `approved` of other pins.
+        trust_on_first_use: approve the tools of a server without pins as they are. False asks `on_change` about them,
+            too.
         on_change: asked about each tool that differs from what was approved; sync or async. Without it, such a tool is
             refused.
     """
@@ -105,11 +105,11 @@ class Pins:
                     made._wait(ToolChange(server=server, name=name, old=old, new=_tool(server, name, change["new"])))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             problem = one_line(str(error), 300) if isinstance(error, ValueError) else type_name(error)
-            raise ValueError(f"expected a text of Pins.dumps(), got another ({problem})") from error
+            raise ValueError(f"the text was not written by Pins.dumps() ({problem})") from error
         return made
 
     def dumps(self) -> str:
-        """Returns all approved tools, and the changes that wait for an approval, as JSON text, always the same."""
+        """Returns all approved tools, and the changes that wait for an approval, as deterministic JSON text."""
         # Sorted, with a line for each value: pins are kept under version control, and a change has to be a small diff.
         written: dict[str, Any] = {
             "pins": {
@@ -133,7 +133,7 @@ class Pins:
         return tuple(change for changes in self._pending.values() for change in changes.values())
 
     def approve(self, server: str, definition: ServerTool) -> None:
-        """Approves a tool as it is defined now. A tool that was renamed is approved under its new name alone."""
+        """Approves a tool as it is defined now. A renamed tool is approved only under its new name."""
         tools = self._approved.setdefault(server, {})
         change = self._pending.get(server, {}).pop(definition.name, None)
         if change is not None and change.old is not None:
@@ -141,7 +141,7 @@ class Pins:
         tools[definition.name] = definition
 
     def compare(self, server: str, definitions: Iterable[ServerTool]) -> Comparison:
-        """Compares a server's list with its approved tools; in any thread, since hashing schemas takes long."""
+        """Compares a server's list with its approved tools; works in any thread, since hashing schemas takes long."""
         listed = {definition.name: definition for definition in definitions}
         approved = self._approved.get(server, {})
         gone = {_arguments(tool): tool for name, tool in sorted(approved.items()) if name not in listed}
@@ -165,7 +165,7 @@ class Comparison:
         self._is_first = self._is_trusted = False
 
     def begin(self) -> None:
-        """Notes that the server is used; what waited for an approval does so only if it is still listed."""
+        """Notes that the server is used. Changes wait for an approval only while the server still lists them."""
         self._is_first = self._server not in self._pins._approved
         self._is_trusted = self._is_first and self._pins._trust_on_first_use
         self._pins._pending.pop(self._server, None)
@@ -173,7 +173,7 @@ class Comparison:
             self._pins._approved.setdefault(self._server, {})
 
     async def check(self, definition: ServerTool) -> str | None:
-        """Returns the reason for which a tool must not be offered; None if it may, and remembers that."""
+        """Returns why a tool must not be offered; None if it may be, and remembers that."""
         # By the server's own name: the prefix is this program's choice, and may change.
         old = self._old.get(definition.name)
         if old is not None and old.fingerprint == definition.fingerprint:
@@ -185,7 +185,7 @@ class Comparison:
         self._pins._wait(change)
         if self._pins._on_change is not None:
             answer = self._pins._on_change(change)
-            # Only `True`: the text that somebody typed, "no", is true as well.
+            # Only `True`: a typed "no" is true as well.
             if (await answer if inspect.isawaitable(answer) else answer) is True:
                 self._pins.approve(self._server, definition)
                 return None
@@ -193,7 +193,7 @@ class Comparison:
             return "it was never approved" if self._is_first else "the server has added it, and it was never approved"
         lines = await to_thread.run_sync(lambda: change.lines, abandon_on_cancel=True)
         places = (one_line(line.partition(":")[0], MAX_PLACE_CHARS) for line in lines[:3])
-        return f"it is not what was approved: {'; '.join(places)}"
+        return f"it differs from what was approved: {'; '.join(places)}"
 
 
 def _tool(server: str, name: str, written: Mapping[str, Any]) -> ServerTool:

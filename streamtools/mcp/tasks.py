@@ -1,8 +1,9 @@
-"""Goes on with calls that a server runs as tasks, until their end; also those of a process that died, by the task's id.
+"""Follows calls that a server runs as tasks to their end, even those of a process that died, by the task's id.
 
     tools/call ──► task's id ──► into the call's claim ──► tasks/get ... ──► the answer to the call
 
-The id is noted before anything relies on it; who finds it with a call's claim asks about the task, and does not call.
+The id is noted before anything relies on it. A process that finds it with a call's claim asks about the task instead
+of calling.
 
 The protocol, read on 2026-12-01:
 
@@ -14,8 +15,8 @@ The protocol, read on 2026-12-01:
   a task (``resultType: "task"``) where the client has declared the extension. ``tasks/get`` has the answer and the
   questions, ``tasks/update`` takes what was answered.
 
-Both have -32602 for an unknown task. An id may be all that guards a task (*Security Considerations*), so it is in the
-claim alone: in no span, log, event or error.
+Both have -32602 for an unknown task. An id may be all that guards a task (*Security Considerations*), so it is only in
+the claim: in no span, log, event or error.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class Task:
 
     @property
     def is_noted(self) -> bool:
-        """True if an earlier process has made the call: it is gone on with by its id. Raises `ToolOutcomeUnknown` if
-        that is none of this server's."""
+        """True if an earlier process made the call: it is continued by the task's id. Raises `ToolOutcomeUnknown` if
+        the id is not this server's."""
         noted = self.ctx.services["noted"]() if "noted" in self.ctx.services else None
         if noted is None:
             return False
@@ -79,7 +80,7 @@ class Task:
         except (ValueError, TypeError):
             server = None
         if server != self.server:
-            raise ToolOutcomeUnknown("not run again: the call was begun elsewhere than as a task of this MCP server")
+            raise ToolOutcomeUnknown("not run again: the call was begun, but not as a task of this MCP server")
         return True
 
     async def end(self, made: Any = None) -> Any:
@@ -87,7 +88,7 @@ class Task:
         if made is not None:
             self.id = peek(made, "taskId", "task_id")
             if not isinstance(self.id, str) or not 0 < len(self.id) <= MAX_ID_CHARS:
-                raise self._unknown("has begun a task, and has not said which")
+                raise self._unknown("has begun a task without giving its id")
         asks: AbstractAsyncContextManager[None] = nullcontext()
         if self.elicitation is not None:
             asks = self.elicitation.during(self.ctx, self.server, self.limits, self.id)
@@ -111,7 +112,7 @@ class Task:
             if status in ("completed", "failed", "cancelled"):
                 self._is_over = True
             if status == "cancelled":
-                raise ToolFailed(f"the MCP server {self.server!r} has cancelled the call; what it did until then stays")
+                raise ToolFailed(f"the MCP server {self.server!r} cancelled the call; what it did before that stays")
             if status == "failed" and (error := peek(state, "error")) is not None:
                 raise _Failed(error)
             if self._is_over:
@@ -132,12 +133,12 @@ class Task:
     async def _state(self) -> Any:
         state = await self._ask("get")
         if peek(state, "taskId", "task_id") != self.id or not isinstance(peek(state, "status"), str):
-            raise self._unknown("answers with something that is not the task")
+            raise self._unknown("gave an answer that is not about the task")
         return state
 
     async def _ask(self, does: str, *, may_fail: bool = False, **more: Any) -> Any:
-        """Returns the server's answer about the task, after some tries; raises the end of the call if there is none.
-        With `may_fail` a server's error is the answer."""
+        """Returns the server's answer about the task, after some tries; raises the call's error if there is none. With
+        `may_fail` a server's error is raised unchanged."""
         for tries in range(1, _MOST_ERRORS + 1):
             try:
                 return await self.peer.task(does, self.id, **more)
@@ -146,10 +147,10 @@ class Task:
                 if may_fail and code is not None and not is_lost(error):
                     raise
                 if code == _UNKNOWN_TASK:
-                    raise self._unknown("does not know the task any more") from error
+                    raise self._unknown("no longer knows the task") from error
                 if tries == _MOST_ERRORS:
                     why = f": {self._shown(words)}" if isinstance(words, str) else ""
-                    raise self._unknown(f"could not be asked about the task any more{why}") from error
+                    raise self._unknown(f"can no longer be asked about the task{why}") from error
             await anyio.sleep(_FIRST_PAUSE_S * 2**tries)
         raise AssertionError("the last error is raised")
 
@@ -186,13 +187,13 @@ class Task:
         return one_line(words.replace(self.id, "[task]"), self.limits.max_error_excerpt)
 
     def _unknown(self, what: str) -> ToolError:
-        self._is_over = True  # not cancelled: it may be gone on with
+        self._is_over = True  # not cancelled: it may be continued
         what = f"the MCP server {self.server!r} {what}"
         return ToolFailed(what) if self.effect == "pure" else ToolOutcomeUnknown(f"{what}; it may have had its effect")
 
 
 class _Failed(Exception):
-    """Has the JSON-RPC error of a failed task as `error`, as the SDK's own errors have theirs."""
+    """Has the JSON-RPC error of a failed task as `error`, like the SDK's own errors."""
 
     def __init__(self, error: Any) -> None:
         self.error = error

@@ -1,7 +1,7 @@
-"""Opens connections to MCP servers on which each message is bounded before it is parsed; the SDK's own have no bound.
+"""Opens connections to MCP servers that bound each message before it is parsed; the SDK's own have no bound.
 
 An answer beyond ``max_message_bytes`` is dropped as it is read. In its place the session gets an error for the request,
-so that the caller reads what was too large, and the connection goes on.
+so the caller learns what was too large, and the connection stays open.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def _values_in(message: bytes) -> int:
 
 
 def _refusal(request_id: Any, method: str, server: str, limits: Limits) -> str:
-    # It says that the request was answered: the model must not take this for a call that may be made again.
+    # The message says that the request was answered: the model must not take this for a call that it may repeat.
     words = (
-        f"{excerpt(server, 200)} has answered {method} with more than max_message_bytes={limits.max_message_bytes}, "
-        "which were dropped; raise Limits(max_message_bytes=...) if this is wanted"
+        f"the answer of {excerpt(server, 200)} to {method} exceeded max_message_bytes={limits.max_message_bytes} and "
+        "was dropped; raise Limits(max_message_bytes=...) to accept it"
     )
     return json.dumps({"jsonrpc": "2.0", "id": request_id, "error": {"code": _INTERNAL_ERROR, "message": words}})
 
@@ -72,7 +72,7 @@ async def stdio_transport(
         async with stdio_transport(server) as (read, write), ClientSession(read, write) as session:
             await session.initialize()
 
-    When the block is left, the server's input is closed; a server that goes on is ended with its process group.
+    Leaving the block closes the server's input. A server that keeps running is ended with its process group.
 
     Args:
         server: the SDK's ``StdioServerParameters``. Messages are UTF-8.
@@ -82,7 +82,7 @@ async def stdio_transport(
     Raises:
         OSError: the process cannot be started.
     """
-    from mcp.client.stdio import get_default_environment  # who uses MCP has it
+    from mcp.client.stdio import get_default_environment  # every MCP user has it
 
     process = await anyio.open_process(
         [server.command, *server.args],
@@ -141,7 +141,7 @@ class _Requests(ObjectSendStream[Any]):
             self._is_broken = False
 
     async def aclose(self) -> None:
-        """Lets no more be written; the process's input is closed when the block is left."""
+        """Ends writing; the process's input is closed when the block is left."""
         self._is_broken = True
 
 
@@ -151,11 +151,11 @@ class _Answers(ObjectReceiveStream[Any]):
         self._requests = requests
         self._server = server
         self._limits = limits
-        self._rest = b""  # behind the line that was read last
+        self._rest = b""  # after the line that was read last
         self._refusals: deque[str] = deque()
 
     async def receive(self) -> Any:
-        """Returns the next message; or the exception of a line that is none, as the SDK's transports do."""
+        """Returns the next message, or an exception for a line that is not one, as the SDK's transports do."""
         from mcp.shared.message import SessionMessage  # as above
 
         await checkpoint()  # tasks that the session has started for one message begin before the next
@@ -181,7 +181,7 @@ class _Answers(ObjectReceiveStream[Any]):
         """Does nothing: the process ends when the block is left."""
 
     async def _line(self) -> tuple[bytes, int]:
-        """Returns a line with its size; of one that is too large only its two ends."""
+        """Returns a line with its size; only the two ends of a line that is too large."""
         stdout = self._process.stdout
         assert stdout is not None, "it was started with a pipe"
         pieces, size, chunk = list[bytes](), 0, self._rest
@@ -200,7 +200,7 @@ class _Answers(ObjectReceiveStream[Any]):
                 raise anyio.EndOfStream from None
 
     def _refuse(self, ends: bytes) -> None:
-        """Answers the request to which a dropped line belongs; all that are open, if it does not show its id."""
+        """Answers the request that a dropped line belongs to, or all open ones if the line does not show its id."""
         requests = self._requests.open
         named = [
             one for one in requests if re.search(rb'"id"\s*:\s*%b\s*[,}]' % re.escape(json.dumps(one).encode()), ends)
@@ -227,7 +227,7 @@ class BoundedHTTPTransport:
             ...
 
     Bodies, and events of event streams, reach the SDK whole or not at all. The SDK parses those within the bound in the
-    event loop. Encoded bodies are not asked for, and refused: a few bytes of one may become gigabytes.
+    event loop. Encoded (compressed) bodies are not requested, and are refused: a few bytes may become gigabytes.
 
     Args:
         transport: sends the requests: ``AsyncHTTPTransport()`` of httpx2 (mcp 2) or httpx (mcp 1).
@@ -325,5 +325,5 @@ class _Body:
 
 @cache
 def _body_of(library: str) -> type[Any]:
-    # A response of httpx accepts a stream of httpx's own class alone.
+    # A response of httpx accepts a stream only of httpx's own class.
     return type("_BoundedBody", (_Body, sys.modules[library].AsyncByteStream), {})

@@ -1,9 +1,9 @@
-"""Runs many steps as one run: opens each step that its source has next, and decides by its turn whether it goes on.
+"""Runs many steps as one run: opens the next step of its sources, and decides by its turn whether the run continues.
 
 The sources of steps (`StepSource`) are asked in order, and the last one is the model. The steps live in one task group,
-which the block holds: a step is opened in it, read to its end, and closed, and no scope is entered or left while the
-consumer's code runs. Each step adds its turn to the history, one that was cut off in its middle, too, with one result
-for every call.
+which the block holds: each step is opened in it, read to its end, and closed. No scope is entered or left while the
+consumer's code runs. Each step adds its turn to the history, even a turn that was cut off in the middle, with one
+result for every call.
 """
 
 from __future__ import annotations
@@ -35,11 +35,10 @@ if TYPE_CHECKING:
     from ..seams import RunView, StepPlan, StepRequest, StepSource
 
 CallModel: TypeAlias = Callable[[list[Any], Any], Any] | Callable[[list[Any], Any, dict[str, Any]], Any]
-"""Makes the request for one step: takes the messages and the tools as the provider wants them (Gemini's go into
-``functionDeclarations``), both its own to change; returns the stream or an awaitable of it. With ``mode=``, it takes
-the mode's fields of the request in place of the tools: a dict for ``create(messages=messages, **fields)``. A third
-parameter with the name ``carry`` is given a dict of what the provider wants beside these, for ``create(..., **carry)``;
-see `Turn.carry`."""
+"""Makes the request for one step. Takes the messages and the tools as the provider wants them (Gemini's go into
+``functionDeclarations``), and may change both. Returns the stream or an awaitable of it. With ``mode=``, it takes the
+mode's request fields in place of the tools: a dict for ``create(messages=messages, **fields)``. A third parameter named
+``carry`` receives a dict of what the provider wants beside these, for ``create(..., **carry)``; see `Turn.carry`."""
 
 
 class Block(Protocol):
@@ -71,7 +70,7 @@ class StepMaker(Protocol):
 
 
 class Loop:
-    """A run as it goes on."""
+    """A run in progress."""
 
     def __init__(
         self,
@@ -90,8 +89,8 @@ class Loop:
         self.history = history
         self.maker = maker
         self.state: Literal["new", "open", "left"] = "new"
-        self.is_stopped = False  # it is to stop
-        self.is_iterated = False  # somebody waits for the next event
+        self.is_stopped = False  # a stop was requested
+        self.is_iterated = False  # a task waits for the next event
         self._stop = stop
         self._step: _OpenStep | None = None
         self._left_suspended = suspended  # the calls that the latest step has left
@@ -126,7 +125,7 @@ class Loop:
         return None if self._step is None else self._step.end_of(call)
 
     def take(self, entry: Mapping[str, Any]) -> None:
-        """Takes what was said; the response is cut for it if it says so, unless a call waits for people."""
+        """Takes a message to the run; cuts the response if the message says so, unless a call waits for a person."""
         self.history.waiting.append(entry)
         if entry["when"] == "now" and self._cut(INTERRUPTED, spares_approvals=True):
             self.history.is_cut = True
@@ -135,7 +134,7 @@ class Loop:
         self.tell()
 
     def tell(self) -> None:
-        """Has it look again whether it ends, or rests."""
+        """Checks again whether the run ends or rests."""
         if self._ending is not None:
             ring(self._ending.told)
         elif self._step is not None:
@@ -145,7 +144,7 @@ class Loop:
         return any(holds(outcome) for holds in _each(self.sources, "holds"))
 
     def put(self, entry: Mapping[str, Any]) -> None:
-        """Tells its sources what was said to it, or asked of it."""
+        """Tells the run's sources what was said to the run, or asked of it."""
         for put in _each(self.sources, "put"):
             put(entry)
 
@@ -153,14 +152,14 @@ class Loop:
         return self._step is not None and self._step.block._runner.cut(reason, spares_approvals=spares_approvals)
 
     async def enter(self, view: RunView) -> None:
-        """Begins; `view` is what its sources see of it."""
+        """Begins the run; `view` is what its sources see of it."""
         if self.state != "new":
             raise LocalProtocolError("an agent_loop is entered once; make a new one for the next run")
         self.state = "left"  # if a source cannot begin
         await self._tasks.enter()
         try:
             await self._begin_sources(view)
-        except BaseException as error:  # nobody else leaves a block that was not entered
+        except BaseException as error:  # Python does not leave a block that was not entered
             self.outcome = "error" if isinstance(error, Exception) else None
             await self._tasks.leave(type(error), None)
             raise
@@ -198,7 +197,7 @@ class Loop:
         for source in self.sources:
             try:
                 await source.leave(outcome)
-            except BaseException as failure:  # a cancellation, too: the others are to give back what they hold
+            except BaseException as failure:  # a cancellation, too: the others must still release what they hold
                 failed = failed or failure
         if failed is not None and (error is None or not isinstance(failed, Exception)):
             raise failed
@@ -283,8 +282,8 @@ class Loop:
 
     @property
     def _withholds(self) -> tuple[str, bool] | None:
-        """Why calls of the step that begins are not to, and whether those are spared that wait for an approval: the run
-        is to stop, or something was said that was to cut the step before; None if neither."""
+        """Why calls of the new step must not begin, and whether calls that wait for an approval are spared: the run has
+        to stop, or a message should have cut the previous step. None if neither."""
         if self.is_stopped:
             return STOPPED, False
         return (INTERRUPTED, True) if any(entry["when"] == "now" for entry in self.history.waiting) else None
@@ -306,7 +305,7 @@ class Loop:
             raise
 
     async def _end(self, ending: _Ending) -> None:
-        """Ends it, once nothing holds it; or goes on, if it would end with an answer and something was said."""
+        """Ends the run once nothing holds it; continues if it would end with an answer and a message has come."""
         while self._holds(ending.outcome):
             ending.told = anyio.Event()
             await ending.told.wait()
@@ -340,7 +339,7 @@ class Loop:
 
     @property
     def _is_to_end(self) -> bool:
-        """True if the run is to end now: steps that need no model come first."""
+        """True if the run has to end now: steps that need no model come first."""
         return self.is_stopped and not self._has_next
 
     def _keep(self) -> None:
@@ -361,7 +360,7 @@ class _Ending:
 
 
 def _outcome(found: RunOutcome) -> RunOutcome:
-    if found not in tuple(RUN_OUTCOMES):  # a source of the user's
+    if found not in tuple(RUN_OUTCOMES):  # a user's source
         name = found if isinstance(found, str) else type_name(found)
         raise TypeError(f"StepSource: expected a StepPlan, an outcome of a run or None, got {name}")
     return found
@@ -413,7 +412,7 @@ class _Tasks:
         spawn(run, scope) if self.group is None else self.group.start_soon(run, scope)
 
     async def leave(self, kind: type[BaseException] | None, step: _OpenStep | None) -> None:
-        """Ends them; `kind`: of the error that the block is left with, `step`: the one that goes on."""
+        """Ends the tasks. `kind`: type of the error that the block is left with; `step`: the one still in progress."""
         for scope in self._beside:
             scope.cancel()
         if self.group is None:

@@ -1,6 +1,6 @@
-"""One attempt at a step's answer: a source, its decoder, the pump between them, and the calls that come of it.
+"""One attempt at a step's answer: a source, its decoder, the pump between them, and the resulting calls.
 
-Nearly every step has one. Its end is settled here, also when it is interrupted.
+Nearly every step has one attempt. Its end is settled here, even when it is interrupted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Reading(NamedTuple):
     options: DispatchOptions
     facts: StreamFacts | None = None  # for observers that see the body itself; None if no model is asked
     begin: Callable[[Callable[[Event], None]], list[Event]] | None = None
-    """Returns the events that stand before those of the stream; is given what adds an event to the turn alone."""
+    """Returns the events that precede the stream's; takes a function that adds an event only to the turn."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,10 +54,10 @@ class Attempt:
     calls: Calls
     end: StreamEnd | None = None  # as it was emitted; `pump.end` is the decoder's
     growths: Any = None  # of calls that read what still comes
-    expired: DeadlineExceeded | None = None  # a time of the step or run is over
+    expired: DeadlineExceeded | None = None  # a timeout of the step or run has passed
 
     def listen(self) -> None:
-        """Has the step tell it of what it emits. Call it before the pump runs."""
+        """Subscribes to the step's events. Call it before the pump runs."""
         self.step.listen({StreamEnd: self._stream_ended})
         self.step.listen(self.calls.listeners())
         self.calls.foresee, self.calls.grow = self._foresee, self._grow
@@ -84,9 +84,9 @@ class Attempt:
             self.warn_of_counts(event)
 
     def warn_of_counts(self, end: StreamEnd) -> None:
-        """Warns if a budget is of tokens, and the response has not counted its own."""
+        """Warns if there is a token budget but the response reports no token counts."""
         if self.calls.lacks_counts(end):
-            text = "the response has no token counts, so token_budget counts none"
+            text = "the response reports no token counts, so token_budget counts none for it"
             self.step.emit(StreamWarning("tokens_uncounted", text))
 
     def expire(self, error: DeadlineExceeded) -> None:
@@ -98,7 +98,7 @@ class Attempt:
             if self.calls.undecided:
                 self.calls.stop()
             else:
-                self.calls.stop(f"{error.limit} was over")
+                self.calls.stop(f"{error.limit} expired")
             self.pump.fail(error)
 
     @property
@@ -115,7 +115,7 @@ class Attempt:
         return "complete" if end is not None and end.complete else "abandoned"
 
     def settle_surely(self, outcome: StepOutcome) -> None:
-        """Calls `settle`, and again from where it was interrupted: one Ctrl-C after the other may come."""
+        """Calls `settle`, and again after each interrupt, continuing where it was: Ctrl-C may come several times."""
         interrupted: BaseException | None = None
         for _ in range(_MOST_INTERRUPTS):
             try:
@@ -127,7 +127,7 @@ class Attempt:
             raise interrupted
 
     def settle(self, outcome: StepOutcome) -> None:
-        """Emits the events that are left, when no task runs any more. Idempotent. A step whose calls wait for people is
+        """Emits the remaining events when no task runs any longer. Idempotent. A step whose calls wait for people is
         ``suspended``, unless it was cancelled."""
         self.step.resume()
         if self.step.ended:
@@ -139,7 +139,7 @@ class Attempt:
             try:
                 self.calls.settle()
             finally:
-                self.step.resume()  # what was interrupted here comes before the end, not behind it
+                self.step.resume()  # what was interrupted here comes before the end, not after it
                 waits = outcome in ("complete", "abandoned") and self.calls.undecided
                 self.step.end("suspended" if waits else outcome)
                 end, wire = self.end, self.decoder.record
@@ -153,7 +153,7 @@ class Attempt:
         try:
             self.step.emit_all(self.decoder.finish(error, abandoned=error is None))
             self.step.emit_all(refuse_deferred(self.decoder))
-        except Exception as raised:  # a stage of the user's
+        except Exception as raised:  # a user's stage
             self.step.emit(StreamWarning("stage_failed", type_name(raised)))
         if self.end is None:
             self.step.emit(StreamEnd(error=error))

@@ -1,4 +1,4 @@
-"""Ends a step when a time of it, of its run or of its source is over."""
+"""Ends a step when a timeout of the step, its run or its source has passed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .pump import LOOKS, Pump
 @dataclass(slots=True, eq=False)
 class Deadlines:
     limits: Limits
-    pump: Pump  # is asked to look whether its source has been silent for too long
-    expire: Callable[[DeadlineExceeded], None]  # is called when a time of the step or run is over
+    pump: Pump  # checks whether its source has been silent for too long
+    expire: Callable[[DeadlineExceeded], None]  # is called when a timeout of the step or run has passed
     requested_at: float | None  # when the request was made, on ``time.monotonic``; None: when `set` is called
     now: Callable[[], float] = anyio.current_time
     at: At | None = None  # calls back at a time of the event loop; None before `set`
@@ -36,14 +36,14 @@ class Deadlines:
         self.now = now_of_loop
         self.at, self.look_every_s = at, self.pump.idle_timeout_s / LOOKS
         self.begin_source(self.pump, self.requested_at or now)
-        self._begin("step_timeout", now, "the step was not over", self.of_step)
-        self._begin("run_timeout", run_began_at, "the run was not over", self.of_step)
+        self._begin("step_timeout", now, "the step did not finish", self.of_step)
+        self._begin("run_timeout", run_began_at, "the run did not finish", self.of_step)
 
     def begin_source(self, pump: Pump, requested_at: float) -> None:
         self.pump, self.look_until = pump, math.inf
         if self.look_every_s < math.inf:
             self._look()
-        self._begin("first_chunk_timeout", requested_at, "the source brought nothing", self.of_source)
+        self._begin("first_chunk_timeout", requested_at, "the source sent nothing", self.of_source)
 
     def _begin(self, name: str, began: float, missed: str, kept: dict[str, Timer]) -> None:
         assert self.at is not None, "set"

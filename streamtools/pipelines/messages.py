@@ -1,6 +1,6 @@
-"""The messages of a run: those it began with, what its steps leave, and what people say on the way; in whose words.
+"""The messages of a run: those it began with, those of its steps, and those that people send meanwhile.
 
-Mostly these are the wire's own, with the tools exported for it. A model without tool calling is spoken to in others.
+They are usually in the wire's own format, with the tools exported for it. A model without tool calling gets another.
 
 An entry, a message that was said, is a plain dict with its ``id``, ``when`` and ``messages``. It waits until a step
 begins, and enters the history there, so that it never stands between a call and its result.
@@ -36,7 +36,7 @@ class Conversation(Protocol):
         ...
 
     def only_thinks(self, turn: Turn) -> bool:
-        """Returns whether a turn neither calls nor answers, so that the model is to be asked again."""
+        """Returns whether a turn neither calls nor answers, so that the model has to be asked again."""
         ...
 
 
@@ -49,18 +49,18 @@ class RunHistory:
         self.begun_with = own(list(begun_with), MESSAGES)
         self.waiting: list[Mapping[str, Any]] = []  # the entries that no step has begun with yet
         self.said: list[Mapping[str, Any]] = []  # the entries among the messages
-        self.is_cut = False  # True if something was said to cut the response of the step, or so is on record
+        self.is_cut = False  # True if a message cut the step's response, now or on record
         self._kept = list(self.begun_with)
         self._keeps_last = False  # the turn of the step before is among the messages
         self._conversation = conversation
         self.wire = find(wire)
-        self.behind: list[Any] = []  # messages that are to end the next request, behind what is said
+        self.behind: list[Any] = []  # messages for the end of the next request, after what is said
         self.standing = 0  # how many such messages end the history, as no answer has followed yet
         self._drafts = drafts
-        self._waited: Sequence[Observation] | None = None  # calls of the messages, which the step goes on with
+        self._waited: Sequence[Observation] | None = None  # calls of the messages, which the step continues with
 
     def begin_step(self, count: int, said: Sequence[Mapping[str, Any]] | None) -> list[MessageAdded]:
-        """Adds the entries that were said before the step; by default so many of those that wait."""
+        """Adds the entries that were said before the step; by default the first `count` that wait."""
         if said is None:
             said, self.waiting = self.waiting[:count], self.waiting[count:]
         entries = [own(entry, MESSAGES) for entry in said]
@@ -80,17 +80,17 @@ class RunHistory:
             self.standing = self.standing if len(self._kept) == before else 0
 
     def keep_answer(self, turn: Turn) -> None:
-        """Adds the turn of the step that has ended if that left it out: a draft that is all the run has."""
+        """Adds the turn of the ended step if it was left out: a draft that is all the run has."""
         if not self._keeps_last:
             self._kept, self._keeps_last = self._with(turn), True
 
     def stands(self, turn: Turn, *, is_stopped: bool) -> bool:
-        """Returns whether a next visit to the run goes on behind this turn, and does not ask for it again."""
+        """Returns whether the next visit to the run continues after this turn, and does not ask for it again."""
         return self.is_cut or not turn.is_draft or (self._drafts and is_stopped)
 
     @property
     def takes_results_alone(self) -> bool:
-        """True while work of the provider's own waits for results: what is said waits, too."""
+        """True while the provider's own work waits for results: entries wait then, too."""
         return self.wire.rules.awaits(self._kept) is not None
 
     def request(self, said: Sequence[Mapping[str, Any]] = ()) -> tuple[list[Any], Any]:
@@ -103,19 +103,19 @@ class RunHistory:
         self._kept, self.standing = [one for one in self._kept if not is_out(one)], 0
 
     def messages(self, current: Turn | None = None) -> list[Any]:
-        """Returns them all; with a step that goes on, those of its turn so far."""
+        """Returns all messages; with a step in progress, also those of its turn so far."""
         messages = list(self._kept)
         if current is not None and (current.calls or self._waited is not None or self._keeps(current)):
             messages = self._with(current)  # a call may run, and has no observation yet
         return messages
 
     def _told(self, said: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Returns the messages with entries behind them, repaired where the wire wants that; turns add no such need."""
+        """Returns the messages followed by the entries, repaired if the wire requires it; turns never require it."""
         at, new = len(self._kept) - self.standing, [message for entry in said for message in entry["messages"]]
         messages = [*self._kept[:at], *new, *self._kept[at:], *self.behind]
         rules = self.wire.rules
-        if said and (rules.alternate or rules.answer_before_user):  # they may stand behind results
-            from ..history import repair  # most runs are told nothing
+        if said and (rules.alternate or rules.answer_before_user):  # they may follow results
+            from ..history import repair  # most runs receive no messages
 
             return repair(messages, self.wire)
         return messages

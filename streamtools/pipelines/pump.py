@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from ..dispatch.trials import Trials
 
 Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
-"""An async stage: an async generator function that takes the events and yields what goes on."""
+"""An async stage: an async generator function that takes the events and yields those to pass on."""
 
-LOOKS = 8  # how often a source is looked at within its idle timeout
+LOOKS = 8  # checks of a source within its idle timeout
 
 
 class ItemDecoder(Protocol):
@@ -57,41 +57,41 @@ class ItemDecoder(Protocol):
 
 
 class Tries(Protocol):
-    """The attempts of a step whose model may be asked again: decides what follows one that has failed."""
+    """Decides what follows a failed attempt of a step that may ask the model again."""
 
     number: int  # of the attempt, from 1
-    is_cut: bool  # the attempt has ended in its middle, and counts all the same
-    is_followed: bool  # another step follows one that is cut, whose error then is not raised
+    is_cut: bool  # the attempt was ended in the middle, but still counts
+    is_followed: bool  # another step follows a cut one, so its error is not raised
 
     def listen(self) -> None: ...
 
     def begin(self) -> None: ...
 
     async def go_on(self) -> None:
-        """Reads one attempt after the other, as long as the one before it was discarded."""
+        """Reads one attempt after the other, as long as each is discarded."""
         ...
 
     def cut(self, reason: str) -> None: ...
 
     def wake(self) -> None:
-        """Ends a pause: a time of the step is over."""
+        """Ends a pause: a timeout of the step has passed."""
         ...
 
     def discarded_end(self, call: Mention | str) -> Observation | None:
-        """Returns the end of a call of a discarded attempt, whose id may have recurred; None of any other."""
+        """Returns the end of a call of a discarded attempt, whose id may have recurred; None for any other call."""
         ...
 
     def rest(self, pump: Pump) -> Source | None:
-        """Returns a source of the rest of a response that broke off, if it is to be read."""
+        """Returns a source of the rest of a response that broke off, if the rest has to be read."""
         ...
 
     def discards(self, error: Exception, end: StreamEnd) -> bool:
-        """Discards the attempt that has failed so, if that is decided; returns whether it is. Its last events are then
-        not emitted."""
+        """Decides whether to discard the attempt that failed with this error, and returns the decision. The last events
+        of a discarded attempt are not emitted."""
         ...
 
     async def serves(self, call: Call) -> bool:
-        """Gives a call the ending of one that is the same, of a discarded attempt; returns False if it has to run."""
+        """Gives a call the ending of the same call in a discarded attempt; returns False if it has to run."""
         ...
 
     async def drop_carried(self) -> None:
@@ -101,7 +101,7 @@ class Tries(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Pump:
-    """The way of one stream from its source to the step. Run it in a task; cancel that task to stop."""
+    """Carries one stream from its source to the step. Run it in a task; cancel that task to stop."""
 
     source: Source  # is read to its end, or until the decoder is done, and closed
     decoder: ItemDecoder
@@ -112,10 +112,10 @@ class Pump:
     _facts: StreamFacts | None  # these two as in `Reading`
     _begin: Callable[[Callable[[Event], None]], list[Event]] | None = None
     tries: Tries | None = None  # if the model may be asked again
-    is_discarded: bool = False  # the attempt was: nothing is emitted of its end
+    is_discarded: bool = False  # the attempt was discarded: its last events are not emitted
     raised: Exception | None = None  # the error that the source, a transform or a stage raised
     is_broken: bool = False
-    """True if the source is what had come of a response that broke off: the absence of the rest is no error."""
+    """True if the source is the received part of a response that broke off: the absence of the rest is no error."""
     must_pause: bool = False  # True if the runner has started a call, which must begin before more is read
     trials: Trials | None = None  # of calls that have not ended
     end: StreamEnd | None = None
@@ -123,7 +123,7 @@ class Pump:
     _is_cut: bool = False  # the rest of the stream is not wanted
     _rest: Source | None = None  # of the response, to be read next
     _is_rest: bool = False  # the source gives the rest of a response that broke off
-    blamed: Source | None = None  # as `tries` says: whose status tells of the failure, if not that of the last one
+    blamed: Source | None = None  # set by `tries`: its status explains the failure, in place of the last one's
     _reading: CancelScope | None = None  # made in the event loop: a pipeline may be made where none runs
     _seen_length: int = -1  # how much had come when `look` looked last
     _silent_looks: int = 0  # looks since then that found no more than that
@@ -132,7 +132,7 @@ class Pump:
 
     @property
     def idle_timeout_s(self) -> float:
-        """The seconds for which the source may be silent; `look` finds out whether it is."""
+        """The seconds for which the source may be silent; `look` checks whether it is."""
         return math.inf if self.limits.idle_timeout is None else self.limits.idle_timeout
 
     async def run(self) -> None:
@@ -143,7 +143,7 @@ class Pump:
             self.source, self._rest, self.raised, self._seen_length = self._rest, None, None, -1
             self._is_rest = True
             reading = await self._read_source()
-        # It may be cut behind its last events, while the source is closed.
+        # It may be cut after its last events, while the source is closed.
         if reading.cancelled_caught and not self.is_discarded:
             try:
                 last = [*self._last_events(), *self._noted(refuse_deferred(self.decoder))]
@@ -161,7 +161,7 @@ class Pump:
 
     def _has_rest(self, reading: CancelScope) -> bool:
         if reading.cancel_called and self._rest is not None:
-            self._rest = None  # a time was over while the source was closed
+            self._rest = None  # a timeout passed while the source was closed
             return False
         return self._rest is not None or (reading.cancelled_caught and self._finds_rest())
 
@@ -173,7 +173,7 @@ class Pump:
         return self._rest is not None
 
     async def discard(self) -> None:
-        """Closes a source that is not to be read, within the grace, also when cancelled."""
+        """Closes a source that will not be read, within the grace, even when cancelled."""
         with CancelScope(shield=True, deadline=anyio.current_time() + self.limits.cancel_grace):
             await self.source.aclose()
 
@@ -203,7 +203,7 @@ class Pump:
         """Stops reading a source that has been silent for `LOOKS` looks; look that often in `idle_timeout_s`. While the
         consumer is behind, or a transform is busy, nothing is expected of the source."""
         # Looks are counted, not seconds: while the process is stopped, or something blocks the event loop, the time
-        # goes on, and bytes that come meanwhile are read only afterwards.
+        # passes, and bytes that come meanwhile are read only afterwards.
         if self._pausing or self._passing_on:
             self._seen_length = -1  # a silence begins later, and is counted from the next look
         elif self.decoder.received != self._seen_length:
@@ -222,7 +222,7 @@ class Pump:
             except BaseException as raised:  # judged below, when the source's own scopes are gone
                 error = raised
             self._pausing = True  # nothing more is expected of the source
-            closing.shield = True  # also when cancelled, within the grace
+            closing.shield = True  # even when cancelled, within the grace
             closing.deadline = self._step.now() + self.limits.cancel_grace
             await self._close_source(error, closing)
         around, reading = self._step.scope, self._reading
@@ -239,7 +239,7 @@ class Pump:
             raise error
 
     def later(self) -> AsyncIterator[Mapping[str, Any]] | None:
-        """Returns an iterator of what comes about the calls after the response; None if nothing can take them back."""
+        """Returns an iterator of later news about the calls of the response; None if nothing can take them back."""
         record = self.decoder.record
         if record is None or record.taken_back is None or self.raised is not None:
             return None
@@ -319,7 +319,7 @@ class Pump:
             async for event in stream:
                 if not isinstance(event, EventBase):
                     raise TypeError(
-                        f"a transform yields events, not {type(event).__name__}; {_name(self._transforms[-1])} did so"
+                        f"the transform {_name(self._transforms[-1])} yielded {type(event).__name__}, not an event"
                     )
                 if self.is_discarded:
                     continue  # the end of an attempt that is discarded by now
@@ -359,7 +359,7 @@ class Pump:
         return self._seen(items)
 
     async def _fails(self, error: Exception) -> None:
-        if is_cancelled():  # an error that comes from cancelling the source is none of the stream
+        if is_cancelled():  # an error that comes from cancelling the source is not the stream's
             self._step.emit(StreamWarning("source_close_failed", type_name(error)))
             await checkpoint()
         self.raised = error
@@ -409,7 +409,7 @@ class Pump:
         return last
 
     async def _settle_next(self) -> list[Event]:
-        """Has a large call judged in a thread. Meanwhile nothing is expected of the source."""
+        """Checks a large call in a thread. Meanwhile nothing is expected of the source."""
         self._pausing = True
         events = await settle_next(self.decoder)
         self._pausing = False
@@ -437,13 +437,13 @@ class Pump:
             await self.source.aclose(error)
         except Exception as raised:
             if error is not None and not isinstance(error, Exception) and not is_cancelled():
-                self.raised = self.raised or raised  # the source's own time is up, as its manager reports
+                self.raised = self.raised or raised  # the source's own timeout has passed
             elif raised is not error:
                 self._step.emit(StreamWarning("source_close_failed", type_name(raised)))
         except anyio.get_cancelled_exc_class() as raised:
             if closing.cancel_called:
                 self._step.emit(
-                    StreamWarning("source_unresponsive", f"closing took over {self.limits.cancel_grace:g} s")
+                    StreamWarning("source_unresponsive", f"closing took more than {self.limits.cancel_grace:g} s")
                 )
             stray(raised)
             self._step.emit(StreamWarning("source_close_failed", type_name(raised)))
@@ -472,7 +472,7 @@ class _Seen:
 
 
 def stray(error: BaseException) -> TruncatedStream:
-    """Returns an error for a cancellation that nobody requested (of a task that was awaited); raises any other."""
+    """Returns an error for a cancellation that was not requested (of an awaited task); raises any other error."""
     if is_cancelled():
         raise error
     found = TruncatedStream("the source was cancelled from within")
@@ -485,10 +485,10 @@ def _transformed(transform: Transform, stream: AsyncIterator[Event]) -> AsyncIte
     if hasattr(given, "__aiter__"):
         return given  # type: ignore[no-any-return]  # it was just looked at
     if isinstance(given, Coroutine):
-        given.close()  # else Python warns that nobody awaited it
+        given.close()  # else Python warns that it was never awaited
     raise TypeError(
         f"the transform {_name(transform)} returned {type(given).__name__}; a transform is an async generator "
-        "function: it takes the events and yields those that go on"
+        "function that takes the events and yields those to pass on"
     )
 
 

@@ -1,7 +1,7 @@
 """Bounds the queue from the reading task to a pipeline's consumer.
 
 A memory object stream costs 6 to 21 µs per event, an `Outbox` 0.7: putting never waits (the pump asks for room once per
-chunk, a tool's event must not wait for anybody), and getting only waits when nothing is there.
+chunk, a tool's event must not wait for a reader), and getting only waits when nothing is there.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ..events import (
 )
 
 WAITS_UNSEEN = 64
-"""The waits of a consumer before it looks for a cancellation: anyio delivers none to a task that is about to be woken,
-as one always is that reads a source which never waits."""
+"""How often a consumer waits before it checks for a cancellation: anyio delivers none to a task that is about to be
+woken, as a task that reads a source that never waits always is."""
 
 DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, OutputDelta, ToolCallDelta, ToolCallFragment})
 
@@ -35,11 +35,11 @@ DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, OutputDelta, ToolCa
 class ConsumerQueue(Protocol):
     """One more consumer's queue."""
 
-    error: BaseException | None  # to be raised behind the last event
+    error: BaseException | None  # to be raised after the last event
 
     @property
     def behind(self) -> int:
-        """The number of events that wait, if the reader is waited for; else 0."""
+        """The number of unread events if the pump waits for this reader; else 0."""
         ...
 
     def put(self, event: Event) -> None: ...
@@ -60,7 +60,7 @@ class Outbox:
         self.branches: tuple[ConsumerQueue, ...] = ()
         self.closed = False
         self.resting = False
-        """True while nothing comes unless somebody runs a call: a wait for an event then returns without one."""
+        """True while no event comes until a call is run: a wait for an event then returns without one."""
         self.new_event: Callable[[], anyio.Event] = anyio.Event  # as `Host.new_scope`; set by the runner
         self.awaited: anyio.Event | None = None  # set by the consumer while it waits for an event
         self.waits = 0  # of the consumer
@@ -69,7 +69,7 @@ class Outbox:
 
     @property
     def is_unread(self) -> bool:
-        """True while nobody has taken the first event, and there is no other consumer."""
+        """True while the first event has not been taken, and there is no other consumer."""
         return bool(self.queue) and type(self.queue[0]) is StepStart and not self.branches
 
     def put(self, event: Event) -> None:
@@ -92,7 +92,7 @@ class Outbox:
             ring(self.skipped_to_end)
 
     def close(self) -> None:
-        """Closes the queue: nothing more will come, and waiting events can still be taken. Wakes everybody."""
+        """Closes the queue: nothing more will come, and waiting events can still be taken. Wakes all waiting tasks."""
         self.closed = True
         try:
             self.wake()
@@ -104,8 +104,8 @@ class Outbox:
                 self.room_awaited = None
 
     def discard(self) -> None:
-        """Drops the events that wait, and keeps none from now on. There is no room from now on, so that the pump pauses
-        wherever it is; cancel the pump first."""
+        """Drops the waiting events and all later ones. There is no room from now on, so the pump pauses wherever it is;
+        cancel the pump first."""
         self.close()
         self.queue.clear()
         self.full_at = 0
@@ -130,19 +130,19 @@ class Outbox:
                 await branch.wait_for_room()
 
     def make_room(self) -> None:
-        """Lets the pump go on if half of the room is free; called when an event was taken from `queue`."""
+        """Lets the pump continue if half of the room is free; call it after taking an event from `queue`."""
         if self.room_awaited is not None and len(self.queue) <= self.size // 2:
             self.room_awaited.set()
             self.room_awaited = None
 
     def await_one(self) -> None:
-        """Has the consumer woken by the next event."""
+        """Makes the next event wake the consumer."""
         self.awaited = self.new_event()
         self.waits += 1
 
     async def skip(self) -> None:
-        """Drops events until no more will come, or none by itself; the last ones still wait then. The consumer is woken
-        once, and not for each event."""
+        """Drops events until no more will come, or none until a call is run; the last ones stay in the queue. The
+        consumer is woken once, not for each event."""
         self.queue.clear()
         if self.closed or self.resting:
             return

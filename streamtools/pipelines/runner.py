@@ -2,7 +2,7 @@
 
 Theory of operation. The `Runner` of a step has one task group: a task reads the source and drives the decoder, each
 call runs in a task of its own, and every event goes through the `Step`. It reads one `Attempt`; where a policy may ask
-the model again, its `Tries` go on with others. `end` cancels the tasks that still run, waits for them, and settles.
+the model again, its `Tries` continue with others. `end` cancels the tasks that still run, waits for them, and settles.
 The task that calls `enter` calls `end`, too; the consumer's side is `Pipeline`.
 """
 
@@ -63,19 +63,19 @@ class Runner:
         self.tries = None if tries is None else tries(self)  # if the model may be asked again
         self.state: Literal["new", "opening", "open", "left"] = "new"  # set by the face and its host, too
         self.token: EventLoopToken | None = None  # of the event loop that it was entered in
-        self.error: BaseException | None = None  # to be raised behind the last event, once
+        self.error: BaseException | None = None  # to be raised after the last event, once
         self._options = options
-        self.attempt = self._attempt_of(reading)  # that is read, or was the last
+        self.attempt = self._attempt_of(reading)  # the one being read, or the last
         self._view: StepView | None = None  # of a step with rules
-        self._before = before  # what is to be done before the step begins
-        self.resumed: Any = None  # the `Suspended` that the step goes on with; set by `resume`
-        self._begins_with: tuple[Event, ...] = ()  # what was said to the run, behind `start`
+        self._before = before  # what to do before the step begins
+        self.resumed: Any = None  # the `Suspended` that the step continues; set by `resume`
+        self._begins_with: tuple[Event, ...] = ()  # what was said to the run, after `start`
         self.deadlines = Deadlines(options.limits, self.attempt.pump, self._expire, start.requested_at)
         self._timers: Timers | None = None
         self._own_timers: set[Timer] = set()  # that are set
         self._tasks: Tasks | None = None
         self._scope: CancelScope | None = None  # around all reading
-        self.rests: Callable[[], bool] = lambda: True  # else something goes on beside the step, which tells its end
+        self.rests: Callable[[], bool] = lambda: True  # False while something runs beside the step, and tells its end
         self._is_over = False  # nothing is read any more, and nothing runs
         self._over_awaited: anyio.Event | None = None  # made when first awaited: there may be 1,000 streams
         self._context: Context  # the caller's, for tools, as it was entered; a source may change its own
@@ -128,20 +128,20 @@ class Runner:
     # -- for a run --
 
     def look_again(self, call_id: str, key: str | None = None) -> bool | None:
-        """Looks for a decision or an answer that was put on record elsewhere, about the call of this key if one is
-        given; returns False if it comes too late, and None if that is not known yet."""
+        """Looks for a decision or an answer recorded elsewhere, about the call with this key if one is given. Returns
+        False if it comes too late, and None if that is not known yet."""
         looks = self.attempt.calls.waiting.look_again(call_id, key) if self.state == "open" else None
         self.ends_rest(bool(looks and key))
         return looks
 
     def cut(self, reason: str, *, spares_approvals: bool) -> bool:
         """Ends the response here, without an error: nothing more is read, calls that have not begun are ``skipped`` for
-        this reason, the others go on to their end. Returns False if nothing is cut, since a call waits for an approval;
-        if these are not spared, calls that may run again are cancelled, too."""
+        this reason, and the others run to their end. Returns False if nothing is cut because a call waits for an
+        approval. If approvals are not spared, calls that may run again are cancelled, too."""
         pump, calls = self.attempt.pump, self.attempt.calls
         if self.state == "left" or (spares_approvals and calls.is_asking):
             return False
-        if self.start.asks_model:  # else the response is there, and so are the calls that have begun
+        if self.start.asks_model:  # else the response is complete, and its calls have begun
             pump.cut()
         calls.cut(reason, cancels=not spares_approvals)
         if self.tries is not None:
@@ -182,12 +182,12 @@ class Runner:
             self.deadlines.set(self._at, timers.now, self.trajectory.began_at)
             if self.tries is not None:
                 self.tries.begin()
-        except BaseException as error:  # an interrupt: nobody else ends what was not entered
+        except BaseException as error:  # an interrupt: Python does not leave what was not entered
             await self.end(type(error))
             raise
 
     async def end(self, kind: type[BaseException] | None) -> None:
-        """Ends all that was begun, in the task that has begun it; `kind`: of the error that the block is left with."""
+        """Ends all tasks, in the task that began them. `kind`: type of the error that the block is left with."""
         self.state = "left"
         try:
             if kind is GeneratorExit and not is_running(self.token):  # the loop is closed: nothing can be awaited
@@ -201,7 +201,7 @@ class Runner:
     async def _leave(self, *, cancelled: bool) -> None:
         tasks = self._tasks
         assert tasks is not None, "set when it was entered"
-        is_over = False  # all tasks are at their end
+        is_over = False  # all tasks have ended
         # Each step stands in the `finally` of the one before it: a second Ctrl-C may interrupt any line.
         try:
             is_over = self._stop_all() and self._is_over and self.tries is None and not self.attempt.calls.busy
@@ -255,7 +255,7 @@ class Runner:
         except Exception as error:  # a group of errors raised while a cancellation was handled, after `stop`
             self.step.emit(StreamWarning("source_close_failed", type_name(error)))
         finally:
-            self._is_over = True  # before what a Ctrl-C may interrupt: somebody may wait for it
+            self._is_over = True  # before what a Ctrl-C may interrupt: a task may wait for it
             try:
                 self.outbox.close()
             finally:
@@ -263,7 +263,7 @@ class Runner:
                     ring(self._over_awaited)
 
     async def _run_calls(self, attempt: Attempt) -> None:
-        """Runs the calls of a response that was read to their end, and settles."""
+        """Runs the calls of a fully read response to their end, and settles."""
         pump, tries = attempt.pump, self.tries
         self.deadlines.source_is_over()
         if attempt.end is None and pump.raised is None and pump.end is not None:
@@ -298,7 +298,7 @@ class Runner:
             await calls.wait_idle()
 
     async def _calls_end_watched(self, attempt: Attempt, later: AsyncIterator[Mapping[str, Any]]) -> None:
-        """Waits for the calls while the connection is read, on which the provider may take them back."""
+        """Waits for the calls, and meanwhile reads the connection, on which the provider may take them back."""
         async with create_task_group() as group:
             group.start_soon(attempt.pump.watch, later, attempt.calls.take_back)
             await self._calls_end(attempt)

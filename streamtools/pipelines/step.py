@@ -76,18 +76,18 @@ class Step:
         self.counts = trajectory.counts
         self.new_scope: Callable[[], CancelScope] = CancelScope  # as `Host` has it; set by the runner
         self.now: Callable[[], float] = anyio.current_time
-        self.scope: CancelScope | None = None  # the only one around the task that reads, if there is; likewise
+        self.scope: CancelScope | None = None  # the only one around the reading task; set like `new_scope`
         self.ended = False  # True once `StepEnd` is being emitted: nothing more will come
         self._trajectory = trajectory
         self._outbox = outbox
         self._builder = TurnBuilder()
         self._causality = Causality()
-        self.observers: list[Observer] = []  # of the run, but for those that have failed
+        self.observers: list[Observer] = []  # of the run, except those that have failed
         self._listeners: dict[type[Event], tuple[Callback, ...]] = {}
         self._failures: list[tuple[Observer, BaseException]] = []
         self._callbacks: dict[int, Callback] = {}  # of each observer, by its identity
         self._routes: dict[type[Event], tuple[Callback, ...]] = {}
-        self._other_routes: tuple[()] | None = None  # of events that are not in `_routes`; None: to be found out
+        self._other_routes: tuple[()] | None = None  # of events that are not in `_routes`; None: not known yet
         self._interrupted: list[tuple[Event, Callback | None]] = []  # with the callback that was running
         self._plain: frozenset[type[Event]] = frozenset()  # deltas that only the turn and the consumer want
         self._turn: Turn | None = None  # the final one, once it was asked for
@@ -119,8 +119,8 @@ class Step:
             self.reroute()
 
     def begin(self, start: StepStart) -> None:
-        """Begins the step: gives it its number, and emits its `StepStart`. One that is ``replayed`` has no observers,
-        which saw it before."""
+        """Begins the step: numbers it, and emits its `StepStart`. A ``replayed`` step has no observers, because they
+        saw it before."""
         self.number, self._causality.before = self._trajectory.begin_step(self._causality.observations)
         self.observers = [] if start.replayed else list(self._trajectory.observers)
         self.reroute()
@@ -173,7 +173,7 @@ class Step:
             if kind in self._plain and event.seq < 0 and not outbox.closed:
                 seq = run.next_seq
                 run.next_seq = seq + 1
-                event.seq = seq  # type: ignore[misc]  # events are immutable to everybody else
+                event.seq = seq  # type: ignore[misc]  # events are immutable to all other code
                 if step:
                     event.step = step  # type: ignore[misc]
                 if kind is TextDelta:
@@ -197,7 +197,7 @@ class Step:
         callback: Callback | None = None
         try:
             if kind in DELTAS:
-                event.seq = seq  # type: ignore[misc]  # events are immutable to everybody else
+                event.seq = seq  # type: ignore[misc]  # events are immutable to all other code
                 event.step = self.number  # type: ignore[misc]
             elif isinstance(event, CausedEvent):
                 self._causality.stamp(event, seq, self.number, time.monotonic())
@@ -224,12 +224,12 @@ class Step:
             self._drop_failed()
 
     def keep(self, event: Event) -> None:
-        """Adds an event to the turn alone: it was emitted by the pipeline that this one continues."""
+        """Adds an event only to the turn: the pipeline that this one continues has emitted it."""
         self._builder.add(event)
 
     def resume(self) -> None:
-        """Goes on with the events that were interrupted; the callback that was running is called once more. Else calls
-        that the turn contains would be unknown to the listeners that observe them, and to the observers."""
+        """Continues with the interrupted events, and calls the callback that was running once more. Otherwise the turn
+        would contain calls that are unknown to the listeners that observe them, and to the observers."""
         while self._interrupted:
             event, reached = self._interrupted[0]
             self._builder.add(event)
@@ -239,7 +239,7 @@ class Step:
             self._interrupted.pop(0)
 
     def tell(self, method: str, *facts: Any) -> None:
-        """Calls an optional method of the observers that have it; one that raises is dropped."""
+        """Calls an optional method of the observers that have it; an observer that raises is dropped."""
         for observer in tuple(self.observers):
             try:
                 told(observer, method, facts, self._shown)
@@ -251,7 +251,7 @@ class Step:
     def words(self, error: BaseException) -> BaseException | None:
         try:
             return error if self._shown is None else self._shown.words(error)
-        except Exception:  # of a guard of the user's
+        except Exception:  # of a user's guard
             return None
 
     def enter_tool(self, call_id: str) -> Callable[[], None] | None:
@@ -282,7 +282,7 @@ class Step:
             callbacks += self._readers(kind, self.observers)
         else:
             callbacks += self._readers(kind, [one for one in self.observers if sees_originals(one)])
-            # The end of a text may bring more of it: it is shown to those who want the deltas alone.
+            # The end of a text may bring more of it: it is shown to those who want only the deltas.
             if kind not in DELTAS or self._guarded_readers(kind):
                 callbacks.append(self._show)
         route = self._routes[kind] = (*callbacks, *self._listeners.get(kind, ()))
@@ -320,9 +320,9 @@ class Step:
                 call, one = untold[-1]
                 call(one)
                 del untold[-1]
-        except BaseException as error:  # of the guard: nobody may see what it did not judge
+        except BaseException as error:  # of the guard: what it did not judge must stay hidden
             if untold is not None:
-                self._untold[event.seq] = untold  # for whoever goes on behind an interrupt
+                self._untold[event.seq] = untold  # for `resume` after an interrupt
             contained(error)
             self._untold.pop(event.seq, None)
             for observer in self.observers:
@@ -333,7 +333,7 @@ class Step:
                         give_up()
 
     def reroute(self) -> None:
-        """Forgets the routes, since observers or branches have come or gone; without any, they are the listeners."""
+        """Forgets the routes, because observers or branches have come or gone; without any, only listeners stay."""
         self._shown_to = {}
         if self.observers or self._outbox.branches:
             self._routes, self._other_routes, self._plain = {}, None, frozenset()
@@ -413,10 +413,10 @@ class Causality:
             self._root = (seq,)
         if event.causes:
             causes = tuple(dict.fromkeys((*event.causes, *causes)))
-        if kind is Observation:  # the one kind that is frozen, which makes this eight times as dear
+        if kind is Observation:  # the one kind that is frozen, which makes this eight times as slow
             for name, value in (("seq", seq), ("step", step), ("time", time), ("causes", causes)):
                 _set(event, name, value)
             return
         event.seq, event.step, event.causes = seq, step, causes  # type: ignore[misc]
-        if kind is not ToolStarted or not event.time:  # that of a trial has the time at which it began
+        if kind is not ToolStarted or not event.time:  # a trial's has the time at which the trial began
             event.time = time  # type: ignore[misc]

@@ -1,15 +1,15 @@
-"""Holds the tasks of one block: starts them, cancels them, waits for them, also when interrupted.
+"""Holds the tasks of one block: starts them, cancels them, and waits for them, even when interrupted.
 
-On trio they are those of a task group of anyio's. On asyncio they are the event loop's own, each in a cancel scope:
-such a group costs four times as much for a task. The task that enters the block is cancelled as an `asyncio.TaskGroup`
-cancels its own if one of them fails, so that a block costs no scope.
+On trio they belong to a task group of anyio. On asyncio they are the event loop's own, each in a cancel scope: such a
+group costs four times as much per task. The task that enters the block is cancelled as an `asyncio.TaskGroup` cancels
+its own if one of them fails, so a block costs no scope.
 
 Why waiting is not enough on asyncio. A second Ctrl-C is raised on whatever line runs. If that is a line of the loop, a
-callback is lost for ever: the one that tells of a task's end, or the one that would have woken a task; and a
-cancellation may be requested, but not delivered. Waiting for such a task would never end. So a timer looks at the tasks
-meanwhile: the cancellation is delivered again, a task that nothing will wake is ended from outside, and the wait ends
-when all have, whoever was told of that. On a loop that does not show what it is about to run, the tasks that nothing
-will wake are not known. trio keeps interrupts out of its own lines.
+callback is lost for ever: the one that reports a task's end, or the one that would have woken a task; and a
+cancellation may be requested, but not delivered. Waiting for such a task would never end. So a timer checks the tasks
+meanwhile: it delivers the cancellation again, and ends a task that nothing will wake from outside. The wait ends when
+all tasks have ended, even if that was not reported. On a loop that does not show what it is about to run, the tasks
+that nothing will wake are not known. trio keeps interrupts out of its own lines.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LoopTasks:
     group = None
 
     def __init__(self, loop: Any, new_scope: Callable[[], CancelScope]) -> None:
-        self.has_failed = False  # a task died of an unforeseen error, and all others were cancelled for that
+        self.has_failed = False  # an unforeseen error ended a task, so all others were cancelled
         self._loop, self._new_scope = loop, new_scope
         self._scopes: dict[Any, CancelScope] = {}  # by the tasks that are not known to have ended
         self._errors: list[BaseException] = []
@@ -73,7 +73,7 @@ class LoopTasks:
         self._host = sys.modules["asyncio"].current_task()
 
     def start(self, run: Run, context: Context, scope: CancelScope | None = None) -> None:
-        """Starts a task in a copy of the context. `scope`: the one that it enters first of all, if it has one."""
+        """Starts a task in a copy of the context. `scope`: the cancel scope that it enters first, if it has one."""
         around = self._new_scope() if scope is None else scope
         if self.is_cancelled:
             around.cancel()
@@ -86,7 +86,7 @@ class LoopTasks:
         task.add_done_callback(self._ended)
 
     async def _run(self, run: Run, scope: CancelScope | None) -> None:
-        if self._is_starting:  # in the midst of `start`, by an eager task factory
+        if self._is_starting:  # in the middle of `start`, by an eager task factory
             await sys.modules["asyncio"].sleep(0)
         if scope is None:
             await run()
@@ -119,8 +119,8 @@ class LoopTasks:
 
     async def join(self, look: Callable[[float], object], watch: Run | None) -> None:
         """Waits until every task has ended, in the task that has entered; raises a group of their errors, if there are
-        any. Meanwhile `look` is called with the loop's time: a task that looks might be cut off itself. Elsewhere
-        `watch` runs as one of the tasks."""
+        any. Meanwhile `look` is called with the loop's time: a task that looks might be cut off itself. On trio,
+        `watch` runs as one of the tasks instead."""
         host, self._host = self._host, None
         if self.has_failed:
             with suppress(sys.modules["asyncio"].CancelledError):  # it may not have been raised yet
@@ -133,7 +133,7 @@ class LoopTasks:
 
     def _runs(self) -> bool:
         for task in tuple(self._scopes):
-            if task.done():  # nobody was told yet, or ever will be
+            if task.done():  # which was not reported, and may never be
                 self._ended(task)
         return bool(self._scopes)
 
@@ -165,7 +165,7 @@ class LoopTasks:
             raise cancelled
 
     def _look(self, host: Any) -> None:
-        self.cancel()  # unless they were: none may need so long to its end
+        self.cancel()  # in case they were not: no task may take this long to end
         running = [task for task in self._scopes if not task.done()]
         for task in running:
             _deliver(self._scopes[task])
@@ -180,7 +180,7 @@ class LoopTasks:
 
 
 def _deliver(scope: Any) -> None:
-    """Delivers a cancellation to its tasks, if the callback that does so in each round of the loop was lost."""
+    """Delivers a cancellation to its tasks, in case the callback that does so in each round of the loop was lost."""
     handle, deliver = getattr(scope, "_cancel_handle", None), getattr(scope, "_deliver_cancellation", None)
     if deliver is not None:
         if handle is not None:
@@ -216,4 +216,4 @@ def _end(task: Any, loop: Any) -> None:
         try:
             asyncio.tasks._leave_task(loop, task)
         finally:
-            asyncio.Future.cancel(task)  # the base class' ends it; a task's own would wait for its next step
+            asyncio.Future.cancel(task)  # the base class's method ends it; a task's own would wait for its next step

@@ -64,25 +64,24 @@ class Chain:
         # For each position, by the type of event: the next stage that wants it. Filled as types are met, and shared by
         # all chains whose stages want the same.
         self._handles = tuple([getattr(stage, "handles", None) for stage in self._stages])
-        # A collection that may change is not shared: the table of another chain need not fit.
+        # The table of a mutable collection is not shared: it need not fit another chain.
         is_shared = _UNCHANGING.issuperset(map(type, self._handles))
         self._wanted = (_wanted_by if is_shared else _wanted_by.__wrapped__)(self._handles)
         self.deferred: Deferred | None = None
-        """Work that has to be done, and its result given to `resume`, before anything else comes out; None if there is
-        none."""
+        """The work to do before anything else comes out; give its result to `resume`. None if there is none."""
         self.failed_at = 0
-        """The position of the stage that has raised a `StreamError` last."""
+        """The position of the stage that last raised a `StreamError`."""
         self._resume_at = 0  # the position after the stage that deferred the work
         self._held: deque[tuple[Event | None, int]] = deque()  # events waiting for it; None: the stage's own end
 
     def passes(self, kind: type[Event]) -> bool:
-        """Returns whether events of this type go through untouched, so that they need not be fed."""
+        """Returns whether events of this type pass through unchanged, so that you need not feed them."""
         return self._next(kind, 0) == len(self._stages)
 
     def grower(self, fragment: ToolCallFragment) -> Callable[[Any], Event | None] | None:
-        """Returns a function that makes the event of more arguments for the call of this fragment, as the chain would;
-        of anything but a text within the limits it makes none. None if a stage beside `accumulate` wants to see such
-        events, or the call does not just grow. It serves until the chain is fed."""
+        """Returns a function that makes the event for more arguments of this fragment's call, as the chain would; it
+        returns None for anything but a text within the limits. Returns None if a stage other than `accumulate` wants
+        such events, or if the call does not just grow. Use the function until you feed the chain again."""
         end = len(self._stages)
         at = self._next(ToolCallFragment, 0)
         stage = self._stages[at] if at < end else None
@@ -91,8 +90,8 @@ class Chain:
         return stage.grower(fragment) if self._next(ToolCallDelta, at + 1) == end else None
 
     def watch(self, watch: OnClose, known: Mapping[str, Checked]) -> None:
-        """Has `watch` told of arguments whose object has closed, and takes those in `known` as checked. Does so only
-        where nothing but their own check stands behind `accumulate`: another stage may want to change them."""
+        """Tells `watch` about arguments whose object has closed, and takes those in `known` as checked. Does so only if
+        the chain `is_plain`: another stage may want to change the arguments."""
         if self.is_plain:
             at = self._next(ToolCallFragment, 0)
             accumulate, finalize, validate = self._stages[at : at + 3]
@@ -101,7 +100,7 @@ class Chain:
 
     @property
     def is_plain(self) -> bool:
-        """Nothing but their own check stands behind `accumulate`, so that arguments are those that came."""
+        """True if only the built-in checks follow `accumulate`, so that the arguments are those that came."""
         at, end = self._next(ToolCallFragment, 0), len(self._stages)
         return tuple(map(type, self._stages[at : at + 3])) == (Accumulate, Finalize, Validate) and all(
             self._next(kind, at + 3) == end for kind in (ToolCallDelta, ToolCallEnd, ToolCallValidated)
@@ -121,7 +120,7 @@ class Chain:
         return out
 
     def resume(self, made: Iterable[Event]) -> list[Event]:
-        """Goes on after the deferred work; returns the events that come out, until a stage defers again.
+        """Continues after the deferred work; returns the events that come out, until a stage defers again.
 
         Args:
             made: the events that the work returned.
@@ -131,7 +130,7 @@ class Chain:
         return out
 
     def resume_all(self, made: Iterable[Event], out: list[Event]) -> None:
-        """Goes on like `resume`; appends the events that come out to `out`."""
+        """Continues like `resume`; appends the events that come out to `out`."""
         held, self._held = self._held, deque()
         held.extendleft([(event, self._resume_at) for event in made][::-1])
         self.deferred = None
@@ -150,7 +149,7 @@ class Chain:
             self._held.append((None, position))
             return
         last = self._stages[position].finish()
-        if last != ():  # as nearly always
+        if last != ():  # nearly always ()
             try:
                 self.feed_all(last, out, position + 1)
             except TypeError:
@@ -201,7 +200,7 @@ class Chain:
             return found
         if not issubclass(kind, EventBase):
             raise TypeError(
-                f"a stage returned {kind.__name__} among its events; feed() and finish() return events alone"
+                f"a stage returned {kind.__name__} among its events; feed() and finish() may return only events"
             )
         end = len(self._stages)
         wanting = [n for n, handles in enumerate(self._handles) if handles is None or kind in handles]
@@ -218,10 +217,10 @@ def _wanted_by(handles: tuple[Collection[type[Event]] | None, ...]) -> tuple[dic
 
 
 class StageRecipe(Protocol):
-    """Makes a stage that has to know the stream's tools or limits. It may be given wherever a stage may.
+    """Makes a stage that needs the stream's tools or limits. Pass one wherever a stage is accepted.
 
-    If it has a `name`, the stage has that name in the list; if it has a `before`, it is refused after the stage of that
-    name. A `StageList` is a recipe, too, for several stages at once.
+    If it has a `name`, the stage has that name in the list. If it has a `before`, it must stand before the stage of
+    that name. A `StageList` is also a recipe, for several stages at once.
     """
 
     def build(self, tools: Toolset, limits: Limits, id_salt: str, /) -> Stage:
@@ -261,9 +260,9 @@ class StageList:
     >>> StageList(["accumulate", Redact, "finalize", "validate"])
     StageList(accumulate, Redact, finalize, validate)
 
-    A stage is given as a class or another callable without parameters; or as a `StageRecipe`, if it has to know the
-    tools or the limits. An instance serves too, but keeps its state from one stream to the next. A pair gives a stage
-    another name: ``(name, recipe.build)``.
+    A stage is a class or another callable without parameters, or a `StageRecipe` if it needs the tools or the limits.
+    You can also pass an instance, but it keeps its state from one stream to the next. A pair gives a stage another
+    name: ``(name, recipe.build)``.
     """
 
     def __init__(self, stages: Iterable[_Entry | str | StageSource | tuple[str, StageFactory]]) -> None:
@@ -274,8 +273,8 @@ class StageList:
         for entry in self._stages:
             if entry.before in passed:
                 raise ValueError(
-                    f"{entry.name} makes what {entry.before} takes, and stands behind it; "
-                    f'put it in with insert_before("{entry.before}", ...)'
+                    f"the stage {entry.name!r} makes what {entry.before!r} takes, but stands after it; "
+                    f'insert it with insert_before("{entry.before}", ...)'
                 )
             passed.add(entry.name)
 
@@ -304,8 +303,8 @@ class StageList:
         Args:
             tools: the registered tools.
             limits: the stream's bounds.
-            id_salt: goes into call ids that have to be generated.
-            defer: large calls are deferred (`Chain.deferred`) instead of being checked at once.
+            id_salt: becomes part of the call ids that have to be generated.
+            defer: defer large calls (`Chain.deferred`) instead of checking them at once.
         """
         stages: list[Any] = []
         for entry in self._stages:
@@ -318,8 +317,8 @@ class StageList:
             elif kind is not Accumulate:
                 feeds = callable(getattr(stage, "feed", None))
                 if not feeds or not callable(getattr(stage, "finish", None)):
-                    made = f"was made as {kind.__name__}, which has no {'finish' if feeds else 'feed'}()"
-                    raise TypeError(f"the stage {entry.name!r} {made}")
+                    made = f"a {kind.__name__}, which has no {'finish' if feeds else 'feed'}()"
+                    raise TypeError(f"the stage {entry.name!r} is {made}; a stage has both feed() and finish()")
                 if hasattr(stage, "may_defer"):
                     stage.may_defer = defer
             stages.append(stage)
@@ -327,7 +326,7 @@ class StageList:
 
     @property
     def before(self) -> str | None:
-        """The stage that this list has to precede when it is inserted into another one; None if there is none."""
+        """The stage that this list must stand before when you insert it into another list; None if there is none."""
         return next((entry.before for entry in self._stages if entry.before and entry.before not in self), None)
 
     def __iter__(self) -> Iterator[str]:

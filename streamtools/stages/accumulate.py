@@ -1,7 +1,7 @@
 """Assembles the fragments of tool calls into calls: finds the call that each piece of arguments belongs to.
 
-All rules about which piece belongs to which call stand here, and nowhere else; docs/providers/own-provider.md has their
-table. Cost is linear in bytes.
+All rules about which piece belongs to which call are here; docs/providers/own-provider.md has their table. Cost is
+linear in bytes.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from .arguments import arguments_of
 from .preview import Moments
 
 _NOTHING: frozenset[Any] = frozenset()
-_MAX_RIVALS = _MAX_TOLD = 4  # calls under one id that a growing one is compared with; times that one may have closed
+_MAX_RIVALS = _MAX_TOLD = 4  # calls under one id that a growing one is compared with; times that one is reported closed
 _MAX_STATE_KEYS = 64  # keys of `provider_state` kept per call; providers send up to four
 
 
 class OnClose(NamedTuple):
-    """Who wants to know of calls whose arguments may be whole before their wire says so."""
+    """Callbacks about calls whose arguments may be complete before the wire says so."""
 
     wants: Callable[[str], bool]  # by the tool's name
-    closed: Callable[[str, str], None]  # is given the call's id and its text
+    closed: Callable[[str, str], None]  # takes the call's id and text
 
 
 class Accumulate:
-    """`id_salt` makes generated call ids differ from those of other responses, where the response has no id. `feed`
-    raises `LimitExceeded` for too many calls, or too many arguments in all: the stream has to end.
+    """Assembles calls from fragments. `id_salt` makes generated call ids differ from those of other responses, if the
+    response has no id. `feed` raises `LimitExceeded` for too many calls or arguments: the stream has to end.
     """
 
     handles = frozenset({ToolCallFragment, StreamStart, StreamEnd})
@@ -59,11 +59,11 @@ class Accumulate:
         self._whole: set[tuple[str, str, str]] = set()  # id, name and text of the calls that ended complete
         self._by_index: dict[int | str, GrowingCall] = {}
         self._used_ids: set[str] = set()
-        self._opened = 0  # calls, with those that came again
+        self._opened = 0  # calls, including repeated ones
         self._early: dict[int | str, list[str]] = {}  # arguments that came before any call began at their index
-        self._bare: dict[int | str | None, list[GrowingCall]] = {}  # by index: calls that have ended without arguments
-        self._lost: frozenset[int | str] = _NOTHING  # indexes at which arguments came behind the end of a call
-        self._lost_anywhere = False  # arguments came that no index names
+        self._bare: dict[int | str | None, list[GrowingCall]] = {}  # by index: calls that ended without arguments
+        self._lost: frozenset[int | str] = _NOTHING  # indexes at which arguments came after the end of a call
+        self._lost_anywhere = False  # arguments came whose index is not known
         self._has_text_calls = False
         self._argument_size = 0
         self._seed = self._id_salt = id_salt
@@ -78,7 +78,7 @@ class Accumulate:
             slot = self._grown_by(event) if text and type(text) is str else None
             if slot is None:
                 self._fragment(event)
-            else:  # as nearly always
+            else:  # nearly always
                 self._grow(slot, text)
         elif isinstance(event, StreamEnd):
             self._stream_end(event)
@@ -92,9 +92,9 @@ class Accumulate:
         return ()
 
     def grower(self, fragment: ToolCallFragment) -> Callable[[Any], ToolCallDelta | None] | None:
-        """Returns a function that takes more arguments for the call of a fragment, as `feed` would take fragments like
-        it, and returns their event; None if the call does not just grow. The function makes no event of anything but a
-        text within the limits. It serves until the next `feed`."""
+        """Returns a function that takes more arguments for this fragment's call, as `feed` would take similar
+        fragments, and returns their event. It returns None for anything but a text within the limits. Returns None if
+        the call does not just grow. Use the function until the next `feed`."""
         slot = self._grown_by(fragment)
         if slot is None or not slot.text_came:
             return None
@@ -126,8 +126,8 @@ class Accumulate:
                 self._look_for_close(slot, slot.pieces[-1])
 
     def _look_for_close(self, slot: GrowingCall, text: str) -> None:
-        """Tells who watches that the object of a call's arguments may have closed: as many braces have closed as have
-        opened. In texts they may be others, so that it is told a few times at most. The call may go on all the same."""
+        """Tells the watcher that the object of a call's arguments may have closed: as many braces have closed as
+        opened. Some may be in strings, so it is told only a few times per call. The call may still continue."""
         watch = self._watch
         if watch is None or text.rstrip()[-1:] != "}" or not slot.announced or slot.kind != "function":
             return
@@ -139,7 +139,7 @@ class Accumulate:
             watch.closed(slot.call_id, "".join(slot.pieces))
 
     def _grown_by(self, fragment: ToolCallFragment) -> GrowingCall | None:
-        """Returns the call of a fragment that says nothing but its arguments, if that just grows."""
+        """Returns the call of a fragment that brings only arguments, if that call just grows."""
         index, id_ = fragment.index, fragment.id
         if _MORE(fragment) != _NO_MORE:
             return None
@@ -191,7 +191,7 @@ class Accumulate:
             self._end_marked(slot, fragment)
 
     def _decline(self) -> None:
-        """Makes the calls so far void; no later piece or id is taken for one of theirs."""
+        """Makes the calls so far void; no later piece or id is matched to one of them."""
         for slot in self._slots:
             if slot.announced and slot.kind != "server":
                 self._void(slot)
@@ -206,12 +206,12 @@ class Accumulate:
         self._tell_end(slot, "".join(slot.pieces), cut=True)
 
     def _twin(self, slot: GrowingCall) -> GrowingCall | None:
-        """Returns the call of which a whole one is a copy: a server has one in the text, and sends it natively."""
+        """Returns the call that a whole one duplicates: a server may send one call natively and also in the text."""
         for other in self._slots:
             may_be = other.state == "whole" and other.in_text != slot.in_text and other.shown_name == slot.shown_name
             if may_be and self._value(other) == self._value(slot):
                 self._warn("call_in_text")
-                slot.state = other.state = "over"  # each is the copy of one
+                slot.state = other.state = "over"  # each is a copy of at most one
                 return other
         return None
 
@@ -239,8 +239,8 @@ class Accumulate:
             *self._bare.pop(label, ()),
             *(() if there is None or there.state != "open" or there.doubt & SETTLED else (there,)),
         ):
-            # It has ended without any arguments, so that these may be its own. With the end of the response it would
-            # run for `{}`, which the model did not write.
+            # It has ended without any arguments, so these may be its own. At the end of the response it would run with
+            # `{}`, which the model did not write.
             slot.happens("stray")
         if fragment.disorder == "late" or fragment.problem or label in self._lost:
             self._early.pop(label, None)
@@ -251,9 +251,9 @@ class Accumulate:
         self._early.setdefault(label, []).append(text)
 
     def _join_early(self, slot: GrowingCall, fragment: ToolCallFragment) -> None:
-        """Gives a call that begins the pieces that came before it, if they can be nobody else's: nothing had begun at
-        their index before, the call does not bring arguments itself, and no other call begins there, so that its end
-        waits for that of the response. In all other cases the call is cut.
+        """Gives a call that begins the pieces that came before it, if they cannot belong to another call: nothing had
+        begun at their index before, the call does not bring arguments itself, and no other call begins there, so its
+        end waits for the response's. In all other cases the call is cut.
         """
         label = fragment.index
         early = self._early.pop(label, None) if label is not None else None
@@ -285,7 +285,7 @@ class Accumulate:
         return slot
 
     def _may_remember(self, label: int | str, labels: Collection[int | str]) -> bool:
-        """Returns whether there is room for this label: each fragment could have another one."""
+        """Returns whether there is room for this label: each fragment could bring a new one."""
         if label in labels:
             return True
         is_short = isinstance(label, int) or len(label) <= self._limits.max_id_bytes
@@ -359,7 +359,7 @@ class Accumulate:
         return slot
 
     def _name_late(self, slot: GrowingCall, name: str, fragment: ToolCallFragment) -> None:
-        """Names a call whose arguments may have begun before: on a wire without beginnings, a name or an id is one."""
+        """Names a call whose arguments may have begun before: a wire without beginnings shows one by a name or id."""
         slot.name = name
         if slot.text_came and not slot.wire_id:
             slot.happens("join")
@@ -382,7 +382,7 @@ class Accumulate:
         elif slot.announced or slot.text_came or slot.name in self._names:
             return False
         elif len(slot.name) > self._limits.max_name_bytes:
-            return True  # too long already, which refuses the call; keep no more
+            return True  # already too long, so the call is refused; keep no more
         else:
             self._warn("name_split")
             slot.name += name
@@ -562,11 +562,11 @@ class Accumulate:
                     slot.happens("loss")
 
     def _lose_bare(self, bare: list[GrowingCall]) -> None:
-        """Cuts the calls without arguments that others may have taken for their own."""
+        """Cuts the calls without arguments whose arguments may have gone to another call."""
         if not bare:
             return
-        # Arguments without a label, of a call without a name, may be those of any call that has none; those of one that
-        # is broken, of any that has its index.
+        # Arguments without a label, in a call without a name, may belong to any call that has none. Arguments in a
+        # broken call may belong to any call with its index.
         anywhere = self._lost_anywhere or any(s.text_came and not s.name and s.index is None for s in self._slots)
         broken = {slot.index for slot in self._slots if slot.text_came and slot.json.state() != "complete"}
         for slot in bare:
@@ -574,7 +574,7 @@ class Accumulate:
                 slot.happens("loss")
 
     def _end_repeat(self, slot: GrowingCall) -> None:
-        """Compares what came behind complete arguments with them: the call, sent again under its id, is one call."""
+        """Compares what came after complete arguments with them: a call sent again under its id is one call."""
         text, slot.repeat = "".join(slot.repeat or ()), None
         if text == "".join(slot.pieces):
             self._warn("call_resent")
@@ -652,7 +652,7 @@ class Accumulate:
 _MORE = attrgetter(
     "start", "end", "cut", "name", "problem", "whole", "provider_state", "namespace", "caller", "disorder"
 )
-_NO_MORE = (False, False, False, *[None] * 7)  # what it gives of a fragment that brings arguments alone
+_NO_MORE = (False, False, False, *[None] * 7)  # what it returns for a fragment that brings only arguments
 
 
 def _is_clean(fragment: ToolCallFragment) -> bool:
@@ -667,7 +667,7 @@ def _is_clean(fragment: ToolCallFragment) -> bool:
 
 
 def _cleaned(fragment: ToolCallFragment) -> ToolCallFragment:
-    """Returns a fragment without what is no text in it: a wire of somebody's own may pass on what the peer sent."""
+    """Returns a fragment without the values that are not texts: a user's own wire may pass on what the peer sent."""
     id_, name, whole = (
         value if isinstance(value, str) else None for value in (fragment.id, fragment.name, fragment.whole)
     )
@@ -688,7 +688,7 @@ def _cleaned(fragment: ToolCallFragment) -> ToolCallFragment:
 
 DISORDER, CONTESTED, JOINED, LOST, SETTLED, UNMARKED, CLOSED = (1 << number for number in range(7))
 
-DOUBTS: Mapping[str, tuple[int, int]] = {  # what happens to a call: the doubts that it adds, those that it takes away
+DOUBTS: Mapping[str, tuple[int, int]] = {  # what happens to a call: the doubts it adds, and those it removes
     "disorder": (DISORDER, 0),  # the wire says that something is out of order; the call is not repaired
     "contest": (CONTESTED, 0),  # a piece without an id may be this call's, or another's
     "end of contest": (0, CONTESTED),
@@ -698,7 +698,7 @@ DOUBTS: Mapping[str, tuple[int, int]] = {  # what happens to a call: the doubts 
     "whole text": (SETTLED, LOST | JOINED),  # in whatever order it came, this is all of it
     "end without a marker": (UNMARKED, 0),  # since another began in its place
     "marker": (0, UNMARKED),
-    "open end": (CLOSED, 0),  # whether it may run, the end of the response shows
+    "open end": (CLOSED, 0),  # the end of the response shows whether it may run
 }
 
 
@@ -724,10 +724,10 @@ class GrowingCall:
         self.shown_name = ""
         self.synthesized = False
         self.announced = False
-        self.state: Literal["open", "whole", "over"] = "open"  # whole: it was neither cut nor has a problem
+        self.state: Literal["open", "whole", "over"] = "open"  # whole: not cut, and without a problem
         self.doubt = 0
-        self.rivals: list[str] = []  # texts of whole calls under its id, one of which it repeats as far as it came
-        self.repeat: list[str] | None = None  # what came behind complete arguments: perhaps all of them again
+        self.rivals: list[str] = []  # texts of whole calls under its id, one of which it repeats so far
+        self.repeat: list[str] | None = None  # what came after complete arguments: perhaps all of them again
         self.problem: str | None = None
         self.provider_state: dict[str, object] | None = None
         self.text_came = False
@@ -743,7 +743,7 @@ class GrowingCall:
         self.doubt = (self.doubt & ~removed) | added
 
     def may_come_again(self, other: GrowingCall) -> bool:
-        """Returns whether a call that begins under this one's id may be the same, sent again: whole, of one name."""
+        """Returns whether a call that begins under this id may be this one, sent again: whole, with one name."""
         is_whole = self.state == "whole" or (
             self.state == "open" and bool(self.doubt & CLOSED or self.json.state() == "complete")
         )
@@ -765,12 +765,12 @@ def problem_error(problem: str | None, limits: Limits) -> ToolError | None:
         return None
     texts = {
         "missing_name": "the call came without a tool name",
-        "void": "another call, or another model's answer, took its place",
-        "repeated_call": "the same call came before, under the same id; it is run once",
+        "void": "the provider replaced this call with another call or another model's answer",
+        "repeated_call": "the same call came before under the same id; it runs only once",
         "name_too_long": f"the tool name exceeds max_name_bytes={limits.max_name_bytes}",
         "too_deep": f"the arguments are nested deeper than max_json_depth={limits.max_json_depth}",
         "argument_too_large": f"the arguments exceed max_argument_bytes={limits.max_argument_bytes}",
-        "no_text": "a piece of the arguments is no text",
-        "bad_path": "a piece of the arguments has no path or value that can be used",
+        "no_text": "a piece of the arguments is not a text",
+        "bad_path": "a piece of the arguments has no usable path or value",
     }
-    return InvalidArguments(texts.get(problem, f"the call is not whole: {problem}"))
+    return InvalidArguments(texts.get(problem, f"the call is incomplete: {problem}"))

@@ -1,9 +1,9 @@
 r"""Gives ended calls their arguments, verbatim, losslessly normalised, or not at all; validates them by the tool's
 schema.
 
-The text is parsed by pydantic-core (orjson makes floats of integers from 2**64 on); NaN and Infinity are refused; of
-duplicate keys the last wins. Where the text is no JSON object, only steps that lose nothing are tried, and each is
-named in the call's `normalizations`:
+pydantic-core parses the text (orjson turns integers from 2**64 on into floats). NaN and Infinity are refused; the last
+of duplicate keys wins. If the text is not a JSON object, only steps that lose nothing are tried, and the call's
+`normalizations` name each:
 
     empty_arguments    "", white space or null            → {}
     double_encoded     "{\"a\": 1}" as a JSON string      → the object inside
@@ -12,9 +12,9 @@ named in the call's `normalizations`:
     lone_surrogate     half a surrogate pair              → U+FFFD, which every encoder takes
     raw_line_break     a line break or tab in a string    → its escape, which stands for the same character
 
-A trailing comma or a bracket too many is not taken off, since it may be the trace of a lost piece. For the same reason
-nothing is normalised in a call whose pieces came in disorder. Nothing is ever completed or guessed. Values of large
-texts are `Deferred`, since reading them would block the event loop.
+A trailing comma or an extra bracket is not removed, since it may be the trace of a lost piece. For the same reason
+nothing is normalised in a call whose pieces came in disorder. Nothing is ever completed or guessed. Large texts are
+`Deferred`, since reading them would block the event loop.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ from .preview import PartialJSON
 class Deferred:
     """Work that a stage has to do before any other event may pass it.
 
-    A stage stays a plain function of its event. Where its work takes more than about 10 ms, it returns a `Deferred`
-    instead of the resulting events. The chain then holds back everything behind it, in order, until its driver has done
-    the work and called `Chain.resume`: a pipeline does it in a thread, within the call's timeout.
+    A stage stays a plain function of its event. If its work takes more than about 10 ms, it returns a `Deferred`
+    instead of the resulting events. The chain then holds back all later events, in order, until its driver has done
+    the work and called `Chain.resume`. A pipeline does the work in a thread, within the call's timeout.
     """
 
     run: Callable[[], Iterable[Event]]
-    """Does the work, in any thread, and returns the events that go on. It touches no shared state."""
+    """Does the work, in any thread, and returns the events to pass on. It touches no shared state."""
     refuse: Callable[[str], list[Event]]
-    """Returns the events that go on if the work is not done. The text ends the sentence "could not be checked ..."."""
+    """Returns the events to pass on if the work is not done. The text completes "could not be checked ..."."""
     timeout_s: float | None = None
-    """The time that the work may take; None leaves that to the bounds on the work itself."""
+    """The seconds that the work may take; None leaves that to the bounds on the work itself."""
 
 
 class Checked(NamedTuple):
-    """The arguments of a call that has not ended, as they are if nothing but white space follows."""
+    """The arguments of an unfinished call, provided that only white space follows."""
 
     text: str
     value: dict[str, Any]
@@ -80,12 +80,12 @@ _RAW_BREAK = re.compile(r"(?P<kept>\\.)|[\n\r\t]", re.DOTALL)
 _BREAK_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 _MESSAGES = {
-    "incomplete_json": "the arguments were cut: the JSON text is not complete",
-    "malformed_json": "the arguments are no valid JSON",
-    "no_end": "the arguments may be whole, but the end of the call never came",
-    "broken_and_cut": "the call did not end, and its arguments are no valid JSON",
-    "concatenated_json": "the arguments hold more than one JSON value; which one is meant is not known",
-    "non_object_arguments": "the arguments are no JSON object",
+    "incomplete_json": "the arguments were cut off: the JSON text is incomplete",
+    "malformed_json": "the arguments are not valid JSON",
+    "no_end": "the arguments may be complete, but the end of the call never came",
+    "broken_and_cut": "the call did not end, and its arguments are not valid JSON",
+    "concatenated_json": "the arguments hold more than one JSON value; it is unclear which one is meant",
+    "non_object_arguments": "the arguments are not a JSON object",
     "number_out_of_range": "the arguments hold a number that is too large for a float",
     "argument_too_large": "the arguments hold more objects and arrays than max_argument_containers="
     "{max_argument_containers}",
@@ -132,13 +132,13 @@ class Finalize:
         else:
             found = arguments_of(call.arguments_text, self._limits)
         if event.in_disorder and (found in _BROKEN if isinstance(found, str) else found[1]):
-            # What is broken, or needs a repair, lacks a piece: an empty text would run as `{}`, which the model did not
-            # write.
+            # What is broken, or needs a repair, lacks a piece: an empty text would run with `{}`, which the model did
+            # not write.
             found = "incomplete_json"
         if isinstance(found, str):
             return (_refused(event, found, self._limits),)
         value, steps = found
-        ARGUMENTS.__set__(call, value)  # nobody else has the call: a copy would cost as much as reading most arguments
+        ARGUMENTS.__set__(call, value)  # nothing else has the call: a copy would cost as much as reading most arguments
         if steps:
             object.__setattr__(call, "normalizations", steps)
         return (*[StreamWarning(step) for step in steps if step != "empty_arguments"], event) if steps else (event,)
@@ -148,8 +148,8 @@ class Finalize:
 
 
 def _words_of_cut(call: ToolCall) -> str:
-    """Returns why a call did not end: if its text could not have become JSON, or is whole, a model that reads of a cut
-    alone would write the same again, only shorter."""
+    """Returns why a call did not end. If its text could not have become JSON, or is whole, a model that read only of a
+    cut would write the same again, only shorter."""
     state = _state(call.arguments_text if call.kind == "function" else "")
     return _MESSAGES[{"broken": "broken_and_cut", "complete": "no_end"}.get(state, "incomplete_json")]
 
@@ -196,7 +196,7 @@ def arguments_of(text: str, limits: Limits = Limits()) -> tuple[dict[str, Any], 
 
 
 def _readings(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields the text as it is, then without each wrapping; nothing is computed before it is asked for."""
+    """Yields the text as it is, then without each wrapping; each is computed only when asked for."""
     yield text, ()
     for bare, steps in _unwrapped(text):
         for whole, more in _unbroken(bare):
@@ -287,7 +287,7 @@ DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def _out_of_bounds(text: str, limits: Limits) -> str | None:
-    """Returns the problem's code if brackets outside strings exceed a bound. Linear: pairs go, level by level."""
+    """Returns the problem's code if brackets outside strings exceed a bound. Linear: removes pairs level by level."""
     depth, most = limits.max_json_depth, limits.max_argument_containers
     if text.count("{") + text.count("[") <= min(depth, most):
         return None
@@ -303,7 +303,7 @@ def _out_of_bounds(text: str, limits: Limits) -> str | None:
             break
         brackets = fewer
     level = highest = 0
-    for bracket in brackets:  # of a whole text nothing is left, unless it is too deep
+    for bracket in brackets:  # a whole text leaves none, unless it is too deep
         level += 1 if bracket == _OPENING else -1
         highest = max(highest, level)
     return "too_deep" if b"[]" in brackets or highest > depth else None
@@ -355,5 +355,5 @@ class Validate:
         except InvalidArguments as error:
             refused = replace(call, status="invalid", problem="invalid_arguments", arguments=None)
             return (replace(event, call=refused, error=error),)
-        ARGUMENTS.__set__(call, MethodType(own, given))  # whoever has read them before may change what they have
+        ARGUMENTS.__set__(call, MethodType(own, given))  # earlier readers may change what they were given
         return (event, ToolCallValidated(call, bound))

@@ -1,7 +1,7 @@
 """Reads the answer as JSON of a type that the caller asked for, while it streams.
 
-Previews are for display alone, and the value is made once the answer has ended well, of the whole text. Nothing is
-completed, guessed or raised: an answer that is no such value is text with a problem.
+Previews are only for display. The value is made from the whole text once the answer has ended well. Nothing is
+completed, guessed or raised: an answer that does not match the type is text with a problem.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ class TypedOutput:
     """A recipe for the stage: the type of the answer.
 
     Args:
-        kind: a pydantic model, a dataclass or a ``TypedDict``; or a JSON Schema, and the value is then a dict; or
-            either as `streamtools.exports.export_output` gives it, and the answer is then turned back before it is
-            read.
+        kind: a pydantic model, a dataclass or a ``TypedDict``; or a JSON Schema, which makes the value a dict; or
+            either as `streamtools.exports.export_output` returns it, so that the answer is decoded before it is read.
 
     Raises:
-        ToolDefinitionError: no schema can be made of the type.
-        SchemaError: the schema is none, or exceeds a limit.
+        ToolDefinitionError: the type cannot be made into a schema.
+        SchemaError: the schema is invalid or exceeds a limit.
     """
 
     name = "output"
@@ -51,7 +50,7 @@ class TypedOutput:
 
 
 class OutputStage:
-    """Follows each delta of text with a preview, and precedes the end with the checked value."""
+    """Adds a preview after each text delta, and the checked value before the end."""
 
     handles = frozenset({TextDelta, RefusalDelta, StreamEnd})
 
@@ -92,8 +91,8 @@ class OutputStage:
         if self._is_refused:
             return "the model refused"
         if not end.ended_well:
-            ended_by = "an error" if end.error is not None else end.finish or "nothing that says so"
-            return f"the answer was ended by {ended_by}"
+            ended_by = "an error" if end.error is not None else end.finish or "no finish reason"
+            return f"the answer did not end normally: {ended_by}"
         return None if text.strip() else "the answer has no text"
 
     def _deferred(self, text: str, end: StreamEnd) -> Deferred:
@@ -126,26 +125,26 @@ def _unread(end: StreamEnd, why: str) -> list[Event]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExportedOutput:
-    """The type of an answer for one wire, and the way back. Made by `streamtools.exports.export_output`.
+    """The type of an answer for one wire, with the way back. Made by `streamtools.exports.export_output`.
 
-    Add `request` to the provider's request, and pass the whole as ``output=``: the answer that comes goes through
-    `decode` before it is validated.
+    Add `request` to the provider's request, and pass the whole object as ``output=``: the answer goes through `decode`
+    before it is validated.
     """
 
     reader: Tool[..., Any] = field(repr=False)
-    """Checks the answer: by the type's own schema, whatever the provider was told."""
+    """Checks the answer by the type's own schema, whatever the provider was told."""
     wire: str
-    """The name of the wire that it was exported for."""
+    """The name of the wire it was exported for."""
     strict: bool
-    """The provider holds the model to the request's schema."""
+    """True if the provider makes the model follow the request's schema."""
     name: str
     """The schema's name, for providers that want one."""
     decode: Callable[[Mapping[str, Any]], dict[str, Any]] = field(repr=False)
-    """Turns the model's answer back into the type's form: the inverse of all that the request says differently."""
+    """Turns the model's answer back into the type's form: undoes what the request expresses differently."""
     rewritten: bool = False
-    """`decode` does something: the request alone does not do."""
+    """True if `decode` changes something, so that sending the request is not enough."""
     losses: tuple[str, ...] = ()
-    """The parts of the schema that the wire cannot say, one line each. Validation still enforces them."""
+    """The parts of the schema that the wire cannot express, one line each. Validation still enforces them."""
     _pickled: bytes = field(repr=False)
 
     @property
@@ -156,12 +155,12 @@ class ExportedOutput:
 
 
 OutputType: TypeAlias = type[Any] | Mapping[str, Any] | ExportedOutput
-"""A pydantic model, a dataclass or a ``TypedDict``; a JSON Schema; or either, as it was exported."""
+"""A pydantic model, a dataclass or a ``TypedDict``; a JSON Schema; or either of these, exported."""
 
 
 def answer_reader(kind: type[Any] | Mapping[str, Any]) -> Tool[..., Any]:
-    """Returns a tool that takes an answer for its arguments, and returns the value: a dict, by a schema. Raises a
-    `ToolDefinitionError` if no schema can be made of the type, a `SchemaError` if it is none or exceeds a limit."""
+    """Returns a tool that takes an answer as its arguments and returns the value: a dict, for a schema. Raises
+    `ToolDefinitionError` if the type cannot be made into a schema, `SchemaError` if it is invalid or too large."""
     if isinstance(kind, Mapping):
         return Tool.from_schema(_same, kind, name="output", description="The answer.", pass_as="mapping")
     return Tool.from_model(kind, _same, name="output", description="The answer.")

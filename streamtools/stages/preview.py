@@ -1,4 +1,4 @@
-"""Previews a growing JSON text: gives the plain Python value of the text so far, and at each delta that of its moment.
+"""Previews a growing JSON text: gives the plain Python value of the text so far, and the value at each delta.
 
 `PartialJSON.read` takes text cut anywhere and reads on from where it stopped, so that the total time is linear in the
 text however small the pieces. For every prefix the view is the value that pydantic-core parses from it
@@ -6,15 +6,15 @@ text however small the pieces. For every prefix the view is the value that pydan
 
 * Where pydantic-core raises, the view stays as it was: None before there is a value, the last good one after an error.
   It also stays where pydantic-core ignores an error after a value (``[1 2``, ``{}x``).
-* Nothing shown vanishes: of a cut number (``12.``, ``12e+``) the valid part stays. Only a repeated key replaces what
-  was shown for it, since the last one wins.
+* Nothing shown vanishes: a cut number (``12.``, ``12e+``) keeps its valid part. Only a repeated key replaces what was
+  shown for it, since the last one wins.
 * Half a surrogate pair is held back until the next character; if that is not the other half, it becomes U+FFFD. Raw
   surrogates in the fed text are treated in the same way, so that a view is always valid Unicode.
-* Of a number of more than `NUMBER_CHARACTERS` characters, only that many are shown until it ends.
+* A number of more than `NUMBER_CHARACTERS` characters shows only that many until it ends.
 
 Theory of operation of `PartialJSON`. The parser is a state machine over characters. Between values its state is a
 table, `_expect`: for each character that may come, the table that follows and an action, or None where there is nothing
-to do; any other character breaks the text for good. The tables stand behind the class. A literal is a chain of them,
+to do; any other character breaks the text for good. The tables follow the class. A literal is a chain of them,
 one per letter; a number walks through them, too, and ends at the first character that its table does not know.
 
 Inside a string or a number the state is a function, `_leaf`, that reads on at the next delta. It consumes the delta, or
@@ -26,7 +26,7 @@ eleven characters at most, and read again in front of the next delta.
 both, and `_after`, for each container around it: nothing recurses. A leaf is placed in its parent as soon as there is
 something to show, and replaced there as it grows.
 
-Theory of operation of `Moments`, which has the value at any end of a piece. `PartialJSON` reads on in place, and only
+Theory of operation of `Moments`, which has the value at each piece's end. `PartialJSON` reads on in place, and only
 the containers that are still open ever change. So a moment shares all closed ones with the reader, and has copies of
 the open ones, from the innermost outwards. While these have up to `EAGER_ITEMS` items together, each moment has copies
 of its own. Beyond that, new ones are made when the new text is worth them, a character for every `ITEMS_PER_CHARACTER`
@@ -54,7 +54,7 @@ _MAX_NUMBER_CHARACTERS = 4300  # without the sign: the digits of an integer that
 DEFAULT_MAX_DEPTH = Limits().max_json_depth
 _VALUELESS = ("", "-")  # beginnings of a number
 
-# takes the text and the position to read from; returns the position to go on at
+# takes the text and the position to read from; returns the position to continue at
 _Action: TypeAlias = "Callable[[PartialJSON, str, int], int]"
 _Table: TypeAlias = "dict[str, tuple[_Table, _Action | None]]"
 
@@ -99,8 +99,8 @@ class PartialJSON:
         self._number, self._phase = "", _NUMBER  # the number so far, and the table of the characters that may follow
 
     def read(self, text: str) -> Any:
-        """Reads on, at a text cut anywhere, and returns the value so far, None before there is one. It is the live
-        one, which grows with what is read next. Takes time linear in the new text."""
+        """Reads the next piece of a text cut anywhere, and returns the value so far: None before there is one. It is
+        the live value, which grows with what is read next. Takes time linear in the new text."""
         # Most of a text is inside strings: checking here that a delta is plain costs half of the general way.
         if self._leaf is _IN_STRING and '"' not in text and "\\" not in text and text.isprintable():
             self._more_string(text)
@@ -122,16 +122,15 @@ class PartialJSON:
         return self._top[-1]
 
     def tentative(self) -> tuple[str | int, ...] | None:
-        """Returns the path of a number at the very end of the text, which may go on; else None."""
+        """Returns the path of a number at the very end of the text, which may continue; else None."""
         if self._leaf is not _IN_NUMBER or self._number == "-":
             return None
         path = [*self._stack, (self._parent, self._slot, self._after)][1:]  # the first parent is `_top`
         return tuple(len(parent) - 1 if slot == -1 else slot for parent, slot, _ in path)
 
     def moment(self, worth: int) -> tuple[Any, tuple[str | int, ...] | None] | None:
-        """Returns the value as it is now, for good, and `tentative`. Containers that are still open are
-        copied; closed ones, which do not change any more, are shared. None if more than `worth` items were to be
-        copied."""
+        """Returns the value as it is now, for good, and `tentative`. Open containers are copied; closed ones, which no
+        longer change, are shared. None if more than `worth` items would have to be copied."""
         stack, child = self._stack, self._top[-1]
         if stack:
             size = len(self._parent)
@@ -150,8 +149,8 @@ class PartialJSON:
         """Returns the state of the text so far.
 
         ``empty``: white space only. ``complete``: one JSON value with only white space around it, which includes a
-        top-level number that could go on. ``broken``: no continuation makes it valid, or it exceeds a limit (depth, a
-        number of more than 4300 characters). ``partial``: anything else. Half a surrogate pair breaks nothing.
+        top-level number that could continue. ``broken``: no continuation makes it valid, or it exceeds a limit (depth,
+        a number of more than 4300 characters). ``partial``: anything else. Half a surrogate pair breaks nothing.
         """
         if self._expect is _BROKEN:
             return "broken"
@@ -200,7 +199,7 @@ class PartialJSON:
         n = len(text)
         end = text.find('"', i)
         run = text[i:end] if end >= 0 else text[i:]
-        if "\\" not in run and run.isprintable():  # half the price of the expression
+        if "\\" not in run and run.isprintable():  # half the cost of the expression
             end = i + len(run)
         else:
             match = _match_run(text, i)
@@ -282,7 +281,7 @@ class PartialJSON:
 
 
 def _decoded(run: str) -> str:
-    """Decodes a run of a string. The halves of a pair are joined; one alone becomes U+FFFD."""
+    """Decodes a run of a string. The halves of a pair are joined; a single half becomes U+FFFD."""
     try:
         text: str = orjson.loads(f'"{run}"')
     except orjson.JSONDecodeError:  # orjson refuses halves
@@ -374,7 +373,7 @@ class Moments(Preview):
         self._max_depth = max_depth
         self.pieces: list[str] = []  # all that was fed
         self._taken = self._read = 0  # the pieces that were read, and their characters
-        self._growing: PartialJSON | None = None  # made for the first who looks: most texts are not shown
+        self._growing: PartialJSON | None = None  # made for the first reader: most texts are not shown
         self._moment, self._moment_at = NO_MOMENT, 0  # the last one, and the characters up to it
         self._behind: Moments | None = None  # for a reader that asks for earlier moments
 

@@ -177,7 +177,7 @@ class AGUI:
         self._sources = {*self._sources_before}
         self._add(event.usage)
         yield from self._close_parts()
-        yield from self._calls.discarded(event.step, event.from_seq)
+        yield from self._calls.discarded(event.from_seq)
         place = self._place
         for seq, id in place.messages:
             if seq >= event.from_seq:

@@ -164,8 +164,8 @@ class CallsShown:
             outcome = None if event.outcome == "ok" else event.outcome
             yield _result(self._place.made(self._place.mark), id, _content(event), outcome)
 
-    def discarded(self, step: int, from_seq: int) -> Iterator[Sent]:
-        for key in [key for key in self._ids if key[0] == step and self._begun[key] >= from_seq]:
+    def discarded(self, from_seq: int) -> Iterator[Sent]:
+        for key in [key for key in self._ids if self._begun[key] >= from_seq]:  # also of a later step
             id = self._ids.pop(key)
             self.asked.pop(id, None)
             yield from self._void(id, OUTCOMES["discarded"].words, "discarded")

@@ -7,10 +7,10 @@
     answer, id, number       what it has shown its readers, folded
     files, id, number, name  a directory in which it keeps long results
     gone, id                 the number of the latest run of a conversation that was removed
-    owner, open, due         have no value: by whom, whether it goes on, and since when nothing has changed
+    owner, open, due         have no value: who began it, whether it is open, and when it last changed
 
 A branch begins with a run whose predecessor is not the latest one: the user has edited a message, or wants another
-answer. The process that holds a run's lease writes the run's records, and all others leave it alone.
+answer. Only the process that holds a run's lease writes the run's records.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class ChatHead:
     began_ms: Annotated[int, Range(0, _END_OF_TIME_MS)]
     """Milliseconds since 1970."""
     changed_ms: Annotated[int, Range(0, _END_OF_TIME_MS)]
-    """When a message was said, or a run gone on with."""
+    """When a message was added, or a run continued."""
     words: str = field(repr=False)
     """The first words of its first message, as the policy leaves them."""
     number: int = field(repr=False)
     due_ms: int = field(repr=False)
     is_open: bool = False
-    """True if its latest run goes on, or waits for people. Kept apart."""
+    """True if its latest run is in progress, or waits for people. Stored separately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,10 @@ class ChatTurn:
     message: UserMessage = field(repr=False)
     user: str | None  # who began it, as `may` named the person; None if it named nobody
     tools: tuple[ClientTool, ...] = field(repr=False)  # those that the client declared when the run began
-    visits: int = 0  # how often somebody has gone on with it
-    wire: str | None = None  # that of the messages that it has added
-    outcome: str | None = None  # a `RunOutcome`, of the latest visit that came to its end; None if there was none
-    unsettled: tuple[str, ...] = ()  # the keys of the calls whose end is not known
+    visits: int = 0  # how often a process has begun or continued it
+    wire: str | None = None  # that of the messages that it added
+    outcome: str | None = None  # a `RunOutcome`, of the latest visit that ended; None if none has
+    unsettled: tuple[str, ...] = ()  # the keys of the calls whose end is unknown
     size: int = 0  # bytes of what it has shown and added
     rev: int = 0  # of its record
 
@@ -83,16 +83,16 @@ class ChatTurn:
 
     @property
     def is_open(self) -> bool:
-        """True if the run goes on by itself, or when somebody has answered."""
+        """True if the run continues by itself, or once its calls are answered."""
         return self.outcome in (None, "left", "suspended")
 
 
-FILE_ERRORS = (JournalError, sqlite3.Error, OSError, LocalProtocolError)  # what is raised where records cannot be used
+FILE_ERRORS = (JournalError, sqlite3.Error, OSError, LocalProtocolError)  # raised where records cannot be used
 
 
 def fault_of(error: BaseException | None) -> Literal["passing", "lasting"] | None:
-    """Returns whether an error says that the records cannot be used, and if they may be usable soon: a file is locked,
-    or full, or a server does not answer, and not removed, closed, or no database."""
+    """Returns whether an error says that the records cannot be used: ``passing`` if they may be usable soon, since a
+    file is locked or full, or a server does not answer; ``lasting`` if a file is removed, closed, or no database."""
     cause = error.__cause__ if isinstance(error, JournalError) else error
     code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
     is_gone = isinstance(cause, (TimeoutError, ConnectionError))
@@ -137,8 +137,8 @@ class Conversations:
         return None if found is None else _read_head(found)
 
     async def up_to(self, turn: ChatTurn, limit: int) -> list[ChatTurn]:
-        """Returns the latest runs of a conversation up to this one, without the branches beside: so many, or fewer if
-        they are large."""
+        """Returns the latest runs of a conversation up to this one, without other branches: `limit`, or fewer if they
+        are large."""
         turns, size, page = [turn], 0, dict[int, ChatTurn]()
         while (before := turns[-1].before) is not None and len(turns) < limit:
             if before not in page:
@@ -154,7 +154,7 @@ class Conversations:
         return turns[::-1]
 
     async def past(self, turn: ChatTurn) -> list[Past]:
-        """Returns what all runs before one have left in the history, without the branches beside."""
+        """Returns what all runs before one have added to the history, without other branches."""
         number, chain = turn.before, list[Past]()
         added = {} if number is None else {int(one.key[-1], 16): one for one in await self._all("added", turn.chat_id)}
         while number is not None:
@@ -177,13 +177,13 @@ class Conversations:
         return JournalError(f"the conversation {turn.chat_id!r} lacks a run, or its runs form a circle")
 
     async def answers(self, turns: Sequence[ChatTurn]) -> list[list[Entry] | None]:
-        """Returns what runs had shown at the end of their latest visits, folded; None if nothing is kept of that."""
+        """Returns what runs had shown at the end of their latest visits, folded; None for a run without a record."""
         found = await self._records.get(*(_key("answer", one.chat_id, one.number) for one in turns)) if turns else []
         return [None if one is None else [*read_entries(one.value)] for one in found]
 
     async def has_settled(self, turn: ChatTurn) -> bool | None:
-        """Returns whether somebody has found out the end of a call that was not known when a run was left; None if all
-        were known. Of a call that is in another store nobody can say so here: True."""
+        """Returns whether a call whose end was unknown when its run was left has been settled; None if there is no such
+        call. Returns True for a call in another store, since it cannot be looked up here."""
         if not turn.unsettled:
             return None
         states = [await self._store.state(key) for key in turn.unsettled]
@@ -197,8 +197,8 @@ class Conversations:
     # -- lists --
 
     async def of(self, owner: str, before: str | None, limit: int) -> tuple[list[ChatHead], str | None]:
-        """Returns conversations that a person began, those that were changed last first, and what names the place
-        behind them, if there are more."""
+        """Returns the conversations that a person began, the latest change first, and the `before` of the next page, if
+        there are more."""
         prefix = ("owner", hashed([owner]))
         after = None if before is None else (*prefix, *before.partition(".")[::2])
         keys = [one.key for one in await self._records.scan(prefix, after, limit + 1)]
@@ -230,7 +230,7 @@ class Conversations:
     # -- changes --
 
     async def begin(self, turn: ChatTurn, latest: ChatTurn | None, words: str) -> ChatTurn | None:
-        """Adds a run, and makes it the conversation's end; None if that is not `latest` as it was any more."""
+        """Adds a run at the end of the conversation; returns None if `latest` is no longer the end, or has changed."""
         chat_id = turn.chat_id
         while True:
             found, gone = await self._records.get(_head_key(chat_id), ("gone", chat_id))
@@ -255,12 +255,12 @@ class Conversations:
 
     async def visit(self, run_id: str, lease: JournalLease, directory: str | None) -> ChatTurn | None:
         """Counts a visit to a run, and returns the run; None if it is gone. Notes in which directory it keeps long
-        results. Raises a `RunTakenOver` if somebody else goes on with it."""
+        results. Raises `RunTakenOver` if another process has continued it."""
         while True:
             turn, found = await self._both(run_id)
             if turn is None or found is None:
                 return None
-            # One that was stopped before it has begun stays so.
+            # A run that was stopped before it began stays stopped.
             outcome = turn.outcome if turn.outcome == "cancelled" else None
             visited = replace(turn, visits=turn.visits + 1, outcome=outcome)
             put, ops = _put_turn(visited, Rev(turn.rev)), list[Op]()
@@ -279,7 +279,7 @@ class Conversations:
     def finish(
         self, turn: ChatTurn, lease: JournalLease, added: list[Any], carry: Carry, entries: Sequence[Entry]
     ) -> Waiter:
-        """Hands over what a visit has come to, with all that the run has added and shown."""
+        """Hands over the outcome of a visit, with all that the run has added and shown."""
         wire = turn.wire
         assert wire is not None, "known to the run"
         messages = written_past(turn.before, turn.message, added, wire, turn.outcome, carry)
@@ -293,14 +293,14 @@ class Conversations:
         return lease.commit(*ops, *([] if turn.is_open else [DeletePrefix(("open", turn.chat_id))]))
 
     async def keep(self, turn: ChatTurn, entries: Iterable[Entry], *, with_log: bool = True) -> None:
-        """Keeps what a run has shown, unless it was gone on with meanwhile."""
+        """Keeps what a run has shown, unless it was continued meanwhile."""
         put = Put(_key("answer", turn.chat_id, turn.number), written_answer(folded(entries)), "any")
         log = [] if with_log else [DeletePrefix(log_key(turn.run_id))]
         await self._records.commit(Check(_turn_key(turn), turn.rev), put, *log)
 
     async def end(self, run_id: str, outcome: RunOutcome, *, begun: bool = True) -> ChatTurn | None:
-        """Notes that a run is not to go on, so that it does not by itself; returns it, or None if it is over, or has
-        `begun` though it had not to."""
+        """Notes that a run must not continue by itself; returns the run, or None if it is over, or if it has begun and
+        `begun` is False."""
         while True:
             turn, found = await self._both(run_id)
             if turn is None or found is None or not turn.is_open or not (begun or turn.outcome is None):
@@ -313,8 +313,8 @@ class Conversations:
                 return replace(ended, rev=put.rev)
 
     async def delete(self, chat_id: str, erased: Collection[str]) -> list[str] | None:
-        """Forgets a conversation if these are all its runs, and none has begun since; returns the others, or None if it
-        is not there."""
+        """Removes a conversation if these are all its runs, and none has begun since; returns the others, or None if
+        there is no such conversation."""
         while True:
             (found,) = await self._records.get(_head_key(chat_id))
             if found is None:
@@ -374,7 +374,7 @@ def _now_ms() -> int:
 
 
 def _moved(found: Record | None, new: ChatHead | None) -> Iterator[Op]:
-    """Yields what puts a conversation in the place of what it was, with the keys that find it."""
+    """Yields the operations that replace a conversation's record, and the keys that find it."""
     before = set() if found is None else {*_found_by(_read_head(found))}
     after = set() if new is None else {*_found_by(new)}
     if new is not None:

@@ -1,9 +1,8 @@
 """Shows a run of this process to its readers, and writes its log.
 
-Theory of operation. `LiveRun` is an observer of the run: each event becomes an entry at once, and readers that wait are
-woken. What is new is written in batches, under the run's lease, by one task; at the end of each response it is handed
-over as well, in front of the response itself. The file's thread does one after the other, so that the log is never
-behind the journal by a step.
+Theory of operation. `LiveRun` is an observer of the run: each event becomes an entry at once, and waiting readers are
+woken. One task writes new entries in batches, under the run's lease. They are also handed over at the end of each
+response, before the response itself. The store's thread works in order, so the log is never a step behind the journal.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from ..seams import Shown
 
 _BATCH_S = 0.05
-_WAKE_EACH_S = 0.005  # readers take deltas that come faster joined
+_WAKE_EACH_S = 0.005  # deltas that come faster are joined for readers
 _MOST_KEPT = 20_000  # entries in memory; earlier ones are read from the log
 _HIDDEN = (of.OutputDelta, of.ToolCallFragment, of.UnknownPayload)
 _UNSHOWN = frozenset({"carry", "request", "resume_from", "provider_state", "usage_raw"})
@@ -48,11 +47,10 @@ _number = attrgetter("seq")
 
 
 class LiveRun(Observer):
-    """One visit to a run, as its readers see it; `visit` is how often somebody had gone on with it before.
+    """One visit to a run, as its readers see it; `visit` is the number of visits before it.
 
-    `begin` is called once nobody else goes on with the run. `finish` keeps the end of the visit under the lease: it is
-    given the run's outcome and all that readers have of the run. A run whose records failed is ``left``, to be gone on
-    with.
+    `begin` is called once no other process continues the run. `finish` stores the end of the visit under the lease; it
+    gets the run's outcome and all entries that readers have. A run whose records failed is ``left`` and can continue.
     """
 
     sees_originals = True
@@ -65,10 +63,10 @@ class LiveRun(Observer):
         finish: Callable[[AgentLoop, JournalLease, ChatTurn, str | None, Sequence[Entry]], Waiter],
     ) -> None:
         self.run_id = run_id
-        self.first = visit * VISIT  # the number in front of those of this visit
+        self.first = visit * VISIT  # the number before those of this visit
         self.ended: VisitEnd | None = None
         self.has_begun = False  # True once its entries have numbers: all others are in the log
-        self.has_moved = False  # True if another process goes on with the run
+        self.has_moved = False  # True if another process continues the run
         self.has_finished = False  # True once its end was handed over
         self._shown: ShownRun | None = None
         self._turn: ChatTurn | None = None  # None if it was removed
@@ -77,15 +75,15 @@ class LiveRun(Observer):
         self._loop: AgentLoop | None = None
         self._guard: Shown | None = None
         self.is_leaving = False
-        """True if the run is being left here, to be gone on with: its calls then end for this visit alone."""
+        """True if this process leaves the run, which continues later: its calls then end for this visit only."""
         self.is_removed = False  # True if the conversation was removed before the run could begin
-        self._is_withheld = False  # the rest of it, since the policy failed
-        self._before: list[Entry] = []  # what stands of the entries that are not in `_entries`
+        self._is_withheld = False  # True if the rest is not shown, since the policy failed
+        self._before: list[Entry] = []  # the entries that are not in `_entries`, folded
         self._entries: list[Entry] = []
-        self._dropped = 0  # from the beginning of `_entries`
+        self._dropped = 0  # how many, from the beginning of `_entries`
         self._dropped_to = -1  # the number of the last of them
-        self._is_lost = False  # some of it is nowhere but here
-        self._written = 0  # of all entries
+        self._is_lost = False  # True if some entries are only here
+        self._written = 0  # how many of all entries
         self._writing: list[Waiter] = []
         self._end: VisitEnd | None = None
         self._awaited: anyio.Event | None = None
@@ -103,7 +101,7 @@ class LiveRun(Observer):
         loop.trajectory.observers = (self, *loop.trajectory.observers)
 
     def begin(self, turn: ChatTurn | None, visit: int, shown: ShownRun, before: Iterable[Entry]) -> None:
-        """Gives the visit its number, before its first event, and the entries of earlier ones."""
+        """Sets the visit's number and the entries of earlier visits, before its first event."""
         self.first, self._turn, self._shown, self.has_begun = visit * VISIT, turn, shown, True
         self._before = folded(before)
 
@@ -114,7 +112,7 @@ class LiveRun(Observer):
         for added in self._shown.added(event, self.first + event.seq - 1):
             try:
                 copies: Iterable[of.Event] = (added,) if self._guard is None else self._guard.event(added)
-            except Exception as error:  # the policy's function: nothing more leaves
+            except Exception as error:  # the policy's function failed: show nothing more
                 self._is_withheld = True
                 _logger.error(
                     "run %s: readers see no more events, since its policy failed (%s)",
@@ -128,7 +126,7 @@ class LiveRun(Observer):
             self._hand_over()
 
     def end_run(self, outcome: str | None, error: BaseException | None, /) -> None:
-        """Writes the rest, and the end, while the run is still held here."""
+        """Writes the rest and the end while this process still holds the run."""
         assert self._loop is not None, "it was attached"
         suspended = self._loop.suspended
         kind = retry_after = None
@@ -140,7 +138,7 @@ class LiveRun(Observer):
             kind, retry_after = ("unavailable", None) if is_lost else told_of(last or error)
         waiting = () if suspended is None else tuple(call.call_id for call in suspended.calls)
         self._end = VisitEnd(self._last + 1, outcome or "left", kind, waiting, retry_after)
-        if self.has_begun:  # or the number is of another visit
+        if self.has_begun:  # else the number is another visit's
             self._hand_over(self._end)
         lease, turn = self._lease, self._turn
         if lease is not None and turn is not None:
@@ -150,15 +148,20 @@ class LiveRun(Observer):
 
     # -- readers --
 
+    def move(self) -> None:
+        """Notes that another process goes on with the run. Readers go on with its log."""
+        self.has_moved = True
+        self._wake()
+
     def since(self, seq: int) -> Sequence[Entry] | None:
-        """Returns the entries with numbers above this one; None if some of them are in the log alone."""
+        """Returns the entries with numbers above this one; None if some of them are only in the log."""
         if seq < self._dropped_to:
             return None
         entries = self._entries
         at = len(entries)
         if at and entries[-1].seq <= seq:
             return ()
-        if at > 1 and entries[-2].seq <= seq:  # one that reads on and on
+        if at > 1 and entries[-2].seq <= seq:  # a reader that keeps up
             return entries[-1:]
         return entries[bisect_right(entries, seq, key=_number) :]
 
@@ -207,8 +210,7 @@ class LiveRun(Observer):
     async def finish(self, failure: Exception | None) -> None:
         await self._settle()
         if isinstance(failure, (RunStillRunning, RunTakenOver)):
-            self.has_moved = True
-            self._wake()
+            self.move()
             return
         if self._end is None and failure is None:
             self._end = VisitEnd(self._last + 1, "left")
@@ -238,7 +240,7 @@ class LiveRun(Observer):
     def _wrote(self, hand_over: Callable[[], Waiter]) -> bool:
         try:
             self._writing.append(hand_over())
-        except Exception as error:  # the store is closed, or that is too large
+        except Exception as error:  # the store is closed, or the batch is too large
             self._lost(error)
             return False
         return True
@@ -248,10 +250,13 @@ class LiveRun(Observer):
             waiter = self._writing.pop(0)
             try:
                 await waiter()
-            except Exception as error:  # the run goes on: its journal says whether it may
+            except Exception as error:  # the run continues: its journal decides whether it may
                 self._lost(error)
 
     def _lost(self, error: Exception) -> None:
+        if isinstance(error, RunTakenOver):
+            self.move()
+            return
         self._is_lost = True
         words = "run %s: readers in other processes miss some events, since its log could not be written (%s)"
         _logger.warning(words, self.run_id, type_name(error))
@@ -267,7 +272,7 @@ class LiveRun(Observer):
 
 
 def _entry(event: of.Event, first: int, *, is_new: bool) -> of.Event:
-    """Returns an event as the log has it: numbered among all visits, and without what is no reader's concern."""
+    """Returns an event as the log has it: numbered across all visits, without the fields that readers do not see."""
     shift = 0 if is_new else first
     if not isinstance(event, of.CausedEvent) and not shift:  # a delta, as most are
         return event

@@ -1,7 +1,7 @@
 """Reads a run for one page: first its log, then its new events, from this process or another one.
 
-A reader keeps nothing of the run. A slow or late reader gets joined deltas, and nothing that was discarded before it
-could be shown.
+A reader stores nothing of the run. A slow or late reader gets joined deltas, without what was discarded before it could
+be shown.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from .folded import joined
 from .live import LiveRun
 from .log import Entry, RunLog, VisitEnd
 
-_BEFORE = 2  # a visit may begin by taking something back, with the number in front of its first
+_BEFORE = 2  # a visit may begin by retracting something, under the number before its first
 _MOST_LOOKS = 10
-_LOOKS_EVERY_S = 0.2  # seconds between two looks for somebody who goes on with a run
-_LOOKS_AGAIN_S = 1.0  # seconds after which a reader that nobody has woken looks whether the run's process lives
+_LOOKS_EVERY_S = 0.2  # seconds between two looks for a process that continues a run
+_LOOKS_AGAIN_S = 1.0  # seconds after which a reader without news checks whether the run's process lives
 
 
 class RunReader:
     """The place of one page in a run.
 
-    `is_held` says whether any process goes on with it; `has_news` whether somebody has decided, so that it will be gone
-    on with; `find_kept` returns its answer, which is kept for longer than its log.
+    `is_held` returns whether a process is running it; `has_news` whether a decision has arrived, so that it will
+    continue; `find_kept` its answer, which is kept longer than its log; `go_on` continues it.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class RunReader:
         self._is_held = is_held
         self._has_news = has_news
         self._find_kept = find_kept
-        self._go_on: Callable[[], Awaitable[bool]] | None = go_on  # None: it was asked to
-        self._looks = 0  # that are left, until nobody is expected to go on
-        self._changes = 0  # of the log, by the latest look
+        self._go_on: Callable[[], Awaitable[bool]] | None = go_on  # None once it was called
+        self._looks = 0  # how many are left, until no process is expected to continue the run
+        self._changes = 0  # of the log, at the latest look
         self.seq = -1  # the number of the last entry that was taken
         self.seen = -1  # the number of the last entry that the page has seen already
-        self._passed: VisitEnd | None = None  # the end of a visit behind which somebody goes on
+        self._passed: VisitEnd | None = None  # the end of a visit that another one follows
 
     async def past(self) -> list[Entry]:
         found: list[Entry] = []
@@ -57,20 +57,20 @@ class RunReader:
         return found
 
     async def next(self) -> Sequence[Entry]:
-        """Waits for more, and takes all there is, joined. The end of a visit is the last. A run whose process is gone
-        goes on here, once; after that, or if it cannot, the end is of the outcome ``interrupted``."""
+        """Waits for new entries and returns all of them, joined. The end of a visit is the last one. If the run's
+        process is gone, the run continues here, once; after that, or if it cannot, it ends as ``interrupted``."""
         self._looks = max(self._looks, 1)
         while True:
             entries = await self._now()
             if entries:
-                # One that comes back may have seen the first of a row.
+                # A reader that comes back may have seen the first few.
                 if entries[0].seq <= self.seen < entries[-1].seq:
                     entries = [entry for entry in entries if entry.seq <= self.seen]
                 last, shown = entries[-1], max(self.seq, self.seen)
-                # Taken only behind the wait: whoever is cancelled in it reads them again.
+                # Taken only after the wait: a reader that is cancelled in it reads them again.
                 if isinstance(last, VisitEnd) and await self._goes_on(last):
                     self._passed = last
-                    while entries and isinstance(entries[-1], VisitEnd):  # one that has added nothing else
+                    while entries and isinstance(entries[-1], VisitEnd):  # a visit that added nothing else
                         entries = entries[:-1]
                 self.seq = last.seq
                 if found := joined(entries, shown):
@@ -99,13 +99,13 @@ class RunReader:
                 return [end]
 
     async def _goes_on(self, end: VisitEnd) -> bool:
-        """Returns whether somebody goes on with the run behind the end of a visit."""
-        live = self._live or self._find_live(self._run_id)
+        """Returns whether another visit follows the end of this one."""
+        live = self._find_live(self._run_id) if self._live is None or self._live.has_moved else self._live
         if await self._is_held(self._run_id) if live is None else live.first > end.seq or not live.has_begun:
             return True
         if end.outcome != "suspended" or not await self._has_news(self._run_id):
             return False
-        self._looks = _MOST_LOOKS  # a decision met a run that was being left
+        self._looks = _MOST_LOOKS  # a decision arrived while the run was being left
         return True
 
     async def _now(self) -> Sequence[Entry]:

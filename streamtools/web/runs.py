@@ -1,10 +1,9 @@
 """Runs conversations independently of requests: begins, joins, stops and continues runs.
 
-Theory of operation. A conversation is a chain of runs in one journal (`conversations`). Each run is a task of the event
-loop's own here (`live`), with a log that its readers take from (`readers`), so that a request that ends takes nothing
-with it. A run whose calls wait for people is left; whoever decides puts the decision on record, and has the run gone on
-with. One that lost its process goes on with the next request that asks for it, in any process on the same records, or
-by `recover`.
+Theory of operation. A conversation is a chain of runs in one journal (`conversations`). Each run is a task of its own
+(`live`), with a log for its readers (`readers`), so the end of a request does not end the run. A run whose calls wait
+for people is left; a request with a decision stores it and continues the run. A run that lost its process continues
+with the next request that asks for it, in any process on the same records, or by `recover`.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ from .client_input import (
 from .conversations import FILE_ERRORS, MAX_ID_CHARS, ChatHead, ChatTurn, Conversations, fault_of
 from .folded import folded
 from .live import LiveRun
-from .log import Entry, RunLog, VisitEnd
+from .log import VISIT, Entry, RunLog, VisitEnd
 from .past import Past, history_of
 from .readers import RunReader
 from .repeats import is_about, repeated, rested_at, steps_asked
@@ -176,15 +175,15 @@ class ChatRuns:
     # -- what clients ask for --
 
     async def take(self, given: ClientInput, *, by: str | None = None) -> Joined:
-        """Does what a client asks for: begins a run, or goes on with one. The same request again begins nothing.
+        """Begins or continues a run, as the client asks. Repeating a request begins nothing new.
 
         Args:
-            given: what the client asks for.
-            by: the person, for the run that begins (`Chat.user`), or as the `by` of decisions.
+            given: the client's request.
+            by: the person: `Chat.user` of a run that begins, and the `by` of decisions.
 
         Raises:
-            ChatConflict: the conversation has a run that goes on, or waits for people; or an answer is to nothing.
-            BadRequest: the request cannot be taken.
+            ChatConflict: a run of the conversation is in progress or waits for people, or an answer fits no call.
+            BadRequest: the request cannot be accepted.
         """
         message = given.message
         said = None if given.trigger in ("resume", "regenerate") or message is None else message.id
@@ -209,18 +208,18 @@ class ChatRuns:
         return await self._begun(given, known.before if known is not None else before, message, head, by, is_new=True)
 
     async def join(self, chat_id: str) -> Joined | None:
-        """Returns the run that goes on in a conversation; None if none does. One whose process has died goes on."""
+        """Returns the run in progress in a conversation, or None. Continues a run whose process has died."""
         head = await self._conversations.head(chat_id)
         return Joined(head, -1) if head is not None and await self._go_on(head) else None
 
     async def joined(self, chat_id: str, number: int, seq: int) -> Joined | None:
-        """Returns the place at which a client that comes back goes on reading; None if nothing is left to read. Raises
-        a `ChatConflict` if the log of the run has expired."""
+        """Returns the place from which a returning client reads; None if nothing is left to read. Raises `ChatConflict`
+        if the log of the run has expired."""
         turn = await self._conversations.turn(chat_id, f"{chat_id}/{number}")
         if turn is None:
             raise ChatConflict("expired", "the run no longer exists; reload the conversation")
         joined = Joined(turn, seq)
-        if turn.run_id in self._live or await self._store.is_held(turn.run_id):
+        if self._here(turn) is not None or await self._store.is_held(turn.run_id):
             return joined
         reader = self.reader(joined)
         reader.seq = seq
@@ -231,7 +230,7 @@ class ChatRuns:
         return None
 
     async def stop(self, chat_id: str, run_id: str | None = None) -> bool:
-        """Has the run of a conversation stopped, wherever it goes on; returns False if none does, or not this one."""
+        """Stops the run of a conversation, in any process; returns False if none is in progress, or not this one."""
         head = await self._conversations.head(chat_id)
         if head is None or (run_id is not None and run_id != head.run_id):
             return False
@@ -242,12 +241,12 @@ class ChatRuns:
             is_known = await self.journal.knows(head.run_id)
             noted = None if is_known else await self._conversations.end(head.run_id, "cancelled", begun=False)
             return await self._stopped(head.run_id) or noted is not None
-        if head.outcome == "suspended":  # nobody goes on with it who would read that
+        if head.outcome == "suspended":  # no process runs it that would read the stop
             await self._start(head)
         return True
 
     async def _end_waiting(self, turn: ChatTurn) -> None:
-        """Ends a run whose calls wait, and which no visit can end."""
+        """Ends a run whose calls wait, and which cannot be continued."""
         shown, waiting = await self._shown(turn), await self._waiting(turn.run_id)
         seq, words = shown[-1].seq if shown else -1, f"Error: the call was not run: {STOPPED}"
         step, calls = (0, ()) if waiting is None else (waiting.step, waiting.calls)
@@ -266,9 +265,9 @@ class ChatRuns:
         return True
 
     async def history(self, chat_id: str, *, before: str | None = None, limit: int = 10_000) -> list[ChatTurn] | None:
-        """Returns the runs of a conversation up to its latest one, or `before` a run of it, without branches beside;
-        None if there are none. They are `limit` at most, and fewer where they have more than 16 MiB. Raises a
-        `ChatConflict` if the conversation has no run `before`."""
+        """Returns the runs of a conversation up to its latest one, or those `before` one, without other branches; None
+        if there are none. Returns at most `limit`, and fewer if they have more than 16 MiB. Raises `ChatConflict` if
+        the conversation has no run `before`."""
         last = await self._conversations.head(chat_id)
         if last is None:
             return None
@@ -281,19 +280,19 @@ class ChatRuns:
         return [] if last is None else await self._conversations.up_to(last, limit)
 
     async def answers(self, turns: Sequence[ChatTurn]) -> list[Sequence[Entry] | None]:
-        """Returns the answer of each run, as its stream has shown it; None while it goes on, or if nothing was shown.
-        Raises a `JournalError` if one cannot be read."""
+        """Returns the answer of each run, as its stream showed it; None while it is in progress, or if it showed
+        nothing. Raises `JournalError` if one cannot be read."""
         answers = list[Sequence[Entry] | None]()
         for turn, kept in zip(turns, await self._conversations.answers(turns), strict=True):
-            if turn.outcome is None or turn.run_id in self._live:
+            if turn.outcome is None or self._here(turn) is not None:
                 kept = []
             answer = folded(await self._shown(turn)) if kept is None else kept
             answers.append(answer if any(not isinstance(entry, VisitEnd) for entry in answer) else None)
         return answers
 
     async def of(self, owner: str, *, before: str | None = None, limit: int = 50) -> tuple[list[ChatHead], str | None]:
-        """Returns conversations that a person began, those that have changed last first, and with what to ask for those
-        `before` them, if there are more."""
+        """Returns the conversations that a person began, the latest change first, and the `before` of the next page, if
+        there are more."""
         chats, more = await self._conversations.of(owner, before, limit)
         return [replace(one, words=self._words(one.words)) for one in chats], more
 
@@ -301,7 +300,7 @@ class ChatRuns:
         """Returns the first words of a text, as the policy leaves them; none if it fails."""
         try:
             hidden = text if self.privacy is None or self.privacy.redact is None else _hiding(self.privacy.redact)(text)
-        except Exception:  # its run is shown to nobody, and says so
+        except Exception:  # its run shows nothing, and logs this
             return ""
         return " ".join(hidden.split())[:_MOST_WORDS]
 
@@ -312,35 +311,35 @@ class ChatRuns:
         return [*kept, *await reader.past()]
 
     def message(self, turn: ChatTurn) -> UserMessage:
-        """Returns what the user has said, as the policy leaves it. Raises a `JournalError` if the policy has failed."""
+        """Returns the user's message, as the policy leaves it. Raises `JournalError` if the policy failed."""
         if self.privacy is None or self.privacy.redact is None:
             return turn.message
         try:
             hide = _hiding(self.privacy.redact)
             return UserMessage(turn.message.id, tuple(_hidden(part, hide) for part in turn.message.parts))
         except Exception as error:
-            name = type_name(error)  # its text may have what it was to hide
+            name = type_name(error)  # its text may quote what the policy hides
         raise JournalError(f"the run {turn.run_id!r} cannot be shown, since its privacy policy failed ({name})")
 
     async def delete(self, chat_id: str) -> bool:
-        """Stops and removes a conversation: runs, logs, messages, and of its calls records, decisions, answers and the
-        files of long results. A call that has begun and whose end is not known stays in the store, and is named in the
-        server's log. So do operations with ``scope="forever"``, and all calls of another ``store=``. Returns False if
-        there is no such conversation.
+        """Stops and removes a conversation: its runs, logs and messages, and the records, decisions, answers and files
+        of its calls. A call whose end is unknown stays in the store, and the server's log names it. Operations with
+        ``scope="forever"`` and all calls of another ``store=`` stay, too. Returns False if there is no such
+        conversation.
 
         Raises:
-            RunStillRunning: another process goes on with a run; stop it first.
+            RunStillRunning: another process is running one of its runs; stop it first.
             JournalError: the file cannot be used, or a file of a long result cannot be removed.
         """
         erased, left = list[str](), None
-        async with self._lock(chat_id):  # nobody begins to go on with one meanwhile
+        async with self._lock(chat_id):  # no run is continued meanwhile
             while left := await self._conversations.delete(chat_id, erased):  # also those that have begun since
                 for run_id in left:
                     self._leave(run_id)
                     while (live := self._live.get(run_id)) is not None:
                         await live.wait()
                 await self._remove_files(chat_id)
-                if not await self._store.is_held(left[-1]):  # no run is gone on with, unless one goes on now
+                if not await self._store.is_held(left[-1]):  # so that no later request continues it
                     with suppress(JournalError):  # or its record is no turn's
                         await self._conversations.end(left[-1], "cancelled")
                 await self._erase(chat_id, left)
@@ -362,7 +361,7 @@ class ChatRuns:
                 raise JournalError(text) from error
 
     async def recover(self) -> list[str]:
-        """Goes on with every run whose process has died; returns their conversations."""
+        """Continues every run whose process has died; returns the ids of their conversations."""
         found = []
         for chat_id in await self._conversations.open():
             try:
@@ -371,14 +370,14 @@ class ChatRuns:
                     found.append(chat_id)
             except ChatConflict:  # it was removed
                 continue
-            except FILE_ERRORS as error:  # the others go on
+            except FILE_ERRORS as error:  # the others continue
                 _logger.error("the conversation %r does not continue: %s", chat_id, error)
         if self._keep_s is not None:
             await self._sweep(self._keep_s)
         return found
 
     async def _sweep(self, keep_s: float) -> None:
-        """Removes a few conversations that have not changed for so many seconds. Contains its errors."""
+        """Removes a few conversations that have not changed for `keep_s` seconds. Contains its errors."""
         try:
             for due in await self._conversations.due(time.time() - keep_s, _SWEPT_AT_ONCE):
                 try:
@@ -405,20 +404,20 @@ class ChatRuns:
             except ChatConflict:  # the conversation was removed
                 return False
 
-        asked = self._live.get, self._store.is_held, self._has_news, find_kept, go_on
+        asked = self._shows, self._store.is_held, self._has_news, find_kept, go_on
         reader = RunReader(joined.turn.run_id, self._log, *asked)
         reader.seen = joined.after
         return reader
 
     async def aclose(self) -> None:
-        """Leaves the runs that go on here; they go on with the next request, or by `recover`."""
+        """Leaves the runs in progress here; they continue with the next request, or by `recover`."""
         left = list(self._scopes)
         for run_id in left:
             self._leave(run_id)
         while self._live:
             await next(iter(self._live.values())).wait()
         with suppress(*FILE_ERRORS):
-            if left:  # a look behind what was handed over: the leases are given back
+            if left:  # a read after all that was handed over: the leases are given back by then
                 await self._store.is_held(left[-1])
 
     def _leave(self, run_id: str) -> None:
@@ -470,7 +469,7 @@ class ChatRuns:
             await self._made(turn, is_new=True)
         except (BadRequest, ChatConflict):
             raise
-        except Exception:  # the run itself ends by it, and says so
+        except Exception:  # the run itself fails with it, and says so
             return
 
     async def _regenerated(self, head: ChatTurn | None, given: ClientInput, by: str | None) -> Joined:
@@ -499,7 +498,7 @@ class ChatRuns:
         results = _results(head.run_id, given, calls, seen) if head.is_open else []
         if not decisions and not results:
             if (place := await repeated(self.journal, head.run_id, given, seen)) is not None:
-                await self._go_on(head, resumes=head.outcome == "suspended")  # its process may have died behind them
+                await self._go_on(head, resumes=head.outcome == "suspended")  # its process may have died after them
                 return Joined(head, place)
             raise ChatConflict("nothing_waits", "no call waits for any of these answers")
         refused: Exception | None = None
@@ -513,7 +512,7 @@ class ChatRuns:
             code = "edited" if isinstance(refused, DecisionError) and refused.code == "edited" else "decided"
             raise ChatConflict(code, str(refused)) from refused
         answered = {decision.call_id for decision in decisions} | {call.call_id for call, _ in results}
-        end = rested_at(seen, answered)  # the run may have gone on already, if this is the same request again
+        end = rested_at(seen, answered)  # the run may have continued already, if this is the same request again
         return Joined(head, end.seq if end is not None else seen[-1].seq if seen else -1)
 
     async def _waiting(self, run_id: str) -> Suspended | None:
@@ -528,7 +527,7 @@ class ChatRuns:
     async def _record(
         self, waiting: Suspended, decisions: Sequence[Decision], results: Sequence[tuple[SuspendedCall, ClientResult]]
     ) -> None:
-        """Puts on record what was decided, without what somebody else has decided alike, and the results."""
+        """Stores the decisions, except those already on record with the same content, and the results."""
         left = {one.call_id: one for one in decisions}
         while left:
             try:
@@ -560,35 +559,48 @@ class ChatRuns:
             raise ChatConflict("waiting", await self.refusal(head) or text)
 
     async def _go_on(self, turn: ChatTurn, *, resumes: bool = False) -> bool:
-        """Returns whether a run goes on; begins to go on with it if nobody does who should."""
+        """Returns whether a run is in progress; continues it here if it should be and is not."""
         if turn.run_id in self._stranded and turn.run_id not in self._live:
             await self._store.let_go(turn.run_id)
             self._stranded.discard(turn.run_id)
-        if turn.run_id in self._live or await self._store.is_held(turn.run_id):
+        if self._here(turn) is not None or await self._store.is_held(turn.run_id):
             return True
         if not (resumes or turn.outcome in (None, "left") or await self._may_go_on(turn)):
             return False
         if turn.visits and not resumes and await self.refusal(turn) is not None:
-            # Nobody is asked who could wait until it goes on.
+            # It cannot continue now. Unless its calls wait for people, it ends.
             if turn.outcome != "suspended" and not await self._store.is_held(turn.run_id):
                 await self._ended(turn, "interrupted")
             return False
         await self._start(turn)
         return True
 
+    def _shows(self, run_id: str) -> LiveRun | None:
+        live = self._live.get(run_id)
+        return None if live is None or live.has_moved else live
+
+    def _here(self, turn: ChatTurn) -> LiveRun | None:
+        """Returns the visit to a run here; None if another process has begun a later one: this one stood still."""
+        live = self._live.get(turn.run_id)
+        if live is not None and live.has_begun and turn.visits * VISIT > live.first + VISIT:
+            live.move()
+        return self._shows(turn.run_id)
+
     async def _ended(self, turn: ChatTurn, outcome: RunOutcome) -> None:
-        """Notes that a run is not to go on, and what it has shown so far."""
+        """Notes that a run must not continue, and what it has shown so far."""
         if (ended := await self._conversations.end(turn.run_id, outcome)) is not None:
             await self._conversations.keep(ended, await self._shown(ended))
 
     async def refusal(self, turn: ChatTurn) -> str | None:
-        """Returns why a run cannot be gone on with at present, for people: the program makes another run of it now,
-        say over another wire. None if it can, or goes on."""
+        """Returns why a run cannot be continued now, for people: the program makes another run of it, for example over
+        another wire. None if it can be, or is in progress."""
         if turn.run_id in self._live or not await self.journal.knows(turn.run_id):
             return None
         try:
             made = await self._made(turn)
-        except Exception:
+        except Exception as error:
+            if fault_of(error) == "passing":  # nothing is said about the run
+                raise
             _logger.exception("the run %s does not continue, since making it failed", turn.run_id)
             return "the run cannot continue now, since making it again failed"
         place = place_of(made.sources)
@@ -613,7 +625,7 @@ class ChatRuns:
         return await self._waiting(turn.run_id) is None and await self.journal.knows(turn.run_id)
 
     def _lock(self, chat_id: str) -> anyio.Lock:
-        """Returns what is held while somebody begins to go on with a run of a conversation, or removes it."""
+        """Returns the lock to hold while a run of a conversation is started, or the conversation removed."""
         found = self._locks.get(chat_id)
         if found is None:
             self._locks[chat_id] = found = anyio.Lock()
@@ -621,20 +633,23 @@ class ChatRuns:
 
     async def _start(self, turn: ChatTurn) -> None:
         async with self._lock(turn.chat_id):
-            if turn.run_id in self._live:
+            if self._here(turn) is not None:
                 return
+            while (moved := self._live.get(turn.run_id)) is not None:
+                self._leave(turn.run_id)
+                await moved.wait()
             now = await self._conversations.turn(turn.chat_id, turn.run_id)
             if now is None:
                 raise ChatConflict("expired", "the conversation was removed")
             if now.visits != turn.visits and not (now.outcome in (None, "left") or await self._may_go_on(now)):
-                return  # somebody has gone on with it since
+                return  # another request has continued it since
             live = LiveRun(turn.run_id, now.visits, self._log, self._finish)
             self._live[turn.run_id] = live
             self._scopes[turn.run_id] = CancelScope()
         spawn(self._drive, (turn, live))
 
     async def _drive(self, given: tuple[ChatTurn, LiveRun]) -> None:
-        """Goes on with a run until it ends or is left. Contains its errors."""
+        """Runs a run until it ends or is left. Contains its errors."""
         turn, live = given
         failure: Exception | None = None
         known: frozenset[str] = frozenset()
@@ -673,7 +688,7 @@ class ChatRuns:
         return bool(await self.journal.news(run_id))
 
     async def _look_again(self, turn: ChatTurn, known: frozenset[str]) -> None:
-        """Goes on with a run if somebody has decided while it was being left."""
+        """Continues a run if a decision arrived while it was being left."""
         try:
             if await self.journal.news(turn.run_id) - known:
                 await self._start(turn)
@@ -713,7 +728,7 @@ class ChatRuns:
         return failure
 
     async def _begin_visit(self, turn: ChatTurn, live: LiveRun, loop: AgentLoop) -> None:
-        """Counts a visit, now that nobody else goes on with the run, and finds out what its readers were shown."""
+        """Counts a visit, now that no other process runs the run, and finds out what its readers were shown."""
         place = place_of(loop.sources)
         assert place is not None, "checked"
         assert place.held is not None, "the run was entered"
@@ -728,7 +743,7 @@ class ChatRuns:
         kept = ((await self._conversations.answers([turn]))[0] or []) if number else []
         last = kept[-1].seq if kept else -1
         shown = [*kept, *(entry for entry in seen if entry.seq > last)]
-        is_whole = bool(seen) and seen[-1].seq >= last  # else the log has dropped
+        is_whole = bool(seen) and seen[-1].seq >= last  # else the log has expired
         if kept and not is_whole:
             await self._log.append(turn.run_id, kept, place.held)()
         live.begin(found, number, ShownRun(seen if is_whole else shown, number), shown)
@@ -761,7 +776,7 @@ def _hiding(redact: Redact) -> Callable[[Any], Any]:
 
 
 def _hidden(part: UserText | UserFile, hide: Callable[[Any], Any]) -> UserText | UserFile:
-    """Returns a part of the user's message as the policy leaves it: of a file all, or no more than its kind."""
+    """Returns a part of the user's message as the policy leaves it: a file whole, or only its kind."""
     if isinstance(part, UserText):
         return UserText(hide(part.text))
     media = part.media()
@@ -769,8 +784,8 @@ def _hidden(part: UserText | UserFile, hide: Callable[[Any], Any]) -> UserText |
 
 
 def _decision(waiting: Suspended, given: ClientApproval, by: str | None, privacy: Privacy | None) -> Decision | None:
-    """Returns a person's decision, if it is about a call that waits, as it was shown. A later step may have asked for
-    the same call anew."""
+    """Returns a person's decision, if it is about a waiting call, as it was shown. A later step may have asked for the
+    same call again."""
     named = read_approval_id(given.id)
     if named is None or (named.run_id, named.step) != (waiting.run_id, waiting.step):
         return None
@@ -791,7 +806,7 @@ def _masks(call: SuspendedCall, redact: Redact) -> set[str]:
     """Returns the texts that a policy shows in place of those of a call's arguments."""
     try:
         return {*texts_in(_hiding(redact)(call.arguments))} - {*texts_in(call.arguments)}
-    except Exception as error:  # its text may have what it was to hide
+    except Exception as error:  # its text may quote what the policy hides
         name = type_name(error)
     raise ChatConflict("edited", f"the arguments cannot be edited, since the privacy policy failed ({name})")
 

@@ -60,7 +60,7 @@ class UIMessages:
         self._dispatches = True
         self._open: dict[str, str] = {}  # texts that grow: kind by id
         self._stands: list[Event] = []  # of the step, which a reset takes back as a whole
-        self._ids: dict[tuple[int, str], str] = {}
+        self._ids: dict[tuple[int, str], tuple[str, int]] = {}  # with the number of what has named the call first
         self._taken: set[str] = set()
         self._calls: dict[str, ToolCall] = {}  # of the step by our id
         self._written: dict[str, bool] = {}  # calls that have not ended: whether their tool reads them already
@@ -138,12 +138,11 @@ class UIMessages:
 
     def _id(self, event: Any) -> str:
         key = (event.step, event.call_id)
-        known = self._ids.get(key)
-        if known is None:
-            known = event.call_id if event.call_id not in self._taken else f"{event.call_id}@{event.step}"
-            self._ids[key] = known
-            self._taken.add(known)
-        return known
+        if key not in self._ids:
+            made = event.call_id if event.call_id not in self._taken else f"{event.call_id}@{event.step}"
+            self._ids[key] = made, event.seq
+            self._taken.add(made)
+        return self._ids[key][0]
 
     def _call(self, event: Any) -> Iterator[Chunk]:
         id = self._id(event)
@@ -279,15 +278,18 @@ class UIMessages:
         stands = [one for one in self._stands if one.seq < event.from_seq]
         if len(stands) == len(self._stands):  # nothing of it was shown
             return
+        reset = {one.step for one in self._stands}  # another one goes on where a later one is taken back
         self._stands = []
         self._open, self._calls, self._in_step, self._named_here = {}, {}, True, 0
-        self._sources_of = {one: step for one, step in self._sources_of.items() if step != event.step}
+        self._sources_of = {one: step for one, step in self._sources_of.items() if step not in reset}
         self._serving.clear()
-        for key in [key for key in self._ids if key[0] == event.step]:
-            id = self._ids.pop(key)
-            self._taken.discard(id)
-            self._given.pop(id, None)
-            self._asked.pop(id, None)
+        for key, (id, seq) in list(self._ids.items()):
+            if key[0] in reset:
+                self._given.pop(id, None)
+                self._asked.pop(id, None)
+            if seq >= event.from_seq:
+                del self._ids[key]
+                self._taken.discard(id)
         if self._version == 7:
             yield {"type": "reset-step"}
             for one in stands:

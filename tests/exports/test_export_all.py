@@ -60,7 +60,7 @@ NO_TOOLS: list[tuple[Any, str]] = [
     (3, "is not callable; pass a function"),
     ({"type": "object"}, r"by Tool\.from_schema"),
     ([], r"takes one tool, not several; write export_all\(\[\.\.\.\], wire\)"),
-    (export(a_tool("a"), CHAT), "'a': is exported already; pass its tool, exported.tool"),
+    (export(a_tool("a"), CHAT), "'a': it is already exported; pass exported.tool"),
 ]
 
 
@@ -148,7 +148,7 @@ def test_where_strictness_is_the_requests_it_is_all_or_none() -> None:
     exports = export_all([a_tool("a"), a_tool("bare", required=0)], "cohere.chat", strict=WHERE)
     assert not any(one.strict for one in exports)
     assert "strict_tools" not in exports.request
-    assert exports.fallbacks["a"] == "cohere.chat is strict for a whole request, and cannot be for bare"
+    assert exports.fallbacks["a"] == "cohere.chat is strict only for a whole request, and cannot be for bare"
     assert "requires at least one required parameter" in exports.fallbacks["bare"]
     assert export_all([a_tool("a")], "cohere.chat", strict=WHERE).request["strict_tools"] is True
     with pytest.raises(ExportError, match="200 properties"):

@@ -126,7 +126,7 @@ def test_a_strict_schema_is_in_the_documented_subset_and_a_loose_one_is_as_it_wa
 
 def test_a_provider_that_holds_the_model_to_every_schema_cannot_be_told_otherwise() -> None:
     for wire in (ANTHROPIC, GEMINI, "cohere.chat", "ollama.chat", BEDROCK):
-        with pytest.raises(ExportError, match=f"{wire} holds the model to every schema"):
+        with pytest.raises(ExportError, match=f"{wire} enforces every schema"):
             export_output(City, wire, strict=False)
 
 
@@ -175,7 +175,7 @@ def test_a_name_that_providers_do_not_take_is_changed() -> None:
 def test_a_wire_of_ones_own_can_be_asked_if_it_says_how() -> None:
     own = replace(find(CHAT), name="own")
     assert export_output(City, own).request == export_output(City, CHAT).request
-    with pytest.raises(ExportError, match="'own' has no structured output; these ask for an answer by a schema: "):
+    with pytest.raises(ExportError, match="'own' has no structured output; wires with structured output: "):
         export_output(City, replace(own, structured=None))
 
 

@@ -66,7 +66,7 @@ UNDONE: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "whole, in an answer cut for its length": (WHOLE, "length", "ended by length", {}),
     "a filter's verdict": (WHOLE, "content_filter", "content_filter", {}),
     "another argument": (WHOLE[:-1] + ', "b": 1}', "tool_calls", "b: is not an argument", {}),
-    "broken behind it": (WHOLE + "}", "tool_calls", "no valid JSON", {}),
+    "broken behind it": (WHOLE + "}", "tool_calls", "not valid JSON", {}),
     "too large": (WHOLE, "tool_calls", "max_argument_bytes", {"limits": Limits(max_argument_bytes=24)}),
 }
 

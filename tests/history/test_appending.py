@@ -51,6 +51,8 @@ CHANGES: list[tuple[str, str, str]] = [
     ("r['system'] = 'Be long.'", "system", "refused"),
     ("r['tools'][1]['description'] = 'Pay!'", "tools[1].description", "refused"),
     ("r['tools'].append({'name': 'more'})", "tools[2]", "refused"),
+    ("r['tools'].append({'name': 'more', 'defer_loading': True})", "", ""),
+    ("r['tools'][1]['defer_loading'] = True", "tools[1].defer_loading", "refused"),
     ("del r['tools'][0]", "tools[0].name", "refused"),
     ("r['messages'][0]['content'] = 'Weather!'", "messages[0].content", "refused"),
     ("r['messages'][1]['content'][1]['input'] = {'at': 'Lima'}", "messages[1].content[1].input", "refused"),

@@ -52,7 +52,7 @@ def test_a_system_prompt_in_the_middle_goes_in_front_and_is_said_to() -> None:
     ]
     moved = convert(history, CHAT, ANTHROPIC)
     assert moved.system == "Be brief.\n\nBe kind."
-    assert moved.losses == ("messages[2]: a system prompt stands now before all else",)
+    assert moved.losses == ("messages[2]: a system prompt, which now comes first",)
     assert convert(history, CHAT, MISTRAL).messages[2] == {"role": "system", "content": "Be kind."}
 
 
@@ -85,7 +85,7 @@ def test_an_image_that_a_tool_returned_goes_along_or_is_named(target: str) -> No
     moved = convert(history, ANTHROPIC, target)
     assert "a map" in everything(moved.messages)
     if not CASES[target].pictures_in_results:
-        assert moved.losses == (f"messages[2]: [image: image/png], for which {target} has no place there",)
+        assert moved.losses == (f"messages[2]: [image: image/png], which {target} cannot hold there",)
         assert "[image: image/png]" in everything(moved.messages)
     else:
         assert moved.losses == ()
@@ -112,8 +112,8 @@ def test_what_has_no_place_becomes_a_placeholder_and_is_said_to(part: Message, t
     if moved.losses:
         [loss] = moved.losses
         assert loss.startswith("messages[0]: [")
-        assert f"for which {target} has no place there" in loss
-        assert loss.split("]: ")[1].split(", for which")[0] in told, "the placeholder stands there"
+        assert f"which {target} cannot hold there" in loss
+        assert loss.split("]: ")[1].split(", which")[0] in told, "the placeholder stands there"
 
 
 def test_a_file_known_by_its_id_alone_stays_behind() -> None:
@@ -124,7 +124,7 @@ def test_a_file_known_by_its_id_alone_stays_behind() -> None:
         moved = convert(history, CHAT, target)
         assert "file-1" not in everything(moved.messages)
         assert "[file: a.pdf]" in everything(moved.messages)
-        assert moved.losses == ("messages[0]: [file: a.pdf], of which there is no more than the id of a file",)
+        assert moved.losses == ("messages[0]: [file: a.pdf], of which there is only a file id",)
 
 
 # -- what only its provider understands --------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def test_a_file_of_one_endpoint_is_none_at_another() -> None:
     assert convert(history, CHAT, CHAT).messages == history
     moved = convert(history, CHAT, CHAT, foreign=True)
     assert moved.messages == [{"role": "user", "content": "[file]"}]
-    assert moved.losses == ("messages[0]: [file], of which there is no more than the id of a file",)
+    assert moved.losses == ("messages[0]: [file], of which there is only a file id",)
 
 
 # -- there and back ----------------------------------------------------------------------------------------------------

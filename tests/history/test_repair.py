@@ -607,7 +607,7 @@ TOLD = [
     Told(CHAT, [USER, asked("a")], []),
     Told(CHAT, [USER, asked("a")], [UNANSWERED], {"last": True}, "An assistant message with 'tool_calls' must be"),
     Told(ANTHROPIC, [USER, used("a", "b"), seen("a"), seen("b")], [
-        ("result_count", "messages[3]", "the results of one answer stand in several messages"),
+        ("result_count", "messages[3]", "the results of one answer are in several messages"),
     ]),
     Told(
         ANTHROPIC,
@@ -659,7 +659,7 @@ TOLD = [
     Told(
         GEMINI,
         CONTENTS,
-        [("mixed_results", "contents[2]", "the message has results, and other content with them")],
+        [("mixed_results", "contents[2]", "the message has results together with other content")],
     ),
 ]  # fmt: skip
 

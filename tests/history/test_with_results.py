@@ -240,10 +240,10 @@ def test_among_calls_with_one_id_one_of_the_observations_tool_is_meant() -> None
 def test_a_call_that_is_not_in_the_history_is_refused_by_its_id(wire: str) -> None:
     native = NATIVE[wire]
     history = [native.user("Look."), *native.said("", [Call("call00001")]), *native.came([Call("call00001")])]
-    with pytest.raises(ValueError, match="no call 'call00002' is in the history") as refused:
+    with pytest.raises(ValueError, match="the history has no call 'call00002'") as refused:
         with_results(history, [of("call00001"), of("call00002", "a secret")], wire)
     assert "secret" not in str(refused.value)
-    with pytest.raises(ValueError, match="no call 'call00002' is in the history"):
+    with pytest.raises(ValueError, match="the history has no call 'call00002'"):
         with_results([], [of("call00002")], wire)
 
 

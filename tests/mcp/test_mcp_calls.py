@@ -130,7 +130,7 @@ async def test_where_the_connection_is_lost_the_outcome_is_what_the_effect_deman
 ) -> None:
     observation = await call(error, effect=effect)
     assert (observation.outcome, observation.error.__cause__) == (outcome, error)
-    assert "the connection to the MCP server 's' was lost before it had answered" in observation.model_content
+    assert "the connection to the MCP server 's' was lost before the server answered" in observation.model_content
 
 
 async def test_a_servers_own_error_is_what_the_model_reads() -> None:

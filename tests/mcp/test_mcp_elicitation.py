@@ -126,7 +126,7 @@ def test_a_server_that_asks_for_input_instead_of_an_answer_is_given_it_within_bo
         refused = {
             "more than 10 times": [wants],
             "more input at once": [{**wants, "inputRequests": dict.fromkeys(map(str, range(11)), ASKS)}],
-            "of a kind": [{**wants, "inputRequests": {"q": {"method": "roots/list"}}}],
+            "a kind of input": [{**wants, "inputRequests": {"q": {"method": "roots/list"}}}],
         }
         for words, answers in refused.items():
             tools = await fetch_tools(Asking(listed("meet"), answer=answers), server="shop", elicitation=elicitation)

@@ -124,7 +124,7 @@ async def test_pages_that_go_in_a_circle_end() -> None:
     tools = await fetch_tools(session, server="s")
     assert [made.name for made in tools] == ["t0", "t1", "t2"]
     assert not tools.complete
-    assert [(note.name, note.reason.split(":")[0]) for note in tools.refused] == [(None, "the list goes in a circle")]
+    assert [(note.name, note.reason.split(":")[0]) for note in tools.refused] == [(None, "the list is circular")]
 
 
 async def test_more_pages_than_allowed_are_left_out() -> None:
@@ -193,7 +193,7 @@ REFUSED = [
     (listed("x", description=3), "description is not text"),
     (listed("x", description="x" * 101), "max_description_chars=100"),
     (listed("x", description="\ud800"), "surrogate"),
-    (listed("x", execution={"taskSupport": "required"}), "task only"),
+    (listed("x", execution={"taskSupport": "required"}), "only as a task"),
     (7, "its name is not text"),
     (None, "its name is not text"),
     ([], "its name is not text"),
@@ -231,4 +231,4 @@ async def test_two_names_that_become_one_are_not_both_taken() -> None:
     (mapped,) = await fetched(listed("files/read"))
     tools = await fetched(listed("files/read"), listed(mapped.name))
     assert len(tools) == 1
-    assert "which another of the server's tools has" in tools.refused[0].reason
+    assert "which another tool of the server has" in tools.refused[0].reason

@@ -40,7 +40,7 @@ async def test_a_changed_tool_is_refused_until_somebody_agrees(entry: dict[str, 
     await names(KIND, pins)
     tools = await fetched(entry, pins=pins)
     assert list(tools) == []
-    assert tools.refused[0].reason.startswith("it is not what was approved: ")
+    assert tools.refused[0].reason.startswith("it differs from what was approved: ")
     assert len(tools.refused[0].reason) < 200
     assert (await observed(tools, "pay")).outcome == "unknown_tool"
     assert await names(KIND, pins) == ["pay"]
@@ -87,7 +87,7 @@ async def test_after_first_use_an_added_or_renamed_tool_is_a_change() -> None:
     tools = await fetched(renamed, more, pins=pins)
     assert list(tools) == []
     reasons = {note.name: note.reason for note in tools.refused}
-    assert reasons["pay_v2"] == "it is not what was approved: ~ /name; ~ /description"
+    assert reasons["pay_v2"] == "it differs from what was approved: ~ /name; ~ /description"
     (added, other) = sorted(pins.pending, key=lambda change: change.kind)
     assert (other.kind, other.name, other.old and other.old.name) == ("renamed", "pay_v2", "pay")
     assert other.lines[0] == '~ /name: "pay" -> "pay_v2"'
@@ -135,7 +135,7 @@ async def test_invisible_characters_in_what_the_model_reads_are_refused_unless_a
             tools = await fetched(entry, pins=pins)
             assert [*tools, *pins.approved["s"]] == [], ascii(text)
             assert re.fullmatch(
-                r"its \w+ has invisible characters \(U\+[0-9A-F]{4,5}\); allow_invisible=True takes it",
+                r"its \w+ has invisible characters \(U\+[0-9A-F]{4,5}\); allow_invisible=True accepts it",
                 tools.refused[0].reason,
             )
             assert len(await fetched(entry, allow_invisible=True)) == 1, ascii(text)
@@ -187,5 +187,5 @@ def test_what_is_no_pins_is_refused_and_the_place_is_named() -> None:
             )
         ),
     ):
-        with pytest.raises(ValueError, match=r"expected a text of Pins.dumps\(\), got another \(.*" + problem):
+        with pytest.raises(ValueError, match=r"the text was not written by Pins.dumps\(\) \(.*" + problem):
             Pins.loads(junk)

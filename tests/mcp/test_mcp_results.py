@@ -56,7 +56,7 @@ BLOCKS: list[tuple[dict[str, Any], Text | Media]] = [
         Text("[resource: x:; left out: its data is not base64]"),
     ),
     ({"type": "resource"}, Text("[resource: without an address; left out: its data is not base64]")),
-    ({"type": "text"}, Text("[text; left out: its text is not text]")),
+    ({"type": "text"}, Text("[text; left out: its text is not a string]")),
     (
         {"type": "image", "data": "not base64!", "mimeType": "image/png"},
         Text("[image; left out: its data is not base64]"),
@@ -66,8 +66,8 @@ BLOCKS: list[tuple[dict[str, Any], Text | Media]] = [
     ({"type": "image", "data": "é", "mimeType": "image/png"}, Text("[image; left out: its data is not base64]")),
     ({"type": "hologram", "data": 1}, Text("[hologram]")),
     ({"type": "\u202ex"}, Text("[\\u202ex]")),
-    ({"type": ["text"]}, Text("[block of no known kind]")),
-    ({}, Text("[block of no known kind]")),
+    ({"type": ["text"]}, Text("[block of unknown type]")),
+    ({}, Text("[block of unknown type]")),
 ]
 
 
@@ -87,8 +87,8 @@ def test_a_failed_call_speaks_to_the_model() -> None:
     [
         ({"resultType": "input_required", "content": []}, "asks for input"),
         ({"inputRequests": {}}, "asks for input"),
-        ({"resultType": "task\u202e", "content": []}, r"kind that is not known here: task\\u202e"),
-        ({"resultType": 7, "content": []}, "kind that is not known here: int"),
+        ({"resultType": "task\u202e", "content": []}, r"an unknown type: task\\u202e"),
+        ({"resultType": 7, "content": []}, "an unknown type: int"),
         ({"content": "text"}, "its content is not a list"),
         ({"structuredContent": float("nan"), "content": 3}, "its content is not a list"),
         ({"structuredContent": object()}, "cannot be written as JSON"),

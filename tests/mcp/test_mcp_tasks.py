@@ -98,24 +98,24 @@ SUPPORT += [(None, True, "plainly a"), ("any", True, "plainly a"), ("optional", 
 async def test_a_tool_runs_as_a_task_where_it_and_the_server_allow_it(support: Any, offers: bool, value: Any) -> None:
     seen, told = await ended(TaskServer(V1, support=support, offers=offers))
     assert [one.value for one in seen] == [value] * (value is not None)
-    assert [one for one in told if "as a task only" in one] == told[:1] * (value is None)
+    assert [one for one in told if "only as a task" in one] == told[:1] * (value is None)
 
 
 FAILED = {"status": "failed", "error": {"code": -32603, "message": "out of paint\u202e"}}
 ENDS: list[Any] = [
     ({"busy": 1}, (WORKING, DONE), "ok", "done a"),
     pytest.param(
-        {"busy": 5}, (DONE,), "unknown", "asked about the task any more: [task] is busy", marks=pytest.mark.thorough
+        {"busy": 5}, (DONE,), "unknown", "longer be asked about the task: [task] is busy", marks=pytest.mark.thorough
     ),
     ({}, (WORKING, FAILED), "failed", "answered with error -32603: out of paint\\u202e"),
     ({"result": {"content": [], "isError": True}}, (DONE,), "failed", "did not say why"),
     ({"result": {"rows": 1}}, (DONE,), "failed", "is not a tool result"),
-    ({}, (WORKING, {"status": "cancelled"}), "failed", "has cancelled the call"),
-    ({"lost": True}, (WORKING,), "unknown", "does not know the task any more"),
-    ({"get": {"taskId": "task-other"}}, (WORKING,), "unknown", "something that is not the task"),
-    ({"get": {"status": None}}, (WORKING,), "unknown", "something that is not the task"),
-    ({"made": {"taskId": None}}, (WORKING,), "unknown", "has not said which"),
-    ({"made": {"taskId": "x" * 1025}}, (WORKING,), "unknown", "has not said which"),
+    ({}, (WORKING, {"status": "cancelled"}), "failed", "cancelled the call"),
+    ({"lost": True}, (WORKING,), "unknown", "no longer knows the task"),
+    ({"get": {"taskId": "task-other"}}, (WORKING,), "unknown", "an answer that is not about the task"),
+    ({"get": {"status": None}}, (WORKING,), "unknown", "an answer that is not about the task"),
+    ({"made": {"taskId": None}}, (WORKING,), "unknown", "without giving its id"),
+    ({"made": {"taskId": "x" * 1025}}, (WORKING,), "unknown", "without giving its id"),
 ]
 
 

@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 # On trio, the SDK's transport over HTTP leaves httpx's generators to the garbage collector.
 asyncio_only = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
-REFUSED = r"has answered tools/list with more than max_message_bytes=1048576, which were dropped"
+REFUSED = r"to tools/list exceeded max_message_bytes=1048576 and was dropped"
 
 
 @asynccontextmanager
@@ -93,10 +93,7 @@ async def test_small_values_are_counted_before_a_line_is_parsed_but_not_those_in
             await events.finish()
     seen = {one.call_id: one for one in events.turn.observations}
     assert [seen[one].outcome for one in "abc"] == ["failed", "ok", "ok"]
-    assert (
-        "has answered tools/call with more than max_message_bytes=1048576, which were dropped"
-        in seen["a"].model_content
-    )
+    assert "to tools/call exceeded max_message_bytes=1048576 and was dropped" in seen["a"].model_content
 
 
 # -- HTTP --------------------------------------------------------------------------------------------------------------
@@ -203,7 +200,7 @@ async def test_small_values_are_counted_before_a_body_or_an_event_is_parsed(is_s
         return json.loads(response.text.partition("data: ")[2] if is_stream else response.text)
 
     assert len((await answered([{}] * 20_000))["result"]["rows"]) == 20_000
-    assert "more than max_message_bytes=1048576" in (await answered([{}] * 60_000))["error"]["message"]
+    assert "exceeded max_message_bytes=1048576" in (await answered([{}] * 60_000))["error"]["message"]
 
 
 async def test_the_answer_to_a_redirected_request_is_bounded_too() -> None:

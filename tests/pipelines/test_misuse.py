@@ -111,7 +111,7 @@ async def _yields_none(events: Any) -> Any:
     [
         (_transforms_nothing, "_transforms_nothing returned coroutine; a transform is an async generator function"),
         (_returns_a_list, "_returns_a_list returned list"),
-        (_yields_none, "yields events, not NoneType; _yields_none did so"),
+        (_yields_none, "_yields_none yielded NoneType, not an event"),
     ],
 )
 async def test_a_transform_that_gives_no_events_is_named_with_what_it_must_give(transform: Any, said: str) -> None:

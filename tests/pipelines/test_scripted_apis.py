@@ -194,7 +194,10 @@ class World:
 
     def unlike(self) -> Iterator[tuple[Any, Any]]:
         """Requests that are no continuation of the one before."""
-        for before, after in pairwise(self.wholes):
+        wholes = self.wholes
+        if self.named:  # by a list that lacks what was added or removed: a message about that would be refused
+            wholes = [[one for one in whole if one.get("role") not in ("system", "developer")] for whole in wholes]
+        for before, after in pairwise(wholes):
             if self.keeps == "journal" and before[-1].get("role") in ("system", "developer"):
                 before = before[:-1]  # its answer may be lost in a crash, and what was said meanwhile comes before it
             grown = after[: len(before)]

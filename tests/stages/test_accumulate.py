@@ -157,7 +157,7 @@ def fed(*fragments: ToolCallFragment) -> list[Event]:
 def test_what_is_no_text_in_a_fragment_is_left_out_or_makes_the_call_invalid() -> None:
     junk: Any = {"no": "text"}
     cases: list[tuple[dict[str, Any], str, str, str | None]] = [
-        ({"arguments": junk}, "search", "", "a piece of the arguments is no text"),
+        ({"arguments": junk}, "search", "", "a piece of the arguments is not a text"),
         ({"arguments": junk, "problem": "too_deep"}, "search", "", "max_json_depth"),
         ({"arguments": "{}", "whole": junk}, "search", "{}", None),
         ({"arguments": "{}", "id": junk}, "search", "{}", None),

@@ -389,12 +389,12 @@ READINGS: dict[str, tuple[dict[str, Any], tuple[str, ...]] | str] = {
     f'{{"a":{LARGEST}9.0}}': "number_out_of_range",
     f'{{"a":[{{"b":{LARGEST}9.0}}]}}': "number_out_of_range",
 }
-CUT = "the arguments were cut: the JSON text is not complete"
+CUT = "the arguments were cut off: the JSON text is incomplete"
 WORDS = {
     "incomplete_json": CUT,
-    "malformed_json": "the arguments are no valid JSON",
-    "concatenated_json": "the arguments hold more than one JSON value; which one is meant is not known",
-    "non_object_arguments": "the arguments are no JSON object",
+    "malformed_json": "the arguments are not valid JSON",
+    "concatenated_json": "the arguments hold more than one JSON value; it is unclear which one is meant",
+    "non_object_arguments": "the arguments are not a JSON object",
     "number_out_of_range": "the arguments hold a number that is too large for a float",
     "argument_too_large": "the arguments hold more objects and arrays than max_argument_containers=5",
     "too_deep": "the arguments are nested deeper than max_json_depth=3",
@@ -432,8 +432,8 @@ def test_each_text_is_read_in_one_way_and_each_problem_has_its_words() -> None:
 
 
 def test_a_call_that_did_not_end_is_cut_and_says_so_if_it_was_broken_before() -> None:
-    broken = "the call did not end, and its arguments are no valid JSON"
-    no_end = "the arguments may be whole, but the end of the call never came"
+    broken = "the call did not end, and its arguments are not valid JSON"
+    no_end = "the arguments may be complete, but the end of the call never came"
     for text, words in {"": CUT, '{"a"': CUT, '{"a":1}': no_end, "x": broken, "{}{}": broken}.items():
         body = anthropic(calls=[("a", "f", text)])
         cut = next(at for at, chunk in enumerate(body) if b"content_block_stop" in chunk)

@@ -92,7 +92,7 @@ def test_a_preview_grows_with_the_text() -> None:
     ("payloads", "problem"),
     [
         (said(CHAT, text=TEXT[:2]), "the text is not a JSON object (incomplete_json)"),
-        (said(CHAT, text=TEXT, ends=False), "the answer was ended by an error"),
+        (said(CHAT, text=TEXT, ends=False), "the answer did not end normally: an error"),
         (said(CHAT, text=["Oslo"]), "the text is not a JSON object (malformed_json)"),
         (said(CHAT, text=["[1]"]), "the text is not a JSON object (non_object_arguments)"),
         (said(CHAT, text=['{"name": "Oslo"}']), "people: "),

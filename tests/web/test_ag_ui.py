@@ -174,6 +174,14 @@ def test_a_call_in_which_its_process_died_keeps_its_id_and_has_one_end() -> None
     died = [ToolCallStart("a", "look", seq=1), TextStart(seq=2), AttemptDiscarded(1, 2, "crash", seq=3)]
     frames = sent(START, *died, Observation(call_id="a", tool_name="look", outcome="ok", value=1, seq=4))
     assert [one["toolCallId"] for one in frames if one["type"] == "TOOL_CALL_RESULT"] == ["a"]
+    # The step before goes on, and the next one is taken back.
+    later = [
+        ToolCallStart("a", "look", seq=1),
+        StepStart("r", seq=2, step=1),
+        ToolCallStart("b", "look", seq=3, step=1),
+    ]
+    frames = sent(START, *later, AttemptDiscarded(1, 2, "crash", seq=4))
+    assert [one["toolCallId"] for one in frames if one["type"] == "TOOL_CALL_RESULT"] == ["b"]
 
 
 def test_people_are_asked_by_interrupts_that_name_what_they_were_shown() -> None:

@@ -140,6 +140,20 @@ async def test_a_reader_of_another_replicas_run_goes_on_with_it_once_its_process
     assert len(there.asked) == 1
 
 
+async def test_a_replica_that_stood_still_shows_a_run_as_those_do_that_went_on_with_it(replica: Replica) -> None:
+    here, there = replica(), replica()
+    await here.page().ask("POST", "/", said("slow"), leave=is_read)
+    await here.chats.journal.store.records.commit(DeletePrefix(("lease",)))  # as the time does
+    there.held.set()
+    assert texts((await there.page().ask("GET", "/k/stream")).chunks)[-4:] == "abcd"
+    loaded = [(await one.page().ask("GET", "/k")).json for one in (here, there)]
+    assert loaded[0] == loaded[1]
+    assert (await here.page().ask("GET", "/k/stream")).status == 204
+    frames = (await here.page().ask("GET", "/k/events", last_event_id="1.0")).frames
+    assert frames[-1][2]["outcome"] == "answered"
+    assert texts((await here.page().ask("POST", "/", said("you", id="m2"))).chunks) == "Hello, you"
+
+
 async def test_what_a_replica_leaves_is_gone_on_with_by_whoever_is_asked_next_or_recovers(replica: Replica) -> None:
     for act in ("join", "recover"):
         first = replica()

@@ -160,6 +160,24 @@ class Locking:
         return agent_loop(ask, given.messages(WIRE), tools=[pay], wire=WIRE, **given.options)
 
 
+async def test_a_run_that_cannot_be_made_again_for_a_moment_is_not_ended_by_that(tmp_path: Path) -> None:
+    class Failing(Program):
+        fails = 2
+
+        def run(self, given: Any) -> Any:
+            self.fails -= 1
+            if self.fails >= 0:
+                raise ConnectionRefusedError
+            return super().run(given)
+
+    first, second = Program(tmp_path / "chats.db"), Failing(tmp_path / "chats.db")
+    await first.page().ask("POST", "/", said("slow"), leave=lambda answer: b'b"}' in answer.body)
+    await first.chats.aclose()
+    second.held.set()
+    assert [(await second.page().ask("GET", "/k/stream")).status for _ in range(2)] == [503, 503]
+    assert texts((await second.page().ask("GET", "/k/stream")).chunks).endswith("abcd")
+
+
 @every("moment", ["run", "ask"])
 async def test_a_run_whose_file_fails_says_so_and_goes_on_with_the_same_request(tmp_path: Path, moment: str) -> None:
     program = Locking(tmp_path / f"{moment}.db", moment)

@@ -186,7 +186,7 @@ async def _leave_when(client: Any, event: anyio.Event) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(read, client)
         await event.wait()
-        await checkpoint()
+        await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
 
 

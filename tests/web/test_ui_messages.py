@@ -140,6 +140,16 @@ def test_what_was_taken_back_is_reset_and_what_the_user_said_before_it_stays() -
     assert again[at + 1 :] == again[1 : at - 1]
     assert "reset-step" not in kinds([*died, AttemptDiscarded(1, 8, "crash", seq=9)])
     assert "reset-step" not in kinds([*events, AttemptDiscarded(1, 2, "crash", seq=6)], version=6)
+    after = StepStart("r", seq=9, step=1), ToolCallStart("a", "look", seq=13, step=1)
+    ended = [*call(), Observation(call_id="a", tool_name="pay", outcome="ok", seq=7), StepEnd(seq=8)]
+    goes_on = [
+        after[0],
+        TextStart(seq=10, step=1),
+        AttemptDiscarded(1, 9, "crash", seq=11),
+        StepStart("r", continued=True, seq=12),
+    ]
+    for before in (ended, [*ended, *goes_on]):
+        assert chunks([*before, *after])[-1]["toolCallId"] == "a@1", "each call of a message has an id of its own"
     replaced = [START, TextStart(seq=1), TextDelta("Bye", seq=2), TextEnd(whole="Hello", seq=3)]
     assert chunks(replaced)[-1] == {"type": "data-text-replaced", "id": "1", "data": {"text": "Hello"}}
 

@@ -165,7 +165,7 @@ def test_a_text_or_arguments_that_only_the_last_event_has_are_taken_from_there_w
 
 
 def test_a_call_whose_arguments_are_whole_and_whose_end_is_missing_is_told_so() -> None:
-    for word, shown in (("the end of the call never came", '{"a": 1}'), ("is not complete", '{"a": ')):
+    for word, shown in (("the end of the call never came", '{"a": 1}'), ("is incomplete", '{"a": ')):
         whole, piece = CALL | {"arguments": shown}, event("function_call_arguments.delta", 0, delta=shown)
         for wire, payloads in (
             ("openai.realtime", [added(0, BARE), done(0, whole)]),
