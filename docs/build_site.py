@@ -133,7 +133,7 @@ def _first_sentence(text: str) -> str:
 
 
 def _index_of_examples(programs: dict[str, Path]) -> str:
-    lines = ["# Examples", "", "Each is a whole program, and none needs a key.", ""]
+    lines = ["# Examples", "", "Each is a complete program and needs no key.", ""]
     for on_site, path in programs.items():
         doc = re.match(r'(?:#!.*\n)?"""(.*?)(?:\n\n|""")', path.read_text(encoding="utf-8"), re.DOTALL)
         says = f": {' '.join(doc[1].split())}" if doc else ""

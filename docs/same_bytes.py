@@ -36,7 +36,7 @@ NOTES = {
     "{sdk_helper}.",
     ("cut", "langgraph"): "LangChain completes partial JSON while it streams. The message's metadata has "
     "`finish_reason: length`, which your node or middleware can check.",
-    ("lost", ""): "The body ends without an error, as it can behind a proxy, so `max_retries` and "
+    ("lost", ""): "The body ends without an error, as a proxy can cause, so `max_retries` and "
     "`ModelRetryMiddleware` have nothing to retry; streamtools' `retry=` sends the request again. If the transport "
     "reports the cut, {reset}.",
     ("same_index", ""): "Seen with Ollama, LiteLLM and Gemini's compatible endpoint (ollama/ollama#15457, "
@@ -51,8 +51,8 @@ NOTES = {
     "`StepPersistence`: {pydantic_ai_steps}; its ledger lists the open payment, which your program has to check.",
     ("killed", "openai_agents"): "With `SQLiteSession`. With DBOS (`DBOSRunner`, the tool as a step): "
     "{openai_agents_dbos}.",
-    ("killed", "streamtools"): "With `journal=`. If your payment API takes an idempotency key, send one as well, "
-    "because only the bank knows whether it was paid.",
+    ("killed", "streamtools"): "With `journal=`. If your payment API takes an idempotency key, send one as well: "
+    "only the bank knows whether it was paid.",
 }
 """What an expert of a peer would want to know about a cell, or about a row."""
 
@@ -74,7 +74,7 @@ def words(row: str, met: dict[str, Any]) -> str:
         case "same_index":
             return f"**neither runs**{f' (`{error}`)' if error else ''}"
         case "raises" if "paid Ada" in read and "paid Bob" in read:
-            return "the model reads it, and the other results"
+            return "the model reads the error and the other results"
         case "raises":
             return f"`{error}` ends the run"
         case "started":

@@ -58,7 +58,7 @@ def _made(kind: str, name: str) -> str:
 
 def table(rows: Iterable[Tolerance]) -> str:
     """Rows as a Markdown table."""
-    lines = ["| deviation | result | warning | seen from |", "|---|---|---|---|"]
+    lines = ["| deviation | result | warning | seen with |", "|---|---|---|---|"]
     for row in rows:
         cells = (row.seen, row.becomes, f"`{row.warning}`" if row.warning else "", row.servers)
         lines.append("|" + "|".join(f" {cell} ".replace("  ", " ") for cell in cells) + "|")
@@ -228,12 +228,12 @@ def _plain(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 def _dialects() -> str:
     """The dialects of calls in text as a Markdown table."""
-    lines = ["| dialect | models | a call looks like this | read as well |", "|---|---|---|---|"]
+    lines = ["| dialect | models | a call looks like this | also accepted |", "|---|---|---|---|"]
     for name, dialect in DIALECTS.items():
         models = ", ".join(family.models for family in FAMILIES if family.dialect == name)
         fence = "``" if "`" in dialect.example else "`"
         example = f"{fence}{' ' if fence != '`' else ''}{dialect.example}{' ' if fence != '`' else ''}{fence}"
-        cells = (f"`{name}`", models or "any that was asked to write it", example, dialect.tolerates)
+        cells = (f"`{name}`", models or "any model that is prompted to write it", example, dialect.tolerates)
         lines.append("|" + "|".join(f" {_cell(cell)} ".replace("  ", " ") for cell in cells) + "|")
     return "\n".join(lines) + "\n"
 

@@ -130,7 +130,7 @@ def _dumped(value: Any, kinds: tuple[str, ...]) -> Any:
     if not callable(dump):
         return value
     try:
-        # As the SDK would send it: by the wire's names, without the nulls of fields that nobody set.
+        # As the SDK would send it: by the wire's names, without the nulls of unset fields.
         return _with_kinds(dump(mode="json", by_alias=True, exclude_unset=True), value, kinds)
     except Exception:  # the caller's object: whatever its dump raises, it is then not a message
         return None

@@ -36,7 +36,7 @@ def lint(
             prompt and tools.
         wire: the wire, or its name.
         model: the model's name, for what only some models of an endpoint demand.
-        tools: the request's tools, to be checked, too: some providers want tools declared whenever the history uses
+        tools: the request's tools, to be checked too: some providers want tools declared whenever the history uses
             any.
         last: the messages will be sent as they stand: also report calls without a result at the very end, which
             otherwise count as still running, and, if *model* is given, an answer at the end that the model does not
@@ -163,7 +163,7 @@ class _Lint:
                 message = f"no result before the model speaks again: {ids}"
                 yield self._found("unanswered_call", step.reply, message, text=text)
         for call, given in late:
-            message = f"the result of {shown(id_as_read(call.call_id))} stands after a later answer of the model"
+            message = f"the result of {shown(id_as_read(call.call_id))} comes after a later answer of the model"
             yield self._found("orphan_result", given.source, message)
         yield from self._check_together([given for _, given in timely])
 
@@ -195,7 +195,7 @@ class _Lint:
         """Finds results that do not directly follow their answer, in the order of its calls."""
         behind = next((given for given in results if self._standing[given.source].after_prompt), None)
         if behind is not None:
-            message = "user content stands between the model's calls and their results"
+            message = "user content comes between the model's calls and their results"
             yield self._found("content_before_results", behind.source, message)
         ranks = [self._rank[id(given.result)] for given in results]
         wrong = next((results[at + 1] for at, (a, b) in enumerate(pairwise(ranks)) if a > b), None)
@@ -224,7 +224,7 @@ class _Lint:
         for before, entry, after in zip([None, *entries], entries, [*entries[1:], None], strict=False):
             if is_system(entry) and not accepts_system(self._rules, before, after):
                 text = self._rules.system_text or None
-                yield self._found("role_order", entry, "a system prompt may not stand here", text=text)
+                yield self._found("role_order", entry, "a system prompt is not allowed here", text=text)
 
     def _alternation(self) -> Iterator[Violation]:
         if self._rules.alternate:

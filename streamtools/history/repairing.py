@@ -43,7 +43,7 @@ def repair(
 ) -> list[Any]:
     """Repairs messages so that the provider accepts them; returns the same list if it does already.
 
-    Every call gets its one result, right after the answer and in call order: a result that stands later is moved there,
+    Every call gets its one result, right after the answer and in call order: a later result is moved there,
     a missing one says that the call was interrupted, and one that answers no call is dropped. Ids become unique and
     valid, in a call and in its result; arguments become an object; empty messages are dropped, and so are items that
     are not messages of this wire. Content between calls and results moves after the results. Messages that need no

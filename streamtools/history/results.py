@@ -100,7 +100,7 @@ class _Answered:
         self._end = exchange.reply.origin[1]  # the place after the answer
 
     def _rendered(self, call: ToolCall, *results: CallResult) -> list[Message]:
-        # For an answer with this call alone, under the id that stands in the history: so nothing depends on the names
+        # For an answer with this call alone, under the id in the history: so nothing depends on the names
         # by which `read` keeps calls of one id apart, and the cost of a result not on the other calls.
         own = id_as_read(call.call_id)
         alone = replace(call, call_id=own or call.call_id, call_id_synthesized=not own)
@@ -135,7 +135,7 @@ class _Answered:
             elif call_id in self._written:
                 missing.append(call_id)
                 into.append(self._native(call_id))
-        if into is new and new:  # a result that stands elsewhere does not help: moving it is for `repair`
+        if into is new and new:  # a result elsewhere does not help: moving it is for `repair`
             message = self._written[missing[0]][0]
             self._draft.add(self._end, new if self._list_field is None else [{**message, self._list_field: new}])
         self._put_media(has_inserted=bool(missing))
@@ -306,7 +306,7 @@ class _Calls:
         )
 
     def _is_of(self, observation: Observation, call: ToolCall) -> bool:
-        # A name that the provider refuses stands there as another one, so it proves nothing.
+        # A name that the provider refuses is another one there, so it proves nothing.
         return call.name == observation.tool_name or not self._wire.rules.names.accepts(observation.tool_name)
 
 

@@ -204,7 +204,7 @@ def _too_large(where: str, limits: Limits) -> Unacceptable:
 
 
 def checked_prefix(prefix: str | None) -> str:
-    """Returns the text before each name, "" for none; raises a ValueError if `prefix` cannot stand there."""
+    """Returns the text before each name, "" for none; raises a ValueError if `prefix` cannot be used."""
     if prefix is None:
         return ""
     if not _PREFIXES.accepts(prefix):

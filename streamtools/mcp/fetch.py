@@ -136,7 +136,7 @@ async def fetch_tools(
 
     Raises:
         TypeError: `session` is not a session, or does not accept a request as this version makes it.
-        ValueError: `prefix` cannot stand before a name.
+        ValueError: `prefix` cannot be part of a name.
         ToolDefinitionError: `effect` is not an effect, or `call_timeout` not a time.
         TimeoutError: the server did not list its tools in time.
         Exception: any error that the session raises if it cannot list them.

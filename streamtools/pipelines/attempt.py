@@ -25,7 +25,7 @@ from ..tools import Tool, Toolset
 from .pump import ItemDecoder, Pump, Transform
 from .step import Step
 
-_MOST_INTERRUPTS = 16  # while it settles, which gets further each time; nobody presses Ctrl-C more often
+_MOST_INTERRUPTS = 16  # while it settles, which gets further each time; no user presses Ctrl-C more often
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,7 +109,7 @@ class Pump:
     _outbox: Outbox
     _transforms: tuple[Transform, ...]
     limits: Limits
-    _facts: StreamFacts | None  # these two as in `Reading`
+    _facts: StreamFacts | None  # this and the next as in `Reading`
     _begin: Callable[[Callable[[Event], None]], list[Event]] | None = None
     tries: Tries | None = None  # if the model may be asked again
     is_discarded: bool = False  # the attempt was discarded: its last events are not emitted
@@ -123,10 +123,10 @@ class Pump:
     _is_cut: bool = False  # the rest of the stream is not wanted
     _rest: Source | None = None  # of the response, to be read next
     _is_rest: bool = False  # the source gives the rest of a response that broke off
-    blamed: Source | None = None  # set by `tries`: its status explains the failure, in place of the last one's
+    blamed: Source | None = None  # set by `tries`: the source whose status explains the failure, if not the last
     _reading: CancelScope | None = None  # made in the event loop: a pipeline may be made where none runs
-    _seen_length: int = -1  # how much had come when `look` looked last
-    _silent_looks: int = 0  # looks since then that found no more than that
+    _seen_length: int = -1  # how much had come at the last look
+    _silent_looks: int = 0  # looks since then that found no more
     _pausing: bool = False  # for the consumer, or for a call to start: the source is not asked
     _passing_on: bool = False  # the transforms have events, and have not asked for more
 
@@ -148,7 +148,7 @@ class Pump:
             try:
                 last = [*self._last_events(), *self._noted(refuse_deferred(self.decoder))]
                 self._step.emit_all(self._kept(last))
-            except Exception as raised:  # a stage of the user's
+            except Exception as raised:  # a user's stage
                 self.raised = raised
 
     async def _read_source(self) -> CancelScope:
@@ -428,7 +428,7 @@ class Pump:
         if self.must_pause:  # a call that may start now does start now, however fast the source is
             self.must_pause = False
             await checkpoint()
-            await checkpoint()  # on trio, which runs the tasks of a round in any order, its turn comes in the next
+            await checkpoint()  # on trio, which runs the tasks of a round in any order, it runs in the next round
         await self._outbox.wait_for_room()
         self._pausing = False
 

@@ -61,7 +61,7 @@ class Runner:
         self.step = Step(trajectory, self.outbox, options.tools)
         self.start = start  # the step's first event
         self.tries = None if tries is None else tries(self)  # if the model may be asked again
-        self.state: Literal["new", "opening", "open", "left"] = "new"  # set by the face and its host, too
+        self.state: Literal["new", "opening", "open", "left"] = "new"  # set by the `Pipeline` and its host, too
         self.token: EventLoopToken | None = None  # of the event loop that it was entered in
         self.error: BaseException | None = None  # to be raised after the last event, once
         self._options = options
@@ -72,11 +72,11 @@ class Runner:
         self._begins_with: tuple[Event, ...] = ()  # what was said to the run, after `start`
         self.deadlines = Deadlines(options.limits, self.attempt.pump, self._expire, start.requested_at)
         self._timers: Timers | None = None
-        self._own_timers: set[Timer] = set()  # that are set
+        self._own_timers: set[Timer] = set()  # those that are set
         self._tasks: Tasks | None = None
         self._scope: CancelScope | None = None  # around all reading
-        self.rests: Callable[[], bool] = lambda: True  # False while something runs beside the step, and tells its end
-        self._is_over = False  # nothing is read any more, and nothing runs
+        self.rests: Callable[[], bool] = lambda: True  # False while something runs beside the step, and reports its end
+        self._is_over = False  # nothing is being read, and nothing runs
         self._over_awaited: anyio.Event | None = None  # made when first awaited: there may be 1,000 streams
         self._context: Context  # the caller's, for tools, as it was entered; a source may change its own
 
@@ -207,7 +207,7 @@ class Runner:
             is_over = self._stop_all() and self._is_over and self.tries is None and not self.attempt.calls.busy
         finally:
             try:
-                if not is_over:  # before the outbox is closed: a task that waits for room must not go on
+                if not is_over:  # before the outbox is closed: a task that waits for room must not continue
                     tasks.cancel()
                 self.outbox.discard()
             finally:
@@ -361,6 +361,6 @@ class Runner:
 
 
 def _waiting(transitions: Transitions) -> Waits:
-    from ..waiting.calls import Waiting  # most calls wait for nobody
+    from ..waiting.calls import Waiting  # most calls do not wait
 
     return Waiting(transitions)

@@ -206,7 +206,7 @@ class Step:
                 take(self._builder, event)
             if outbox.skipped_to_end is not None or outbox.closed:
                 outbox.put(event)
-            else:  # as nearly always
+            else:  # nearly always
                 outbox.queue.append(event)
                 if outbox.awaited is not None:
                     outbox.wake()

@@ -60,9 +60,9 @@ class Trajectory:
     ) -> None:
         for what, text in (("run_id", run_id), ("name", name), ("conversation_id", conversation_id)):
             if text is not None and not isinstance(text, str):
-                raise TypeError(f"{what} is a text, not {type(text).__name__}")
+                raise TypeError(f"{what} must be a string, not {type(text).__name__}")
         if privacy is not None and (isinstance(privacy, type) or not hasattr(privacy, "step")):
-            raise TypeError(f"privacy is a streamtools.privacy.Privacy(...), not {type(privacy).__name__}")
+            raise TypeError(f"privacy must be a streamtools.privacy.Privacy, not {type(privacy).__name__}")
         self.guard = privacy
         """Decides what observers and all other copies see of the run."""
         self.name = name
@@ -192,7 +192,7 @@ def told(observer: Observer, method: str, facts: Sequence[Any], shown: Shown | N
 
 def _checked(observers: Any) -> tuple[Observer, ...]:
     if not isinstance(observers, Iterable):
-        raise TypeError(f"observers is a list of observers, not {type(observers).__name__}; write observers=[...]")
+        raise TypeError(f"observers must be a list, not {type(observers).__name__}; write observers=[...]")
     listed = tuple(observers)
     for one in listed:
         if isinstance(one, type) or not hasattr(one, "on_event"):

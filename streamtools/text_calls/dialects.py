@@ -54,10 +54,10 @@ _ALL = (
         [notation.DEEPSEEK, *markup.DSML],
         example='<｜DSML｜tool_calls><｜DSML｜invoke name="f"><｜DSML｜parameter name="a" string="false">1'
         "</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜tool_calls>",
-        tolerates="V3 and R1: `<｜tool▁calls▁begin｜>` and its like, the type before the name, a code fence around the "
-        "arguments, R1's spellings of the first marker; V4: other sections or none, a call that closes itself, "
+        tolerates="V3 and R1: `<｜tool▁calls▁begin｜>` and similar markers, the type before the name, a code fence "
+        "around the arguments, R1's spellings of the first marker; V4: other sections or none, a self-closing call, "
         "`|DSML|` and other bars, a parameter that the next one closes, arguments as JSON inside `invoke`, "
-        '`{"arguments": ...}` around all; V4.1: a blank behind the bars',
+        '`{"arguments": ...}` around all; V4.1: a space after the bars',
     ),
     TextDialect(
         "kimi",
@@ -92,7 +92,7 @@ _ALL = (
         "minimax_m3",
         [markup.minimax_m3],
         example='N<tool_call>N<invoke name="f">N<a>1N</a>N</invoke>N</tool_call>'.replace("N", markup.MARK),
-        tolerates="no section, if `f` is registered; tags inside a value: `item`, a name repeated, `$text`",
+        tolerates="no section, if `f` is registered; tags inside a value: `item`, a repeated name, `$text`",
     ),
     TextDialect(
         "pythonic",
@@ -146,7 +146,7 @@ _ALL = (
         ],
         drops=("<|content_text|>", "<|end_message|>", "<|content_model_end_sampling|>"),
         example='<|content_invoke_tool_json|>{"name": "f", "args": {"a": 1}}<|end_message|>',
-        tolerates="thoughts behind `<|content_thinking|>`; the markers around text are dropped, with the name before a "
+        tolerates="thoughts after `<|content_thinking|>`; the markers around text are dropped, with the name before a "
         "call",
     ),
     TextDialect(
@@ -174,7 +174,7 @@ _ALL = (
         "minicpm",
         [markup.MINICPM],
         example='<function name="f"><param name="a">1</param></function>',
-        tolerates="`f` has to be registered; CDATA; `<functionname=`, `<functionĠname=`",
+        tolerates="`f` must be registered; CDATA; `<functionname=`, `<functionĠname=`",
     ),
     TextDialect(
         "dots",
@@ -205,7 +205,7 @@ _ALL = (
         "olmo3",
         [notation.lines],
         example="<function_calls>f(a=1)</function_calls>",
-        tolerates="several, one in a line; `true`, `false`, `null`",
+        tolerates="several, one per line; `true`, `false`, `null`",
     ),
 )
 

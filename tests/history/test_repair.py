@@ -518,7 +518,7 @@ CONTENTS = [
     },
 ]
 UNANSWERED = ("unanswered_call", "messages[1]", "no result before the model speaks again: 'a'")
-MISPLACED = "a system prompt may not stand here"
+MISPLACED = "a system prompt is not allowed here"
 UNDECLARED = "the history has calls, so the request has to declare tools, even if none is wanted now"
 TOLD = [
     Told(CHAT, [], []),
@@ -591,7 +591,7 @@ TOLD = [
             (
                 "content_before_results",
                 "messages[4]",
-                "user content stands between the model's calls and their results",
+                "user content comes between the model's calls and their results",
             )
         ],
     ),
@@ -601,7 +601,7 @@ TOLD = [
     Told(
         CHAT,
         [USER, asked("a"), DONE, came("a"), USER],
-        [UNANSWERED, ("orphan_result", "messages[3]", "the result of 'a' stands after a later answer of the model")],
+        [UNANSWERED, ("orphan_result", "messages[3]", "the result of 'a' comes after a later answer of the model")],
     ),
     Told(CHAT, [USER, asked("a", "b"), came("b"), USER], [UNANSWERED]),
     Told(CHAT, [USER, asked("a")], []),

@@ -197,5 +197,5 @@ async def test_an_observer_that_fails_at_the_beginning_of_a_run_is_dropped_and_t
 def test_a_name_is_given_once() -> None:
     with pytest.raises(TypeError, match="pass name, conversation_id, run_id and privacy to the Trajectory"):
         agent_loop(bodies(), [], wire="openai.chat_completions", trajectory=Trajectory(), name="a")
-    with pytest.raises(TypeError, match="name is a text, not int"):
+    with pytest.raises(TypeError, match="name must be a string, not int"):
         Trajectory(name=3)  # type: ignore[arg-type]
