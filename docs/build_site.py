@@ -96,7 +96,7 @@ def label_cells(page: str) -> str:
             return re.sub("<td", lambda _: f'<td data-label="{next(labels, "").replace(chr(34), "&quot;")}"', match[0])
 
         rows = re.sub(r"<tr>.*?</tr>", row, table[0], flags=re.DOTALL)
-        return re.sub(r"(?<=<code>)[^<]+", lambda code: _HUMP.sub("<wbr>", code[0]), rows)
+        return re.sub(r"(?<=<code>)[^<\s]{14,}(?=<)", lambda code: _HUMP.sub("<wbr>", code[0]), rows)
 
     return re.sub(r"<table>.*?</table>", labelled, page, flags=re.DOTALL)
 

@@ -74,7 +74,7 @@ class Limits:
     max_schema_nodes: int = 10_000
     """Subschemas of a foreign schema (Notion's and GitHub's tools have several hundred)."""
     max_schema_values: int = 30_000
-    """JSON values anywhere in a foreign schema, also outside subschemas, such as in a ``default`` (an empty list takes
+    """JSON values anywhere in a foreign schema, even outside subschemas, such as in a ``default`` (an empty list takes
     20 times the memory of its text; an ``enum`` of all airports has about 10,000 values)."""
     max_schema_depth: int = 64
     """Nesting of a foreign schema, and of the values that a validator may follow through its references."""
@@ -109,7 +109,7 @@ class Limits:
     """Tools running at once in one pipeline, or in all that share a `CallPool`; further calls wait."""
     max_repeated_calls: int | None = 32
     """Calls of one tool with the same arguments, valid or not, within a run (trajectory). The next ones are ``denied``,
-    which tells the model that it goes in circles. None: no limit."""
+    which tells the model that it repeats itself. None: no limit."""
     max_model_retries: int = 3
     """Unusable calls of one tool within a run: the arguments were invalid, the call was repeated too often, or the tool
     asked for better arguments (`ModelRetry`). Calls of unknown tools are counted together. After that many, the model
@@ -133,10 +133,10 @@ class Limits:
     """Seconds that a tool without a ``timeout`` of its own may run. None: no limit."""
     cancel_grace: float = 5.0
     """Seconds for closing the source, and for a cancelled tool's own cleanup. A tool that runs longer than that after
-    it was cancelled or timed out is reported (``tool_unresponsive``), and still waited for."""
+    it was cancelled or timed out is reported (``tool_unresponsive``); its end is still awaited."""
     first_chunk_timeout: float | None = None
-    """Seconds until the first chunk must have come, counted from the request (``requested_at=``), else from entering
-    the block; then `DeadlineExceeded`. None: no limit."""
+    """Seconds within which the first chunk must arrive, from the request (``requested_at=``) or else from entering the
+    block; then `DeadlineExceeded`. None: no limit."""
     step_timeout: float | None = None
     """Seconds for the whole step, its calls and approvals included; then `DeadlineExceeded`, and running calls are
     ``cancelled``. None: no limit."""
@@ -148,7 +148,7 @@ class Limits:
     keep-alive. Time in which the consumer is behind or the process is stopped does not count. None: no limit."""
     # -- files and queues --
     max_recording_bytes: int = 256 << 20
-    """One file of `streamtools.record.record`. A full recording ends with a note; the run goes on."""
+    """One file of `streamtools.record.record`. A full recording ends with a note; the run continues."""
     event_buffer: int = 256
     """Events that may wait for the consumer before the source has to wait. Each switch between the two costs about 20
     µs, shared by 256 events; a source on a network hardly ever gets that far ahead."""

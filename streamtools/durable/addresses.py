@@ -12,11 +12,11 @@ _known: WeakValueDictionary[str, RecordStore] = WeakValueDictionary()  # so that
 
 
 def store_of(given: str | os.PathLike[str] | RecordStore) -> RecordStore:
-    """Returns a store itself, that in a file, or that at a URL of Postgres or Redis.
+    """Returns a given store, or the store in a file or at the URL of a Postgres or Redis server.
 
     Raises:
-        TypeError: it is none of these.
-        ValueError: the URL is of another kind, or cannot be read; and the errors of `SqliteStore`.
+        TypeError: `given` is none of these.
+        ValueError: the URL is of another kind, or invalid; also the errors of `SqliteStore`.
     """
     if isinstance(given, RecordStore):
         return given

@@ -37,25 +37,25 @@ def once(
         async def charge(order: str, *, cents: int) -> str:
             return (await bank.charge(order, cents)).receipt
 
-    The key is claimed before the function runs, and its value is on record when it has returned. A call with a key that
-    runs elsewhere waits for that end. Where the process dies, the function raises or is cancelled, nobody knows whether
-    it has had its effect: every later call raises `ToolOutcomeUnknown`, until a person has found out and says so
+    The key is claimed before the function runs, and its value is stored once it returns. If the same key is running
+    elsewhere, the call waits for the result. If the process dies, or the function raises or is cancelled, its effect is
+    unknown: every later call raises `ToolOutcomeUnknown`, until a person checks and settles the call
     (`SqliteStore.settle`, or ``streamtools store``).
 
     Args:
-        store: keeps the claims and values; or the records that they are kept in.
-        key: makes the key from the function's arguments: a text of at most 1,024 characters, of this call alone.
-        name: of the function, in case it is renamed. The same key of a function with another name is refused.
-        wait: for how many seconds a call waits while the same one runs.
-        no_effect: errors of the function that mean that it has had no effect, so that it may run again, as
-            `ToolNotStarted` always means.
+        store: keeps the claims and values; or the `Records` that keep them.
+        key: makes the key from the function's arguments: a text of at most 1,024 characters, unique to this call.
+        name: the function's name in the store, which stays when you rename it. A key used by another name is refused.
+        wait: seconds for which a call waits while the same call is running.
+        no_effect: errors of the function that mean that it had no effect, so it may run again. `ToolNotStarted` always
+            means that.
 
-    The function returns what JSON can express: a later answer is read from there, as the type that is annotated.
+    The function must return JSON values: later calls read the result from JSON, as the annotated return type.
 
     Raises (the decorated function):
-        ToolOutcomeUnknown: it was begun before, and how that ended is not known.
-        CallStillRunning: the same call still runs after `wait` seconds.
-        ToolNotStarted: it has not run: the key is another function's, or the store has failed.
+        ToolOutcomeUnknown: the call was begun before, and its end is unknown.
+        CallStillRunning: the same call is still running after `wait` seconds.
+        ToolNotStarted: the function did not run: the key is another function's, or the store failed.
     """
     kept: Any = RecordStore(store) if hasattr(store, "commit") else store  # type: ignore[arg-type]
 
@@ -65,11 +65,11 @@ def once(
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(f"once: {label} is a generator; pass a function that returns its value")
         if not is_async and hasattr(kept, "renew"):
-            raise TypeError(f"once: {label} is not async, and the leases of this store are to be renewed by its caller")
+            raise TypeError(f"once: {label} is not async, but this store needs that to renew its leases; make it async")
         frees = (*no_effect, ToolNotStarted)
 
         @cache
-        def answer() -> TypeAdapter[Any]:  # asked for before a claim: a hint that nobody can read has to run nothing
+        def answer() -> TypeAdapter[Any]:  # made before the claim, so that an invalid annotation runs nothing
             return TypeAdapter(get_type_hints(function).get("return", Any))
 
         def read(found: Recorded) -> Any:
@@ -82,7 +82,7 @@ def once(
         async def kept_value(claim: CallClaim, value: Any) -> None:
             try:
                 _warn(label, await claim.complete(value))
-            except ToolError as error:  # it has run, and JSON cannot express what it returned
+            except ToolError as error:  # it has run, but JSON cannot express its value
                 _warn(label, error)
 
         @wraps(function)

@@ -1,15 +1,14 @@
 """Claims one call in a store before it runs, and gives the store its end.
 
 Theory of operation of `CallClaim`. The claim is made inside ``begin()``: after the call has its place, thread and
-worker, and before any of its tool's code, so that a call that only waited has claimed nothing. A claim that meets a
-running call waits for that call's record, and answers from it. It ends in one of three ways: the end is put on record,
-also a failure in the tool's words; the claim is given back, if the call has had no effect (it was cancelled while its
-claim was being made, its tool says so, or it is suspended); or it is abandoned, if nobody knows how the call ended (a
-timeout, a cancellation, a lost worker), and the next dispatch learns of that.
+worker, and before any of its tool's code, so a call that only waited has claimed nothing. A claim that meets a running
+call waits for that call's record, and answers from it. A claim ends in one of three ways. The end is stored, including
+a failure with the tool's own text. The claim is released, if the call had no effect (it was cancelled while its claim
+was being made, its tool says so, or it is suspended). Or it is abandoned, if the call's end is unknown (a timeout, a
+cancellation, a lost worker), and the next dispatch learns of that.
 
-Once the claim is made, nothing that the store does changes how the call ended; an end that it would not take is kept,
-and repeated (`UnsavedEnds`). Waits for a store are never shielded: a store finishes by itself, once asked, even if its
-waiter is cancelled.
+Once the claim is made, the store cannot change how the call ended; an end that it refused is kept and repeated
+(`UnsavedEnds`). Waits for a store are never shielded: once asked, a store finishes even if its caller is cancelled.
 """
 
 from __future__ import annotations
@@ -72,21 +71,21 @@ class CallValue:
 
 @dataclass(slots=True, eq=False)
 class CallClaim:
-    """A claim behind which nothing is raised: each end of it returns the store's error, if there is one."""
+    """A claim whose ends raise nothing: each of them returns the store's error, if there is one."""
 
     _store: IdempotencyStore
     _key: str
     _tool: str
     _noted: Callable[[bytes], bytes] | None = None
-    """Adds to a record which call it is of, where the call is claimed under the key of its operation."""
+    """Adds the call's key to a record, if the call is claimed under the key of its operation."""
     claim: Callable[[str, str], Awaitable[Claim]] | None = None  # in place of the store's own method
-    goes_on: bool = False  # by what was noted of the call, where its process died
+    goes_on: bool = False  # from its note, if its process died
     noted: str | None = None
     _fingerprint: str = ""
     _lease_s: float = _LEASE_S
     _timers: set[Timer] = field(default_factory=set)
     _ends: UnsavedEnds = field(init=False)
-    """The ends that the store has not taken: the claims of one key, and the giving back, go through it."""
+    """The ends that the store has not stored; claims and releases of a key go through it."""
 
     def __post_init__(self) -> None:
         self._ends = unsaved_ends(self._store)
@@ -94,10 +93,10 @@ class CallClaim:
     async def make(
         self, fingerprint: str, patience: float = math.inf, meets: Callable[[], object] = lambda: None
     ) -> Recorded | None:
-        """Claims the key for the call; returns the record of its end if it has run before. While it runs elsewhere,
+        """Claims the key for the call; returns the record of its end if it has run before. If it is running elsewhere,
         calls `meets` and waits for that record, for `patience` seconds. Raises `ToolNotStarted` if the key is another
         call's, or the store refused or failed; `CallStillRunning`; `ToolOutcomeUnknown` if the call was begun before,
-        and its end is not known."""
+        and its end is unknown."""
         self._fingerprint = fingerprint
         since, until, pause_s = -math.inf, 0.0, _FIRST_PAUSE_S
         while True:
@@ -105,7 +104,7 @@ class CallClaim:
             if not isinstance(claim, StillRunning):
                 break
             now = anyio.current_time()
-            if claim.claimed_at != since:  # another run than before, which has its own time
+            if claim.claimed_at != since:  # another claim than before, with its own time
                 since, until, pause_s = claim.claimed_at, now + patience, _FIRST_PAUSE_S
                 meets()
             if now >= until:
@@ -127,15 +126,15 @@ class CallClaim:
         return None
 
     async def note(self, text: str) -> None:
-        """Keeps a text with the claim, by which the call can be gone on with. Raises what the store raises."""
+        """Keeps a text with the claim, from which the call can be continued. Raises the store's errors."""
         keep = getattr(self._store, "note", None)
         if keep is not None:
-            self.noted = text  # before the store has it: it may have it, and its answer be lost
+            self.noted = text  # before the store answers: it may have stored the text, and its answer be lost
             await keep(self._key, text)
 
     async def _claimed(self) -> Claim:
         try:
-            # Now: behind the claim, it could not be refused any more.
+            # Read before the claim, after which a bad value could no longer be refused.
             self._lease_s = float(getattr(self._store, "lease", _LEASE_S))
             return await self._ends.claim(self._store, self._key, self._fingerprint, self.claim)
         except ToolNotStarted:
@@ -174,8 +173,8 @@ class CallClaim:
     async def _give(
         self, work: Awaitable[None], result: bytes | None = None, *, repeats: bool = True
     ) -> Exception | None:
-        """Gives the store the claim's end; returns its error, unless a later claim shows that it has taken the end.
-        One that it has not taken is repeated: `result`, or that the key is free."""
+        """Gives the store the claim's end; returns its error, unless a later claim shows that the end was stored. An
+        end that was not is repeated: `result`, or the release of the key."""
         for timer in list(self._timers):
             timer.stop()
         failure: Exception | None = None
@@ -193,7 +192,7 @@ class CallClaim:
         return failure
 
     async def release(self) -> Exception | None:
-        if self.noted is not None:  # it goes on elsewhere
+        if self.noted is not None:  # it continues elsewhere
             return await self.abandon()
         return await self._give(self._store.release(self._key))
 
@@ -204,8 +203,8 @@ class CallClaim:
         return await self._keep(to_json({"error": encode_error(self._tool, error)}))
 
     async def complete(self, value: Any, notes: Mapping[str, Any] | None = None) -> Exception | None:
-        """Returns a `ToolError` if JSON cannot express all of a value; the model's part of it is on record then. Raises
-        it, and it is on record as the call's failure, if there is no such part."""
+        """Returns a `ToolError` if JSON cannot express all of a value, and stores the model's part of it. If there is
+        no such part, stores the error as the call's failure, and raises it."""
         try:
             data, unsaid = encode_result(value), None
         except ToolError as error:  # it has run, and there is no way to keep its value
@@ -222,7 +221,7 @@ class CallClaim:
         return await self._give(self._store.complete(self._key, data), data)
 
 
-# -- known ends that a store would not take --
+# -- known ends that a store did not store --
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,18 +232,18 @@ class UnsavedEnd:
 
 
 class UnsavedEnds:
-    """The known ends of one store's calls that it would not take: answered from here, and repeated until their leases
-    are over.
+    """The known ends of one store's calls that it did not store: answered from here, and repeated until their leases
+    expire.
 
-    A store knows a claim by its key alone. So an end must not be repeated once the key is claimed anew, as it is where
-    the store had taken the end and its answer was lost: the repetition would end the new claim.
+    A store knows a claim only by its key. So an end must not be repeated once the key is claimed again, as happens if
+    the store had stored the end and its answer was lost: the repetition would end the new claim.
     """
 
     def __init__(self) -> None:
         self._ends: OrderedDict[str, UnsavedEnd] = OrderedDict()
         self._bytes = 0
         self._repeats = False
-        self._asked: dict[object, str] = {}  # the keys that the store claims, or is given ends of, at this moment
+        self._asked: dict[object, str] = {}  # the keys that the store is claiming or ending at this moment
         self._lock = threading.Lock()  # calls in several threads, each with its loop, may share the store
         self._holders: dict[str, CallClaim] = {}  # the latest claim of a key, until the store was given its end
 
@@ -266,7 +265,7 @@ class UnsavedEnds:
         fingerprint: str,
         make: Callable[[str, str], Awaitable[Claim]] | None = None,
     ) -> Claim:
-        """Claims a key, after giving back what waits for that; answers from here if only this process has the end."""
+        """Claims a key, after any pending release of it; answers from here if only this process has the end."""
         while True:
             with self._asking(key) as is_free:
                 if is_free:
@@ -285,12 +284,12 @@ class UnsavedEnds:
                     await anyio.sleep(_FIRST_PAUSE_S)
 
     def hold(self, key: str, claim: CallClaim) -> None:
-        """Notes the claim that was made of a key. The key was free: the store has taken the end of an earlier one."""
+        """Notes a new claim of a key. The key was free, so the store has the end of any earlier claim."""
         self.forget(key)
         self._holders[key] = claim
 
     def let_go(self, key: str, claim: CallClaim) -> bool:
-        """Notes that the store was given the end of a claim; returns False if the key is claimed anew already."""
+        """Notes that the store was given the end of a claim; returns False if the key is already claimed again."""
         if self._holders.get(key) is not claim:
             return False
         del self._holders[key]
@@ -298,8 +297,8 @@ class UnsavedEnds:
 
     @contextmanager
     def _asking(self, key: str, end: UnsavedEnd | None = None) -> Iterator[bool]:
-        """Yields whether the store may be asked about a key now: for a claim, if no end of it is left; to take this
-        end, if that is still the key's, and nobody else asks."""
+        """Yields whether the store may be asked about a key now: for a claim, if the key has no unsaved end; for the
+        repetition of `end`, if it is still the key's, and no other request is under way."""
         this = object()
         with self._lock:
             may = self._ends.get(key) is end and (end is None or key not in self._asked.values())
@@ -329,7 +328,7 @@ class UnsavedEnds:
 async def _is_taken(store: IdempotencyStore, key: str, end: UnsavedEnd) -> bool:
     try:
         await (store.release(key) if end.result is None else store.complete(key, end.result))
-    except LocalProtocolError:  # it is on record: the answer was lost, or a person has settled it
+    except LocalProtocolError:  # it is stored: the answer was lost, or a person has settled it
         return True
     except Exception:
         return False
@@ -339,7 +338,7 @@ async def _is_taken(store: IdempotencyStore, key: str, end: UnsavedEnd) -> bool:
 def unsaved_ends(store: IdempotencyStore) -> UnsavedEnds:
     try:
         return _unsaved.setdefault(store, UnsavedEnds())
-    except TypeError:  # it cannot be referred to weakly, or is no key
+    except TypeError:  # it has no weak references, or is not hashable
         return UnsavedEnds()
 
 
@@ -351,7 +350,7 @@ _MOST_UNSAVED_BYTES = 16 << 20
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 0.25
 _LONGEST_REPEAT_S = 5.0
-"""Between two tries to save ends: other operations wait behind them, perhaps for a server that does not answer."""
+"""Between two tries to save ends: other operations queue after them, perhaps for a server that does not answer."""
 
 
 async def run_once(
@@ -368,7 +367,7 @@ async def run_once(
     Args:
         store: keeps claims and results.
         executor: runs the call, unless the store has a record of it.
-        call: its `key` is claimed, for its tool and arguments.
+        call: the call; its `key` is claimed for its tool and arguments.
         emit: called with the tool's reports.
         seconds: the time limit of the call once it has begun.
         store_failed: called with failures of the store after the claim, which change nothing else.
@@ -430,7 +429,7 @@ async def run_once(
 
 
 def _after_begin(error: BaseException) -> BaseException:
-    """Returns the meaning of an error that came after the call had begun, too late to claim that it has not."""
+    """Returns the error to report for one that came after the call had begun, so it cannot mean "not started"."""
     if isinstance(error, ToolNotStarted) and not error.by_tool:
         return ToolOutcomeUnknown(f"the executor raised {type_name(error)} after the call had begun")
     return error

@@ -2,8 +2,8 @@
 
     TextDelta("Hello", seq=4, step=0)  ⇄  {"event": "TextDelta", "seq": 4, "text": "Hello"}
 
-What is read is not trusted: reading makes objects of the classes in the tables below and of no others, calls none of
-their code, and refuses a field of a wrong type by its name.
+Input is not trusted: reading makes only objects of the classes in the tables below, runs none of their code, and
+refuses a field of a wrong type, naming it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ..ground import class_name
 from .fields import check_fields, read_object
 
 MARK = "$"
-MOST_LEVELS = 200  # of nesting, in a value; as Python's own recursion allows several times over
+MOST_LEVELS = 200  # of nesting, in a value; a fraction of what Python's recursion limit allows
 MAX_TEXT = 100_000  # characters of an object's own text, or of an error's
 
-_UNWRITTEN = frozenset({"invocation", "_source", "_end"})  # made again by decoding, and of no use without it
+_UNWRITTEN = frozenset({"invocation", "_source", "_end"})  # decoding makes them again, and they are useless without it
 
 
 class RecordedError(Exception):
@@ -50,7 +50,7 @@ def _of(module: Any, base: type) -> dict[str, type]:
     return {name: found for name, found in named.items() if isinstance(found, type) and issubclass(found, base)}
 
 
-# Only these are made by reading, whatever a file names: a name in it is looked up, and never imported.
+# Reading makes only these, whatever a file names: a name in it is looked up here, and never imported.
 EVENTS: Mapping[str, type[Event]] = {
     name: kind for name, kind in _of(events, EventBase).items() if kind not in (EventBase, events.CausedEvent)
 }
@@ -76,8 +76,8 @@ def _written_fields(value: Any, depth: int = 0) -> dict[str, Any]:
     kind: Any = type(value)
     for name, default, is_tuple in _plans(kind):
         found = getattr(value, name)
-        # A field that has its default is left out, so that a person finds the others. Only plain values are compared: a
-        # tool's own may raise in its `==`, or be equal to everything.
+        # A field with its default is left out, so that people find the others. Only plain values are compared: the `==`
+        # of a tool's own value may raise, or be equal to everything.
         if found is default or (type(found) is type(default) and type(found) in _COMPARED and found == default):
             continue
         fields_by_name[name] = written_value(list(found) if is_tuple else found, depth)
@@ -89,7 +89,7 @@ _COMPARED = (str, int, float, bool, tuple)
 
 @cache
 def _plans(kind: type) -> tuple[tuple[str, Any, bool], ...]:
-    # Where the annotation is a tuple, a list is enough in the file: reading turns it back.
+    # If the annotation is a tuple, the file has a list: reading turns it back.
     return tuple(
         (one.name, _default(one), str(one.type).startswith("tuple["))
         for one in fields(kind)
@@ -104,8 +104,8 @@ def _default(one: Field[Any]) -> Any:
 
 
 def written_value(value: Any, depth: int = 0) -> Any:
-    # By the exact type: an instance of a user's subclass of `str` or `dict` is not what comes back. JSON has neither
-    # tuples, sets, bytes nor keys that are not text: these are an object with a `$`, which names the kind.
+    # By the exact type: a user's subclass of `str` or `dict` would not come back as one. JSON has no tuples, sets,
+    # bytes or keys that are not text: these become an object with a `$`, which names the kind.
     kind = type(value)
     if value is None or kind in (str, int, bool):
         return value
@@ -116,7 +116,7 @@ def written_value(value: Any, depth: int = 0) -> Any:
     write = _WRITES.get(kind)
     if write is not None:
         return write(value, depth + 1)
-    # A class of the program's may have the name of one of ours.
+    # A class of the program may have the name of one of ours.
     if kind.__name__ in VALUES and VALUES[kind.__name__] is kind:
         return {MARK: kind.__name__, **_written_fields(value, depth + 1)}
     if isinstance(value, Mapping):
@@ -127,7 +127,7 @@ def written_value(value: Any, depth: int = 0) -> Any:
 
 
 def _written_mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-    # A tool's own dict with a `$` would be read as a mark, so that it is written as pairs.
+    # A tool's own dict with a `$` would be read as a mark, so it is written as pairs.
     if all(type(key) is str for key in value) and MARK not in value:
         return {key: written_value(one, depth) for key, one in value.items()}
     return {MARK: "dict", "is": [[written_value(key, depth), written_value(one, depth)] for key, one in value.items()]}
@@ -142,8 +142,8 @@ def _written_group(name: str) -> Callable[[Any, int], dict[str, Any]]:
 
 def _written_error(error: BaseException, depth: int) -> dict[str, Any]:
     own = written_value({key: value for key, value in vars(error).items() if not key.startswith("_")}, depth)
-    # A subclass of the program's comes back as the nearest error of ours whose fields it has, since the outcome of a
-    # call depends on that.
+    # A subclass in the program comes back as the nearest error of ours whose fields it has, since the outcome of a call
+    # depends on that.
     kinds = (kind for kind in type(error).__mro__ if ERRORS.get(kind.__name__) is kind)
     name = next((kind.__name__ for kind in kinds if depth < MOST_LEVELS and _has_fields(kind, own)), None)
     if name is None:
@@ -166,8 +166,8 @@ def _has_fields(kind: type, written: Any) -> bool:
 
 
 def _written_object(value: Any) -> Any:
-    # A class that is not ours cannot be made again from a file without running its code. What the model has read of it
-    # is what the recording needs.
+    # A class that is not ours cannot be made again from a file without running its code. The recording only needs what
+    # the model has read of it.
     from pydantic_core import to_jsonable_python
 
     written: dict[str, Any] = {MARK: "object", "type": class_name(value)}
@@ -254,7 +254,7 @@ def _read_error(written: Mapping[str, Any], depth: int) -> BaseException:
     if kind is None or not isinstance(own, dict) or not isinstance(args, list):
         raise ValueError("an error of an unknown kind")
     check_fields(kind, own)
-    # Not by its `__init__`, which makes the message of other arguments. An error's text is made of `args`, its
+    # Not by its `__init__`, which makes the message from other arguments. An error's text comes from `args`, and its
     # attributes are in its `__dict__`; no other attribute may be set, least of all `__class__`.
     error = kind.__new__(kind)
     error.args = tuple(args)

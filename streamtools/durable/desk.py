@@ -1,9 +1,9 @@
-"""Puts responses on record in a store, so that the first one counts, wherever and whenever somebody decides or answers.
+"""Stores responses, so that the first one counts, wherever and whenever people decide or answer.
 
-A record's key is made of the call's idempotency key and of the fingerprint that was shown: an id that recurs, or other
-arguments under it, is another key. Each of several people who approve a call has a place of their own, which is taken
-only when those before it have an approval. A response is on record before its call goes on, so that nobody decides
-again after a crash, and nothing is handed out that was answered meanwhile.
+A record's key is made of the call's idempotency key and the fingerprint that was shown, so a recurring id or other
+arguments make another key. If several people must approve a call, each has a place of their own, which is taken only
+once those before it have an approval. A response is stored before its call continues, so that nobody decides again
+after a crash, and no call is handed out that was answered meanwhile.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Places(Protocol):
-    """A `DecidingStore`, or what is to be put into one."""
+    """A `DecidingStore`, or the changes to make in one."""
 
     async def decide(self, key: str, record: bytes | None, /) -> bytes | None: ...
 
@@ -35,7 +35,7 @@ def decides(store: IdempotencyStore | None) -> TypeGuard[DecidingStore]:
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreDesk:
     store: DecidingStore
-    note: Callable[[Pending], Awaitable[None]] | None = None  # is told what a call waits for before anybody is asked
+    note: Callable[[Pending], Awaitable[None]] | None = None  # gets a call's pending question before people are asked
 
     async def look(self, pending: Pending, /) -> Sequence[Response]:
         if self.note is not None:
@@ -75,9 +75,9 @@ async def look_up(store: Places, pending: Pending) -> list[Decision]:
 
 
 async def put_on_record(store: Places, pending: Pending, decision: Decision) -> list[Decision]:
-    """Returns all decisions that are on record then, this one last; the same one again changes nothing. Raises
-    `AlreadyDecided` after another, a `DecisionError` for one without a name or with other arguments, where several
-    people are needed."""
+    """Stores a decision; returns all that are on record then, this one last. Repeating one changes nothing. Raises
+    `AlreadyDecided` after another decision, and a `DecisionError` for a decision without a name or with other arguments
+    if several people are needed."""
     pending.check(decision)
     found: list[Decision] = []
     ours = _written(decision)
@@ -107,5 +107,5 @@ def _read(record: bytes, pending: Pending) -> Decision:
     try:
         return Decision(**json.loads(record))
     except (ValueError, TypeError) as error:  # a user's own store, or a record that another version wrote
-        text = f"not run: the decision about the call {one_line(pending.call_id, 100)!r} on record cannot be read"
+        text = f"not run: the stored decision about the call {one_line(pending.call_id, 100)!r} cannot be read"
         raise ToolNotStarted(text) from error

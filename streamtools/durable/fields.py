@@ -1,8 +1,8 @@
-"""Reads objects from files, which are not trusted, by checks that are derived from the types of their fields.
+"""Reads objects from untrusted files, with checks derived from the types of their fields.
 
-The class's code is not run. A wrong field is a `ValueError` that names it, and never contains the value. A check knows
-more than a type checker does: a number is finite and of a size that JSON's readers hold, or within its `Range`; a
-moment of the calendar has its zone.
+The class's code is not run. A wrong field raises a `ValueError` that names it, and never contains the value. A check
+knows more than a type checker does: a number is finite and of a size that JSON readers hold, or within its `Range`; a
+datetime has its zone.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Range:
     most: float
 
 
-# JSON's readers hold 64 bits, with a sign or without. No moment of ours is 30,000 years away from another, so that a
-# difference, in microseconds or of two whole numbers, is of that size, too.
+# JSON readers hold 64 bits, signed or unsigned. No two of our times are 30,000 years apart, so a difference, in
+# microseconds or of two integers, is of that size, too.
 _DEFAULT_RANGES: Mapping[type, Range] = {int: Range(-(1 << 62), 1 << 62), float: Range(-1e12, 1e12)}
 
 
@@ -36,10 +36,10 @@ def read_object(
     read: Callable[[Any], Any] = lambda value: value,
     unwritten: Collection[str] = (),
 ) -> Any:
-    """Returns an object with these fields, made without calling its class. `label` names it in messages; `read` turns
-    the value of a field into Python's before it is checked; fields that are `unwritten` have their default. Raises a
+    """Returns an object with these fields, made without calling its class. `label` names it in messages; `read`
+    converts a field's value to Python's before the check; fields in `unwritten` get their default. Raises a
     `ValueError` if a field is missing, unknown, or of another type."""
-    # `__init__` and `__post_init__` may do anything with the fields, before they are checked or in spite of that.
+    # `__init__` and `__post_init__` may do anything with the fields, checked or not.
     made: Any = object.__new__(kind)
     label = kind.__name__ if label is None else label
     dot = "." if label else ""
@@ -61,7 +61,7 @@ def read_object(
 
 
 def check_fields(kind: type, values: Mapping[str, Any]) -> None:
-    """Checks attributes against the annotations of a class that is not a dataclass; further attributes may be there.
+    """Checks attributes against the annotations of a class that is not a dataclass; other attributes are allowed.
     Raises a `ValueError` if one is missing, or of another type."""
     for name, hint in hints_of(kind).items():
         if name in values:
@@ -105,7 +105,7 @@ def _default(one: Any) -> Callable[[], Any] | None:
 
 
 def _conversion(hint: Any) -> Callable[[Any], Any] | None:
-    """Returns what makes a field's value of JSON's: of a list a tuple, of a text a moment."""
+    """Returns the conversion of a field's value from JSON: a list to a tuple, a text to a datetime."""
     if get_origin(hint) is tuple:
         return lambda value: tuple(value) if type(value) is list else value
     return _moment if hint is datetime else None
@@ -160,7 +160,7 @@ def _fit(checks: Sequence[Callable[[Any], bool]], value: Sequence[Any]) -> bool:
 
 
 def _of_class(kind: Any) -> _Check:
-    # By the exact type, for which a truth value is not a number; of errors, which are caught by their bases, any kind.
+    # By the exact type, so that a bool is not a number; errors, which are caught by their bases, may be of a subclass.
     if kind is datetime:
         return _Check("datetime with a zone", lambda value: type(value) is datetime and value.tzinfo is not None)
     words = "None" if kind is NoneType else kind.__name__

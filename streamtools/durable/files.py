@@ -1,6 +1,6 @@
-"""Makes files with the words of models, people and tools, so that their owner alone reads them: of mode 0600.
+"""Makes files that only their owner can read (mode 0600), for texts of models, people and tools.
 
-Where files have no such modes (Windows, some network shares), they are as private as the folder that they stand in.
+Where files have no such modes (Windows, some network shares), they are as private as their folder.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-# From the call that makes the file: a mode that is changed afterwards leaves a moment in which another user opens it.
+# Set by the call that makes the file: changing it afterwards would leave a moment in which another user can open it.
 MODE = 0o600
-# Without O_NONBLOCK a named pipe would hold up the program until somebody reads from it.
+# Without O_NONBLOCK a named pipe would block the program until it has a reader.
 _SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -25,7 +25,7 @@ def write_private(path: str | os.PathLike[str], content: str | bytes) -> None:
     new content.
 
     Args:
-        path: the file. Its folder has to be writable.
+        path: the file. Its folder must be writable.
         content: bytes, or text, which is written as UTF-8; half a surrogate pair becomes ``?``.
 
     Raises:
@@ -39,16 +39,16 @@ def write_private(path: str | os.PathLike[str], content: str | bytes) -> None:
     try:
         with os.fdopen(number, "wb") as file:
             file.write(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
-        os.replace(temporary, path)  # of a link that was laid meanwhile, this replaces the link
+        os.replace(temporary, path)  # if a link was made meanwhile, this replaces the link itself
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
 
 
 def open_private(path: str | os.PathLike[str], flags: int) -> int:
-    """Returns the descriptor of a file for writing, which is made if there is none. `flags` are those of `os.open`,
-    without ``O_CREAT`` and ``O_TRUNC``. Raises an `OSError` for a symbolic link, or what is no regular file."""
-    # What was opened is looked at, not what had the path before. The error of a link or a pipe is worded by what it is.
+    """Returns the descriptor of a file for writing, created if missing. `flags` are those of `os.open`, without
+    ``O_CREAT`` and ``O_TRUNC``. Raises an `OSError` for a symbolic link, or anything but a regular file."""
+    # Checks what was opened, not what had the path before. The error for a link or a pipe says which of them it is.
     try:
         number = os.open(path, flags | os.O_CREAT | _SAFELY, MODE)
     except OSError:
@@ -66,10 +66,10 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def make_private(path: str | os.PathLike[str]) -> None:
-    """Makes an empty file if there is none, for a library that opens files by their path; one that exists is not
+    """Makes an empty file if there is none, for a library that opens files by their path; an existing file is not
     opened. Raises an `OSError` if the path is a symbolic link or not a regular file, or the file cannot be made."""
-    # As soon as a process closes any descriptor of a file, it loses all the locks that it has on it by `fcntl`, those
-    # of SQLite's other connections, too (https://sqlite.org/howtocorrupt.html).
+    # When a process closes any descriptor of a file, it loses all its `fcntl` locks on it, including those of SQLite's
+    # other connections (https://sqlite.org/howtocorrupt.html).
     if (found := _found(path)) is None:
         try:
             _make(path)
@@ -80,8 +80,8 @@ def make_private(path: str | os.PathLike[str]) -> None:
 
 
 def narrow(path: str | os.PathLike[str]) -> None:
-    """Takes a file away from all but its owner, without opening it; does nothing if there is none. Raises an `OSError`
-    if the path is a symbolic link or not a regular file, or the file is another user's."""
+    """Limits a file to its owner, without opening it; does nothing if there is none. Raises an `OSError` if the path is
+    a symbolic link or not a regular file, or the file is another user's."""
     if (found := _found(path)) is None:
         return
     _check_kind(found, path)
@@ -92,8 +92,8 @@ def narrow(path: str | os.PathLike[str]) -> None:
 
 
 def _make(path: str | os.PathLike[str]) -> None:
-    # Without opening it where that is possible: another thread may use the file as soon as it exists. `mknod` is not
-    # there on Windows, may be for the superuser alone, or not work on this kind of disk.
+    # Without opening it where possible: another thread may use the file as soon as it exists. `mknod` is missing on
+    # Windows, may need the superuser, or may not work on this kind of disk.
     try:
         os.mknod(path, MODE)
     except FileExistsError:
@@ -110,8 +110,8 @@ def _found(path: str | os.PathLike[str]) -> os.stat_result | None:
 
 
 def _check_kind(found: os.stat_result, path: str | os.PathLike[str]) -> None:
-    # Another user may have laid a link where this program was going to write, to have it overwrite a file of its
-    # owner's.
+    # Another user may have put a link where this program is about to write, to make it overwrite one of its owner's
+    # files.
     if not stat.S_ISREG(found.st_mode):
         got = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "a folder, pipe or device"
         raise OSError(errno.EINVAL, f"expected a regular file, got {got}", os.fspath(path))

@@ -1,4 +1,4 @@
-"""Keeps calls from running twice by their claims in a store: the gate of ``store=``."""
+"""Keeps calls from running twice, by claims in a store: the gate of ``store=``."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _DIGEST_CHARS = 32  # characters at the end of an operation's key
 
 
 class StoreGate:
-    """Lets a call in that it has claimed. A call of a tool with ``idempotency_key=`` is claimed under that.
+    """Admits a call once it has claimed it. A call of a tool with ``idempotency_key=`` is claimed under that key.
 
     Args:
-        store: has the claims, and the ends of calls.
-        identity: names the answer that calls at hand stand in.
+        store: keeps the claims and the ends of calls.
+        identity: names the answer that the calls passed to `run_calls` belong to.
         claim: makes a claim in the store, in place of the store's own method.
     """
 
@@ -53,7 +53,7 @@ class StoreGate:
         return call.key if operation is None else operation.key
 
     async def look(self, call: GateView, /) -> CallEnd | None:
-        """Claims the call, and gives it back at once: a store cannot be asked in another way."""
+        """Claims the call and releases it at once: there is no other way to ask a store."""
         operation, claim, fingerprint = self._found(call)
         found = await claim.make(fingerprint, call.seconds)
         if found is None:
@@ -86,7 +86,7 @@ class StoreGate:
         if known is not None:
             return known
         conversation = call.conversation_id or ""
-        # Calls at hand that have a name have no run that goes on: their conversation is what goes on.
+        # Calls of `run_calls` that have a name have no run that continues; their conversation does.
         run = call.run_id if self._identity is None else conversation or self._identity
         scope_id = {"run": run, "conversation": conversation, "forever": ""}[call.scope]
         try:
@@ -108,7 +108,7 @@ class _Claimed:
         return self._claim.claim is not None and self._claim.noted is not None  # a journal's
 
     async def kept(self, end: CallEnd, /) -> None:
-        # A call that is wanted with other arguments is another call, but may be the same operation.
+        # A call that is repeated with other arguments is another call, but may be the same operation.
         if self._operation is not None and isinstance(end.error, ModelRetry):
             await self.free()
         elif end.error is not None:
@@ -149,18 +149,17 @@ def _end(call: GateView, operation: _Operation | None, found: Recorded) -> CallE
 class _Operation:
     """What a call of a tool with ``idempotency_key=`` asks for, whatever its id.
 
-    The record names the call that had the effect, so that any other call which it answers reads that this was done
-    before.
+    The record names the call that had the effect, so any other call that it answers says that this was done before.
     """
 
-    key: str  # the key in the store, one for all calls that ask for it in its scope
+    key: str  # the key in the store, the same for all calls for it in its scope
     fingerprint: str  # a hash of the tool's name and of what is done
     call_key: str
 
     @classmethod
     def of(cls, call: GateView, scope_id: str) -> _Operation:
         """`scope_id` is the run or the conversation; empty if the operation is for ever. Raises what `call.operation`
-        raises, or an error for what is no plain value."""
+        raises, or an error if its value is not plain."""
         assert call.operation is not None, "else it has no operation"
         text = json.dumps([call.tool_name, _plain(call.operation())], sort_keys=True, separators=(",", ":"))
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

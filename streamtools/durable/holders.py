@@ -1,7 +1,7 @@
-"""Knows the process that holds a claim; has the checks and errors that all stores share.
+"""Identifies the process that holds a claim; has the checks and errors that all stores share.
 
-A process is identified by its number, which may be reused, the machine's start (its boot id) and its own start. Where
-there is no ``/proc``, all but the number is empty, and only a claim's lease shows whether it is alive.
+A process is identified by its number, which may be reused, the machine's start (its boot id) and its own start. Without
+``/proc``, all but the number are empty, and only a claim's lease shows whether the process is alive.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ MAX_KEY_CHARS = 1024  # three ids of at most 256 bytes, and room
 class Holder:
     host: str
     pid: int
-    boot: str  # tells this run of the machine from others; empty if that is not known
-    start: str  # tells the process from others with its number: their namespace, and when it began; empty if not known
+    boot: str  # distinguishes this boot of the machine from others; empty if unknown
+    start: str  # distinguishes processes with the same number: their namespace and start; empty if unknown
 
     def is_gone(self) -> bool:
         """Returns whether the process has certainly ended, as far as this one can see."""
@@ -37,8 +37,8 @@ def this_process() -> Holder:
 
 
 def machine_clock() -> float:
-    """Returns the seconds since the machine's start, the same in all of its processes; setting a clock does not move
-    them. Where a machine's start is not known, returns those of the wall clock."""
+    """Returns the seconds since the machine's start, the same in all its processes and unaffected by setting the clock.
+    If the machine's start is unknown, returns the wall clock's seconds."""
     return time.monotonic() if boot_id() else time.time()
 
 
@@ -82,8 +82,8 @@ def checked_key(key: str) -> None:
 
 def no_room(max_entries: int) -> ToolNotStarted:
     return ToolNotStarted(
-        f"not run: the store contains max_entries={max_entries} calls of unknown end, or of runs that are not over; "
-        "complete or release calls after checking them, and end or forget the runs"
+        f"not run: the store is full: max_entries={max_entries} calls have an unknown end or an unfinished run; "
+        "check the calls and complete or release them, and end or forget the runs"
     )
 
 

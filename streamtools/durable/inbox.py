@@ -1,7 +1,7 @@
-"""The inbox of a run on record: what people put into it here and elsewhere, and which calls wait for them.
+"""The inbox of a run on record: messages, decisions, answers and stops from any process, and the calls that wait.
 
-A decision is taken only while somebody iterates over the run. If its consumer has come to rest and leaves, the call
-must not begin, only to be cancelled in the middle: the decision stays in the inbox, and the next visit takes it.
+A decision is taken only while a consumer iterates over the run. If the consumer pauses and leaves, the call must not
+begin only to be cancelled in the middle: the decision stays in the inbox, and the next visit takes it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from ..seams import RunView
     from .suspended import Suspended
 
-_LOOKS_EVERY_S = 60.0  # although nobody has told of a change
+_LOOKS_EVERY_S = 60.0  # even without notice of a change
 _PAUSE_S = 0.2
 _logger = logging.getLogger("streamtools")
 
 
 class StoredInbox(Observer):
-    """The inbox of one run, and an observer that sees which of its calls wait."""
+    """The inbox of one run, and an observer that notes which of its calls wait."""
 
     sees_originals = True
 
@@ -49,15 +49,15 @@ class StoredInbox(Observer):
         self._known: set[str] = set()  # the ids of entries
         self._putting: list[Waiter] = []
         self._noting: list[Waiter] = []  # which calls wait
-        self._read: list[str] = []  # entries that no response shows as read
+        self._read: list[str] = []  # entries that were read, and that no stored response names yet
         self._step = -1
         self._asked: dict[str, Suspended] = {}  # the step's calls that were asked about, by their ids
         self._over: set[str] = set()  # the step's calls that have ended
-        self._resolved: set[str] = set()  # the keys of calls that were decided: by what is on record, so as it says
+        self._resolved: set[str] = set()  # the keys of calls that were decided
         self._decided: list[tuple[str, int, str, Decision]] = []  # not taken yet: entry id, step, key
 
     async def begin(self, run: RunView) -> None:
-        """Takes what earlier processes have left; from then on, beside the steps, what others put there."""
+        """Reads what earlier processes left; from then on, in the background, what others put there."""
         self._run = run
         await self._place.stored(self._look, "its inbox", "read")
         run.watch(self._watch)
@@ -70,7 +70,7 @@ class StoredInbox(Observer):
                 await self._look()
             except (JournalError, LocalProtocolError):  # the journal is gone: the next response shows it
                 return
-            except (OSError, sqlite3.Error):  # there is time for another try, whether anything changes or not
+            except (OSError, sqlite3.Error):  # try again, whether anything changes or not
                 since = 0
                 await anyio.sleep(_PAUSE_S)
 
@@ -91,7 +91,7 @@ class StoredInbox(Observer):
         runner = self._runner
         if entry["kind"] == "answer":
             self._read.append(entry["id"])
-            if runner is not None:  # a step that begins looks for its answers itself
+            if runner is not None:  # a step that begins reads its answers itself
                 runner.look_again(entry["call_id"])
         elif entry["kind"] == "decision":
             step, key = entry["step"], entry["key"]
@@ -123,19 +123,19 @@ class StoredInbox(Observer):
             self._decided.remove(one)
             self._read.append(entry_id)
             if not taken and key not in self._resolved:
-                words = "run %s: a decision from outside, for step %d, is about no waiting call"
+                words = "run %s: ignored a decision for step %d from its inbox: it matches no waiting call"
                 _logger.warning(words, self._place.run_id, step)
 
     def put(self, entry: Mapping[str, Any]) -> None:
-        """Stores what is put into the run here, until the model has read it. Raises a `TypeError` or `ValueError` if it
-        is no JSON, or too large; a `LocalProtocolError` if the store is closed."""
+        """Stores an entry that was put into the run here, until the model has read it. Raises a `TypeError` or
+        `ValueError` if it is not JSON, or too large; a `LocalProtocolError` if the store is closed."""
         if self._place.held is not None:
             written = {"kind": entry["kind"], "message": entry.get("messages"), "when": entry.get("when")}
             self._putting.append(self._place.held.put(entry["id"], written))
             self._known.add(entry["id"])
 
     def take_read(self) -> list[str]:
-        """Returns the ids of the entries that were read, and no response shows it."""
+        """Returns the ids of the entries that were read, and that no stored response names yet."""
         read, self._read = self._read, []
         return read
 
@@ -168,17 +168,17 @@ class StoredInbox(Observer):
             return
         try:
             waiter = write(self._place.held)
-        except Exception as error:  # the store is closed; the run raises it as it is left
+        except Exception as error:  # the store is closed; the run raises this when it is left
             waiter = partial(fail, error)
         self._noting.append(waiter)
 
     async def noted(self) -> None:
-        """Waits until it is in the journal which calls wait; raises a `JournalError` if it could not be stored."""
+        """Waits until the journal has the waiting calls; raises a `JournalError` if they could not be stored."""
         while self._noting:
-            await self._place.stored(self._noting[0], "which calls wait")
+            await self._place.stored(self._noting[0], "its waiting calls")
             del self._noting[0]
 
     async def leave(self) -> None:
         for putting in self._putting:
-            await self._place.stored(putting, "what was said")
+            await self._place.stored(putting, "a message to it")
         await self.noted()

@@ -1,16 +1,16 @@
-"""Keeps what the model answered in a run, beside the calls, so that the run survives its process.
+"""Keeps the model's answers in a run, beside its calls, so that the run survives its process.
 
     run       what it began with, and how it ended
-    response  of each step: what is needed to read it again, and its body
-    ends      of each step, once all are known: those of its calls
-    inbox     what people put into a run, until a response is stored that was asked for with it
-    waiting   which calls wait for people, whole: see `journal_waiting`
-    handed    which calls are done outside: where the answer of each is on record
+    response  for each step: what is needed to read it again, and its body
+    ends      for each step, once all are known: those of its calls
+    inbox     what people put into a run, until the response to it is stored
+    waiting   the calls that wait for people, whole: see `journal_waiting`
+    handed    for each call that is done outside: the key under which its answer is stored
     over      the runs that are over, in the order of their ends
 
-The process that holds a run's lease goes on with it: a record beside the claims of the `RecordStore`, which renews it.
-Each write and each claim is a commit that looks at the lease, so that a process that has lost it, because it stood
-still for too long, changes and begins nothing any more.
+The process that holds a run's lease runs it. The lease is a record beside the claims of the `RecordStore`, which renews
+it. Each write and each claim is a commit that checks the lease, so a process that was paused for too long and lost it
+can neither change nor begin anything.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from .store import Claimed, StillRunning
 from .suspended import Suspended
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.25
-_PATIENCE_S = 10.0  # for a commit of what others change at the same time
+_PATIENCE_S = 10.0  # for a commit of records that others are changing
 _MOST_RUN_ID_CHARS = 900  # the key of the lease, and those of calls, have room for more
 _OF_A_RUN = ("run", "response", "ends", "inbox", "waiting", "handed")
 _MOST_DELETED = 500  # records in one commit
@@ -66,15 +66,15 @@ _MOST_DELETED = 500  # records in one commit
 class StoredRun:
     run_id: str
     name: str | None
-    steps: int  # how many responses were on record when it was left last
+    steps: int  # how many responses were stored when it was last left
     began_at: float  # in seconds since 1970
-    ended_at: float | None  # when it was left last; None while it runs, or if its process has died
+    ended_at: float | None  # when it was last left; None while it runs, or if its process has died
     outcome: str | None  # a `RunOutcome`; None with `ended_at` None
-    is_running: bool  # True while somebody holds its lease
+    is_running: bool  # True while a process holds its lease
 
 
 class Journal:
-    """Keeps runs, so that the same line continues a run after a crash, on any machine that reaches its records.
+    """Keeps runs, so that the same code continues a run after a crash, on any machine that reaches its records.
 
         async with agent_loop(ask, messages, tools=tools, wire=wire, journal="runs.db", run_id="order-7") as run:
             ...
@@ -84,7 +84,7 @@ class Journal:
             owner can read a file.
         wait: seconds for which a run waits while another process runs the same id.
         max_runs: the approximate number of ended runs to keep. Beyond that, and a tenth more, those that ended first
-            are forgotten, and the same line would begin them anew. No other run is forgotten.
+            are forgotten, and the same code would start them again. No other run is forgotten.
 
     Raises:
         ValueError: the path is empty, or a number is invalid or out of range; also the errors of the store.
@@ -99,12 +99,12 @@ class Journal:
         self._wait = wait
         self._max_runs = checked_bound("max_runs", max_runs)
         self.store = store_of(store)
-        """Keeps the calls, beside the runs."""
+        """Keeps the calls and the runs."""
         self.decided = RecordStore(self.store.records, keep=None)
         """Keeps decisions and answers, as long as their runs."""
 
     def at_once(self) -> Journal:
-        """Returns this journal for runs that do not wait for their own ids."""
+        """Returns this journal with `wait` 0: a run raises at once if another process runs its id."""
         return Journal(self.store, wait=0, max_runs=self._max_runs)
 
     async def runs(self) -> list[StoredRun]:
@@ -122,7 +122,7 @@ class Journal:
         return await self._head(run_id) is not None
 
     async def began_with(self, run_id: str, first: str) -> bool:
-        """Returns whether a run is known, and began over that wire with those messages, by their digest."""
+        """Returns whether a run is known and began with the wire and messages of this digest."""
         head = await self._head(run_id)
         return head is not None and head[1].first == first
 
@@ -141,7 +141,7 @@ class Journal:
         The same run id must not be used again: its calls would run again.
 
         Args:
-            run_id: the run's.
+            run_id: the run's id.
             conversation_id: also remove the operations of this conversation (``@tool(scope="conversation")``).
         """
         scopes = [("run", run_id)] + ([] if conversation_id is None else [("conversation", conversation_id)])
@@ -262,12 +262,12 @@ class Journal:
         """Takes the lease of a run, and returns it with the stored responses. `agent_loop` calls this.
 
         Args:
-            run_id: the run's.
+            run_id: the run's id.
             first: a digest of what it begins with.
-            name: the agent's.
+            name: the agent's name.
 
         Raises:
-            RunStillRunning: another process holds the lease, and the time to wait is over.
+            RunStillRunning: another process still holds the lease after `wait` seconds.
             JournalError: the run began with other messages, or the journal cannot be used.
             ValueError: the id is too long.
         """
@@ -301,7 +301,7 @@ class Journal:
                 ops.append(Put(record.key, head.written(), Rev(record.rev)))
             responses = await self._responses(run_id)
             stored = {one.step for one in responses}
-            # The calls of responses that are not on record wait no longer: the model is asked again.
+            # Calls of responses that are not stored no longer wait: the model is asked again.
             lost = (one for one in await journal_waiting.all_waiting(self.store.records, run_id))
             ops += [one.over() for one in lost if one.suspended.step not in stored and not one.is_over]
         if ops:
@@ -356,17 +356,17 @@ class Journal:
         return record, ticket, head, marker
 
     async def _handed(self, run_id: str) -> dict[str, tuple[int, str]]:
-        """Returns the calls that are done outside, each with its step and where its answer is on record."""
+        """Returns the calls that are done outside, each with its step and the key of its answer."""
         found = dict[str, tuple[int, str]]()
         for one in await all_of(self.store.records, ("handed", run_id)):  # later steps come later
             call_id, key = read_texts(one)
             found[call_id] = read_number(one.key[2]), key
         return found
 
-    # -- what is changed, by anybody --
+    # -- changes by any process --
 
     async def _changed(self, change: Callable[[], Awaitable[Sequence[Op]]]) -> None:
-        """Commits what is to be changed, by what is on record; looks again if that has changed meanwhile."""
+        """Commits the operations that `change` derives from the records; derives them again after a conflict."""
         until = anyio.current_time() + _PATIENCE_S
         while ops := await change():
             if isinstance(await self.store.records.commit(*ops), Done):
@@ -375,7 +375,7 @@ class Journal:
                 raise TimeoutError("other processes keep changing the run")
 
     async def _entered(self, record: Record, head: JournaledRun, entries: Mapping[str, bytes]) -> list[Op]:
-        """Puts entries into the inbox of a run, each in place of an earlier one with its id."""
+        """Returns the operations that put entries into the inbox of a run, replacing those with the same ids."""
         run_id = record.key[-1]
         if head.outcome is not None and head.outcome not in RUN_OUTCOMES:
             raise JournalError(f"the run {run_id!r} has an outcome that this version does not know")
@@ -425,17 +425,17 @@ class Journal:
             raise AnswerError(call_id, "over", f"no longer waits: the run {run_id!r} continued without its answer")
         return [*entered, self.decided.deciding(key, answer)]
 
-    # -- what is removed --
+    # -- removals --
 
     async def _make_room(self) -> None:
-        """Forgets what is too much, now and then: it is counted."""
+        """Forgets runs beyond `max_runs`; only now and then, since counting them takes time."""
         if random.randrange(self._max_runs // 10 + 1):
             return
         over = [one.key[-1] for one in await all_of(self.store.records, ("over",))]
         for run_id in over[: max(0, len(over) - self._max_runs + 1)]:
             try:
                 await self.forget(run_id)
-            except RunStillRunning:  # somebody reads it again
+            except RunStillRunning:  # a process is reading it again
                 continue
 
     async def _commit_all(self, lease: JournalLease, ops: Sequence[Op]) -> None:
@@ -450,7 +450,7 @@ class Journal:
         except BaseException:
             lease.let_go()
             raise
-        # Apart: where the answer of a commit is lost, it is made again, and has to find the lease.
+        # A commit of its own: one whose answer was lost is made again, and must still find the lease.
         await lease.let_go()()
 
     async def _remove(self, lease: JournalLease) -> bool:

@@ -1,7 +1,7 @@
-"""Lets a call of a run with a journal in once its response is on record, and while the run is held here.
+"""Admits a call of a run with a journal once its response is stored, and while this process holds the run.
 
-It stands around the gate of the run's store, so that claim and lease are one transaction where the store is the
-journal's own; around any other gate, the lease is looked at right before the call enters.
+It wraps the gate of the run's store. If that store is the journal's own, claim and lease are checked in one
+transaction; with any other gate, the lease is checked right before the call enters.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class JournalGate:
         self._is_beside = False
 
     def beside(self) -> JournalGate:
-        """Returns the gate for calls that go on beside the steps: their responses are on record."""
+        """Returns the gate for calls that run in the background of the steps: their responses are stored."""
         made = copy(self)
         made._is_beside = True
         if isinstance(self._within, StoreGate):
@@ -51,7 +51,7 @@ class JournalGate:
         return await self._within.enter(call)
 
     async def ready(self) -> None:
-        """Waits until the response is stored. Raises `ToolNotStarted` if that will not be."""
+        """Waits until the response is stored. Raises `ToolNotStarted` if it will not be."""
         if self._is_beside:
             await self._look_at_lease()
             return
@@ -59,7 +59,7 @@ class JournalGate:
         assert written.has_ended is not None, "calls are made in a step"
         if not written.has_ended.is_set():
             if self._by_hand:
-                raise ToolNotStarted("not run: the response has to be stored first; run the call after StreamEnd")
+                raise ToolNotStarted("not run: the response must be stored first; run the call after StreamEnd")
             await written.has_ended.wait()
         if written.is_stored is None:
             raise ToolNotStarted("not run: the response broke off, so it is not in the journal")

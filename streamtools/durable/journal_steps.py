@@ -1,10 +1,10 @@
-"""Puts a run on record in its journal, and goes on from what is there.
+"""Stores a run in its journal, and continues it from there.
 
-Theory of operation. The `ResponseWriter` sees each body as it is read, and the `JournalGate` lets no call in whose
-response is not stored. So a call that must not run twice has begun only if the response that it stands in is on record:
-a run that goes on decodes that response again, with the same ids, and the store knows which of its calls have begun.
-The observations of a step are stored with the next response, or at the end; a step on record with them runs nothing:
-its events are replayed for the consumer alone.
+Theory of operation. The `ResponseWriter` sees each body as it is read, and the `JournalGate` admits no call before its
+response is stored. So a call that must not run twice has begun only if its response is on record: when the run
+continues, it decodes that response again, with the same ids, and the store knows which of its calls have begun. The
+observations of a step are stored with the next response, or at the end. A step that is stored with its observations
+runs nothing: its events are only replayed for the consumer.
 """
 
 from __future__ import annotations
@@ -56,16 +56,14 @@ class JournalSteps:
         skip_replayed: bool,
     ) -> None:
         if not run.is_named:
-            raise TypeError(
-                'journal= needs a run_id by which the same line finds its run again, such as run_id="order-7"'
-            )
+            raise TypeError('journal= needs a run_id that finds the run again after a crash, such as run_id="order-7"')
         if "dbos" in sys.modules and sys.modules["dbos"].DBOS.workflow_id is not None:
-            raise TypeError("journal=: this is a workflow of DBOS, which already keeps the run; leave journal= out")
+            raise TypeError("journal=: DBOS already keeps the run of this workflow; leave journal= out")
         self.place = JournalPlace(journal, run.run_id, _digest(wire, messages))
         self._inbox = StoredInbox(self.place)
         self._writer = ResponseWriter(self.place, run, self._inbox)
         self.gate = JournalGate(self.place, self._writer, gate, starts_by_hand=starts_by_hand)
-        # Decisions and answers are on record in the journal, whatever the store: others put theirs there.
+        # Decisions and answers are stored in the journal, whatever the store: other processes put theirs there.
         self.desk = StoreDesk(journal.decided, self._note_handed_out)
         self._trajectory = run
         self._ticket = ticket
@@ -128,8 +126,8 @@ class JournalSteps:
         return JournalError(f"step {step} of the run {self.place.run_id!r} cannot be read from its journal{why}")
 
     async def read(self, take: Callable[[], Awaitable[Event]]) -> Event:
-        """Returns the next event; one that asks people when it is in the journal that the call waits, so that whoever
-        is shown it can decide elsewhere."""
+        """Returns the next event; one that asks people only once the journal has the waiting call, so that they can
+        decide elsewhere."""
         self._inbox.apply()
         while True:
             event = self._unshown or await take()
@@ -141,8 +139,8 @@ class JournalSteps:
                 return event
 
     async def ended(self, turn: Turn) -> RunOutcome | None:
-        """Ends the run if nobody knows the end of a call. Raises a `JournalError` if the response could not be stored,
-        or the run was taken over before a call of it began."""
+        """Ends the run if the end of a call is unknown. Raises a `JournalError` if the response could not be stored, or
+        the run was taken over before a call began."""
         if self.place.lost is not None:
             raise self.place.lost
         if self._line is not None and self._line.ends is not None:
@@ -169,8 +167,8 @@ class JournalSteps:
         return replace(suspended, journal=self.place.marker)
 
     async def leave(self, outcome: RunOutcome) -> None:
-        """Stores the end of this visit to the run, and gives the lease back. Done, too, if the wait is cancelled.
-        Raises a `JournalError` if the run was taken over, or its file failed."""
+        """Stores the end of this visit to the run, and releases the lease, even if the wait is cancelled. Raises a
+        `JournalError` if the run was taken over, or its store failed."""
         if self.place.held is None:
             return
         waiters = self._writer.leave(outcome)
@@ -184,8 +182,8 @@ class JournalSteps:
 async def _redeem(
     journal: Journal, ticket: Suspended, decisions: Sequence[Decision], answers: Sequence[CallAnswer]
 ) -> None:
-    """Without decisions and answers, the calls have to wait yet. Raises as `Journal.suspended`, `decide` and `answer`
-    do."""
+    """Without decisions and answers, the calls must still wait. Raises the errors of `Journal.suspended`, `decide` and
+    `answer`."""
     ticket.checked_answers(answers)
     await journal.decide(ticket, *decisions)
     if answers or not decisions:

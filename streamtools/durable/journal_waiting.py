@@ -1,7 +1,7 @@
-"""Keeps which calls of a journaled run wait for people, so that anybody may decide about them from anywhere.
+"""Keeps the calls of a journaled run that wait for people, so that any process can decide about them.
 
-A decision is one commit: it is about a call that waits, with the arguments that were shown; it is the first; and it
-reaches the run, which is not over.
+A decision is one commit, which ensures that the call waits, with the arguments that were shown, that no decision came
+before, and that the run is not over and gets it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class WaitingCall:
     """A call that waits, or has waited."""
 
     record: Record
-    suspended: Suspended  # with this call alone
+    suspended: Suspended  # with this call only
     is_over: bool
     asked_at: float
 
@@ -42,12 +42,12 @@ class WaitingCall:
 
 
 def marker_of(run_id: str, first: str, began_at: float) -> str:
-    """Returns the name of a run in its journal; one that was forgotten and begun anew has another."""
+    """Returns the name of a run in its journal; a run that was forgotten and started again has another."""
     return hashlib.sha256(json.dumps([run_id, first, began_at]).encode()).hexdigest()[:16]
 
 
 def noted(run_id: str, suspended: Suspended, *, is_over: bool = False) -> Iterable[Put]:
-    """Notes that calls wait, or wait no longer."""
+    """Notes that calls wait, or no longer wait."""
     for call in suspended.calls:
         key = *step_key("waiting", run_id, suspended.step), hashed([call.idempotency_key, call.fingerprint])
         yield _put(key, replace(suspended, calls=(call,)), is_over=is_over, asked_at=time.time())
@@ -65,14 +65,14 @@ async def all_waiting(records: Records, run_id: str) -> list[WaitingCall]:
 
 
 def latest(known: Sequence[WaitingCall], marker: str, ticket: Suspended | None) -> Suspended | None:
-    """Returns the calls of a run's latest step that wait, or those of a ticket; raises a `JournalError` if that is of a
-    run that this journal does not know, or of a step that is over."""
+    """Returns the waiting calls of a run's latest step, or those of a ticket; raises a `JournalError` if the ticket's
+    calls no longer wait."""
     waiting = [one for one in known if not one.is_over]
     step = waiting[-1].suspended.step if waiting else None
     found = {one.call.idempotency_key: one.suspended for one in waiting if one.suspended.step == step}
     asked = () if ticket is None else ticket.calls
     if ticket is not None and (ticket.step != step or not all(call.idempotency_key in found for call in asked)):
-        now = "nothing waits in it now" if step is None else f"calls of step {step} wait in it now"
+        now = "no call of it waits now" if step is None else f"calls of step {step} wait now"
         raise JournalError(f"the ticket belongs to step {ticket.step} of the run {ticket.run_id!r}, but {now}")
     if not found:
         return None
@@ -99,13 +99,13 @@ async def decision_keys(store: RecordStore, known: Iterable[WaitingCall]) -> lis
 
 
 class Deciding:
-    """Decisions that are to be made in one commit, about calls as they are on record.
+    """Decisions to make in one commit, about calls as they are stored.
 
     Args:
-        store: has decisions.
+        store: keeps decisions.
         known: the calls of the run that wait or have waited.
-        ticket: names the calls that are meant.
-        is_held: somebody goes on with the run.
+        ticket: names the calls to decide about.
+        is_held: whether a process is running the run.
     """
 
     def __init__(
@@ -118,15 +118,15 @@ class Deciding:
         self._puts: dict[str, Put] = {}
         self._checks: dict[Key, Check] = {}
         self.entries: dict[str, Mapping[str, Any]] = {}
-        """What the run is to be told, by the id of each."""
+        """The entries for the run's inbox, by their ids."""
 
     @property
     def ops(self) -> list[Op]:
         return [*self._checks.values(), *self._puts.values()]
 
     async def add(self, one: Decision) -> None:
-        """Raises `AlreadyDecided`; a `DecisionError` for a decision about no call that waits, about another one than
-        was shown, or without a name where one is needed."""
+        """Raises `AlreadyDecided`; a `DecisionError` for a decision about no waiting call, about another call than was
+        shown, or without a required name."""
         found = self._found(one)
         call, step, record = found.call, found.suspended.step, found.record
         call.pending.check(one)
@@ -147,7 +147,7 @@ class Deciding:
         self.entries[f"decision-{hashlib.sha256(json.dumps(entry).encode()).hexdigest()[:32]}"] = entry
 
     async def decide(self, key: str, record: bytes | None, /) -> bytes | None:
-        """See `Places`: what is not on record is to be put there by the commit."""
+        """See `Places`: the commit stores what is not stored yet."""
         if key not in self._puts:
             found = await self._store.decide(key, None)
             if found is not None or record is None:
@@ -174,7 +174,7 @@ class Deciding:
             text = f"the waiting call {_shown(decision)} is not the one that was shown: its tool or arguments differ"
             raise DecisionError(decision.call_id, "changed_call", text)
         if len(steps := sorted({one.suspended.step for one in fits})) > 1:
-            text = f"the run has asked about equal calls {_shown(decision)} in the steps {steps}; decide by the ticket"
+            text = f"the run asked about equal calls {_shown(decision)} in the steps {steps}; pass a ticket to name one"
             raise DecisionError(decision.call_id, "changed_call", text)
         return fits[-1]
 

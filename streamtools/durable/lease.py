@@ -1,4 +1,4 @@
-"""Writes a run down in its journal, and claims its calls, while its lease is held."""
+"""Writes a run to its journal, and claims its calls, while its lease is held."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from .store import Claim, IdempotencyStore
 from .suspended import Suspended
 
 Waiter: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
-"""Waits until something is stored, and raises what kept it from that."""
-EACH_STEP = -1  # in place of a step: for operations, and for calls that go on beside the steps
+"""Waits until something is stored, and raises the error if it could not be."""
+EACH_STEP = -1  # in place of a step: for operations, and for background calls, which outlast their steps
 
 
 @dataclass(slots=True)
@@ -38,33 +38,33 @@ class JournalLease:
     epoch: int = field(default_factory=new_rev)
     marker: str = ""  # names the run in this journal, for tickets
     head: JournaledRun | None = None
-    steps: int = 0  # how many responses are on record
-    _calls: dict[int, set[Key]] = field(default_factory=dict)  # of steps whose ends are not on record
+    steps: int = 0  # how many responses are stored
+    _calls: dict[int, set[Key]] = field(default_factory=dict)  # of steps whose ends are not stored
     _entries: dict[str, list[Key]] = field(default_factory=dict)  # of the inbox
     _latest: int = 0  # of them
 
     @property
     def fence(self) -> Check:
-        """Expects, in a commit, that nobody else goes on with the run."""
+        """Expects, in a commit, that no other process has continued the run."""
         return Check(lease_key(self.run_id), self.epoch)
 
     def check(self, end: Done | Conflict) -> None:
-        """Raises `RunTakenOver` if a commit has shown that somebody else goes on with the run, and a `JournalError` if
-        it has met something else that was not expected."""
+        """Raises `RunTakenOver` if a commit shows that another process has continued the run, and a `JournalError` if
+        it met any other unexpected record."""
         if isinstance(end, Conflict) and end.key == lease_key(self.run_id):
             raise RunTakenOver(self.run_id)
         if isinstance(end, Conflict):
-            raise JournalError(f"the journal of the run {self.run_id!r} has changed beside its lease ({end.key[0]})")
+            raise JournalError(f"the journal of the run {self.run_id!r} was changed without its lease ({end.key[0]})")
 
     async def claim(self, store: IdempotencyStore, step: int, key: str, fingerprint: str) -> Claim:
-        """Claims a call of a step: in the commit that looks at the lease, if the store is on the journal's records, and
-        right after a look at it otherwise. Raises `RunTakenOver`, and claims nothing, if somebody else goes on with the
-        run."""
+        """Claims a call of a step: in the commit that checks the lease, if the store is on the journal's records, and
+        otherwise right after checking it. Raises `RunTakenOver`, and claims nothing, if another process has continued
+        the run."""
         if not isinstance(store, RecordStore) or store.records is not self.store.records:
             await self.check_held()
             return await store.claim(key, fingerprint)
         kept = call_key(key)
-        # The step claims nothing again; an operation may be asked for in a later one.
+        # The step claims no call twice; a later step may ask for an operation again.
         self._calls.setdefault(EACH_STEP if is_operation(key) else step, set()).add(kept)
         claim = await store.claim_within(self.fence, key, fingerprint)
         if claim is None:
@@ -72,7 +72,7 @@ class JournalLease:
         return claim
 
     async def check_held(self) -> None:
-        """Raises `RunTakenOver` if somebody else goes on with the run."""
+        """Raises `RunTakenOver` if another process has continued the run."""
         (found,) = await self.store.records.get(lease_key(self.run_id))
         if found is None or found.rev != self.epoch:
             raise RunTakenOver(self.run_id)
@@ -129,7 +129,7 @@ class JournalLease:
         return self.commit(*ops, DeletePrefix(lease_key(self.run_id)))
 
     def let_go(self) -> Waiter:
-        """Gives the lease back, unless somebody else has it."""
+        """Releases the lease, unless another process has it."""
         made = self.store.records.hand_over(self.fence, DeletePrefix(lease_key(self.run_id)))
 
         async def over() -> None:
@@ -145,7 +145,7 @@ class JournalLease:
         return ops
 
     def commit(self, *ops: Op) -> Waiter:
-        """Hands a commit over, which changes nothing if somebody else goes on with the run."""
+        """Hands over a commit, which changes nothing if another process has continued the run."""
         made = self.store.records.hand_over(self.fence, *ops)
 
         async def stored() -> None:

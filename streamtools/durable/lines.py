@@ -15,7 +15,7 @@ from .codec import read_event, read_value, written_event, written_value
 from .fields import Range, read_object
 from .run_records import JournaledResponse, read_entry
 
-_PLACE = ("seq", "step", "time", "causes")  # in the run: replayed events get these anew
+_PLACE = ("seq", "step", "time", "causes")  # in the run: replayed events get new ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Facts:
     said: tuple[dict[str, Any], ...]
     traceparent: str | None
     proposed_by: str | None
-    fallback: Annotated[int, Range(0, 1 << 53)] | None = None  # older journals do not say it
-    broken: bool = False  # it broke off, and its ends are on record with it
+    fallback: Annotated[int, Range(0, 1 << 53)] | None = None  # missing in older journals
+    broken: bool = False  # it broke off, and its ends are stored with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A response on record; `ends` are None while they are not known."""
+    """A stored response; `ends` are None while they are unknown."""
 
     step: int
     facts: Facts
@@ -49,7 +49,7 @@ class Line:
 
 
 def read_line(response: JournaledResponse) -> Line:
-    """Raises a `ValueError`, `LookupError`, `TypeError` or `RecursionError` if no journal has written it."""
+    """Raises a `ValueError`, `LookupError`, `TypeError` or `RecursionError` if it is not as a journal writes it."""
     facts: Facts = read_object(Facts, json.loads(response.facts), label="facts")
     ends: Ends | None = None
     if response.ends is not None:
@@ -72,7 +72,7 @@ def _read_items(kind: str, body: bytes) -> Iterator[Any]:
     if kind == "bytes":
         yield body
         return
-    for one in json.loads(body):  # exact also in integers of any size
+    for one in json.loads(body):  # exact even for integers of any size
         item = base64.b64decode(one["bytes"]) if "bytes" in one else read_value(one["is"])
         if not isinstance(item, (bytes, str, dict)):
             raise ValueError("a piece of a response was expected")
@@ -90,7 +90,8 @@ def written_item(item: Any) -> bytes | dict[str, Any]:
 
 
 def written_items(items: Sequence[bytes | dict[str, Any]]) -> tuple[Literal["bytes", "items"], bytes]:
-    """Returns a body and the kind of it: bytes as they are, since any cut of them reads the same; else each item."""
+    """Returns the kind of a body and the body: bytes joined, since they read the same however they are cut; else a list
+    of the items."""
     if all(isinstance(item, bytes) for item in items):
         return "bytes", b"".join(item for item in items if isinstance(item, bytes))
     written = ({"bytes": base64.b64encode(one).decode()} if isinstance(one, bytes) else one for one in items)

@@ -46,8 +46,8 @@ class _Kept:
 
 @dataclass(slots=True, eq=False)
 class MemoryRecords:
-    """`most` says of a kind, the first part of a key, how many records are kept: beyond that, the oldest that may drop
-    does."""
+    """`most` limits the records of a kind, which is the first part of a key: beyond it, the oldest one that may be
+    dropped is dropped."""
 
     most: Mapping[str, int] = field(default_factory=dict)
     _kept: dict[Key, _Kept] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class MemoryRecords:
             return [one for key in found if (one := self._found(key)) is not None]
 
     async def commit(self, *ops: Op, undo: Sequence[Op] = ()) -> Done | Conflict:
-        if undo:  # nobody waits any more: nothing is begun
+        if undo:  # if the caller is cancelled, nothing is begun
             await checkpoint()
         return await self.hand_over(*ops)()
 
@@ -107,7 +107,7 @@ class MemoryRecords:
                 self._make(step)
             for drops in dropping(steps):
                 heapq.heappush(self._drops, (_at(drops.drop_in) or 0.0, drops.key))
-            if len(self._drops) > 2 * len(self._kept) + 100:  # of what was put again and again
+            if len(self._drops) > 2 * len(self._kept) + 100:  # of records that were put repeatedly
                 self._drops = sorted((one.drop_at or 0.0, key) for key, one in self._kept.items() if one.drop_at)
         self._news.tell(*changed_keys(steps))
         return Done()
@@ -165,8 +165,9 @@ class MemoryStore(RecordStore):
 
     Args:
         max_entries: the number of keys to keep. Beyond that, the completed key that was claimed first is forgotten, and
-            its call would run again; if none is completed, a claim is refused. The oldest decision is forgotten.
-        max_result_bytes: how large a kept result may be. Of a larger result the store keeps only that there was one.
+            its call would run again; if none is completed, a claim is refused. Decisions have the same limit; the
+            oldest is forgotten.
+        max_result_bytes: the largest result to keep. For a larger one the store only notes that there was a result.
     """
 
     def __init__(self, *, max_entries: int = 10_000, max_result_bytes: int = 1 << 20) -> None:

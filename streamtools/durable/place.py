@@ -1,4 +1,4 @@
-"""A run's place in its journal, while it is held here."""
+"""A run's place in its journal, while this process holds it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class JournalPlace:
     def __init__(self, journal: Journal, run_id: str, first: str) -> None:
         self.journal = journal
         self.run_id = run_id
-        self.first = first  # by which the journal knows the run again: a digest of its wire and its messages
+        self.first = first  # by which the journal recognizes the run: a digest of its wire and messages
         self.held: JournalLease | None = None
         self.marker = ""  # names the run in this journal, for tickets
-        self.lost: RunTakenOver | None = None  # as a claim has shown
+        self.lost: RunTakenOver | None = None  # set by a claim that found it
 
     async def take(self, name: str | None) -> list[JournaledResponse]:
-        """Takes the lease of the run; returns what is on record. Raises `RunStillRunning` if somebody else runs it, a
-        `JournalError` if another run has this id."""
+        """Takes the lease of the run; returns its stored responses. Raises `RunStillRunning` if another process runs
+        it, a `JournalError` if another run has this id."""
         self.held, found = await self.journal.begin(self.run_id, self.first, name)
         self.marker = self.held.marker
         return found

@@ -1,7 +1,7 @@
 """Keeps claims, the ends of calls and decisions as `Records`, wherever those are: `RecordStore`.
 
-A claim is a record that goes stale unless its process renews it, and stays; the end of its call takes its place. Each
-has a number of its own, so that an end is put in the place of the claim that it belongs to, and of no later one.
+A claim is a record that goes stale unless its process renews it, but stays; the end of its call replaces it. Each claim
+has its own number, so an end replaces only the claim that it belongs to, never a later one.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from .store import Claim, Claimed, EndUnknown, Recorded, StillRunning
 T = TypeVar("T")
 
 CallState: TypeAlias = Literal["running", "unknown", "completed"]
-_MOST_OWN = 100_000  # claims of a store that are known by their numbers; of any other, the record is read
+_MOST_OWN = 100_000  # claims whose numbers a store remembers; for any other, it reads the record
 _MAX_HEAD_BYTES = 1 << 16
-_MOST_SCOPE_CHARS = 256  # a key is a text of 1,024 at most
+_MOST_SCOPE_CHARS = 256  # a key has 1,024 at most
 _OPERATIONS = ("operation:run:", "operation:conversation:", "operation:forever:")
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimedCall:
-    """What is kept of a call, in front of its result."""
+    """What is kept of a call, before its result."""
 
     fingerprint: str
     claimed_at: Annotated[float, Range(0.0, 2.5e11)]
     host: str = ""
-    pid: int = 0  # the process that claimed it, or 0 if that is not known
+    pid: int = 0  # the process that claimed it, or 0 if unknown
     boot: str = ""
     start: str = ""
-    end: Literal["kept", "too large"] | None = None  # None while it is not known
+    end: Literal["kept", "too large"] | None = None  # None while it is unknown
     note: str | None = None
 
     def written(self, result: bytes | None = None) -> bytes:
@@ -85,11 +85,11 @@ class StoredCall:
     state: CallState
     claimed_at: float  # when it was claimed, in seconds since 1970
     host: str
-    pid: int  # the process that claimed it, or 0 if that is not known
+    pid: int  # the process that claimed it, or 0 if unknown
 
 
 def call_key(key: str) -> Key:
-    """Returns where a call is kept: those of a run stand under one prefix, and so do the operations of a scope."""
+    """Returns the key of a call's record: the calls of a run share a prefix, and so do the operations of a scope."""
     before, colon, rest = key.rpartition(":") if is_operation(key) else key.partition(":")
     return ("call", before, rest) if colon else ("call", key)
 
@@ -107,7 +107,7 @@ def lease_key(run_id: str) -> Key:
 
 
 def read_call(record: Record) -> tuple[ClaimedCall, bytes | None]:
-    """Returns a call, and its result if that is kept. Of a record that no store has written, the end is unknown."""
+    """Returns a call, and its result if it is kept. If no store wrote the record, the end is unknown."""
     head, _, result = record.value.partition(b"\n")
     try:
         call = read_object(ClaimedCall, from_json(head) if len(head) <= _MAX_HEAD_BYTES else {})
@@ -147,11 +147,11 @@ class RecordStore:
     """A `DecidingStore` over `Records`.
 
     Args:
-        records: have the calls.
-        lease: for how many seconds a claim is alive if its process stands still.
-        keep: for how many seconds a call on record and a decision are kept; then the call would run again. Infinite is
-            as long as there is room, and None for ever.
-        max_result_bytes: how large a kept result may be. Of a larger result the store keeps only that there was one.
+        records: keep the calls.
+        lease: seconds for which a claim is alive if its process stands still.
+        keep: seconds for which completed calls and decisions are kept; then the call would run again. Infinite: as
+            long as there is room. None: for ever.
+        max_result_bytes: the largest result to keep. For a larger one the store only notes that there was a result.
     """
 
     def __init__(
@@ -173,8 +173,8 @@ class RecordStore:
         return claim
 
     async def claim_within(self, lease: Check, key: str, fingerprint: str) -> Claim | None:
-        """Claims a key as `claim` does while a lease is held, in the commit that looks at it; None if it is lost. The
-        end is kept until an `Expire` of it."""
+        """Claims a key like `claim`, in a commit that checks a lease; None if the lease is lost. The end is kept until
+        an `Expire` of it."""
         return await self._claimed(key, fingerprint, (lease,), None)
 
     async def complete(self, key: str, result: bytes, /) -> None:
@@ -200,11 +200,11 @@ class RecordStore:
             raise not_claimed(key)
         call = replace(own.call, note=text)
         put = Put(call_key(key), call.written(), Rev(own.rev), stale_in=self.lease, renewed=True)
-        self._own[key] = _Own(put.rev, call, own.keep)  # for what is handed over behind it, if its wait is cancelled
+        self._own[key] = _Own(put.rev, call, own.keep)  # for operations handed over after it, if its wait is cancelled
         try:
             end = await self.records.commit(put)
         except Exception:
-            self._own.pop(key, None)  # whether it was made is not known, but in the record
+            self._own.pop(key, None)  # only the record shows whether the commit was made
             raise
         if isinstance(end, Conflict):
             self._own.pop(key, None)
@@ -231,10 +231,10 @@ class RecordStore:
             await self.records.changed(call_key(key), since, seconds)
 
     async def calls(self, *, completed: bool = False) -> list[StoredCall]:
-        """Returns the calls that run or whose end is not known, in the order of their claims.
+        """Returns the calls that are running or whose end is unknown, in the order of their claims.
 
         Args:
-            completed: return those on record, too.
+            completed: also return completed calls.
         """
         calls = list[StoredCall]()
         async for one in each(self.records, ("call",)):
@@ -245,16 +245,16 @@ class RecordStore:
         return sorted(calls, key=lambda call: call.claimed_at)
 
     async def settle(self, key: str, result: bytes | None, *, force: bool = False) -> None:
-        """Notes what became of a call whose end is not known.
+        """Records the end of a call whose end is unknown.
 
         Args:
-            key: the call's.
-            result: is put on record (see `streamtools.dispatch.results`); None if the call is known not to have run, so
-                that it may.
-            force: settle the call even if it still runs.
+            key: the call's key.
+            result: the result to store (see `streamtools.dispatch.results`); None if the call did not run, so that it
+                may run.
+            force: settle the call even if it is still running.
 
         Raises:
-            LocalProtocolError: there is no such call, it is on record, or it still runs.
+            LocalProtocolError: there is no such call, it is completed, or it is still running.
         """
         (found,) = await self.records.get(call_key(key))
         if found is None:
@@ -267,12 +267,12 @@ class RecordStore:
             where = f"process {call.pid} on {call.host}"
             raise LocalProtocolError(f"the call {key!r} is still running ({where}); only force settles it")
         if result is not None:
-            await self._end(key, _Own(found.rev, call, None), result)  # the run may go on late
+            await self._end(key, _Own(found.rev, call, None), result)  # the run may continue later
         else:
             await self.records.commit(Check(call_key(key), found.rev), DeletePrefix(call_key(key)))
 
     async def take(self, run_id: str, number: int, /) -> Claimed | StillRunning:
-        """Takes the lease of a run, also if its holder is gone; `number` is its epoch."""
+        """Takes the lease of a run if it is free or its holder is gone; `number` is its epoch."""
         key, call = lease_key(run_id), self._call("lease")
         put = Put(key, call.written(), stale_in=self.lease, renewed=True, rev=number)
         while True:
@@ -285,17 +285,17 @@ class RecordStore:
             put = replace(put, expect="absent" if end.found is None else Rev(end.found.rev))
 
     async def let_go(self, run_id: str) -> None:
-        """Gives the lease of a run back that was taken here, and whose end could not be written."""
+        """Releases the lease of a run that was taken here, and whose end could not be written."""
         if (number := self._taken.pop(run_id, None)) is not None:
             await self.records.commit(Check(lease_key(run_id), number), DeletePrefix(lease_key(run_id)))
 
     async def is_held(self, run_id: str) -> bool:
-        """Returns whether somebody holds the lease of a run."""
+        """Returns whether a process holds the lease of a run."""
         (found,) = await self.records.get(lease_key(run_id))
         return state_of(found) == "running"
 
     async def state(self, key: str) -> CallState | None:
-        """Returns the state of a call; None if nobody has claimed it."""
+        """Returns the state of a call; None if it is not claimed."""
         (found,) = await self.records.get(call_key(key))
         return state_of(found)
 
@@ -303,8 +303,8 @@ class RecordStore:
         return Put(decided_key(key), record, drop_in=self.keep, rev=new_rev(key, record))
 
     def close(self) -> None:
-        """Finishes the operations that were handed over, and abandons the claims that are left. Waits as long as an
-        operation may; may be called twice."""
+        """Finishes pending operations, and abandons the remaining claims. Waits as long as an operation may; calling it
+        twice is safe."""
         self.is_closed = True
         self.records.close()
 
@@ -374,7 +374,7 @@ def _add(known: dict[str, T], key: str, value: T) -> None:
 def _known(key: str, fingerprint: str, found: Record) -> Claim:
     call, result = read_call(found)
     state = call.state(found)
-    if call.fingerprint:  # else no store has written it
+    if call.fingerprint:  # else no store wrote it
         checked_fingerprint(key, fingerprint, call.fingerprint)
     if state == "completed":
         return Recorded(result)

@@ -1,12 +1,12 @@
 """Keeps small values under keys: the one contract of memory, SQLite, Postgres and Redis.
 
-A commit is made as a whole or not at all. Each `Put` gives its record a new number, `rev`, which no other has. So a
-commit may be made twice, as it is where its answer was lost: one that finds its own number has been made. A deleted
-record that is put again has another number, which no earlier holder of the key knows.
+A commit is made as a whole or not at all. Each `Put` gives its record a new and unique number, `rev`. So a commit whose
+answer was lost can be repeated: if it finds its own number, it was made. A deleted record that is put again has another
+number, which no earlier holder of the key knows.
 
-A claim or a lease goes stale, and stays; a cached value drops. Both are judged by the database's clock. Keys are
-ordered by their parts, as bytes, and a prefix is whole parts. A log is numbered by its writer, since readers of a
-database's sequence miss what is committed late.
+A claim or a lease goes stale, but stays; a cached value is dropped. The database's clock decides both. Keys are ordered
+by their parts, as bytes, and a prefix consists of whole parts. The writer of a log numbers its entries, since readers
+of a database sequence would miss entries that are committed late.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from anyio.lowlevel import current_token
 from ..dispatch.event_loop import call_soon
 
 Key: TypeAlias = tuple[str, ...]
-MAX_KEY_BYTES = 2_600  # of a key as it is kept: what an index of Postgres takes, a third of its page
+MAX_KEY_BYTES = 2_600  # of a stored key: the limit of a Postgres index, a third of a page
 MAX_VALUE_BYTES = 64 << 20
 
 
 def new_rev(*of: str | bytes | int) -> int:
-    """Returns a number for a record: a random one, or that of what is given."""
+    """Returns a number for a record: random, or derived from the arguments."""
     digest = sha256()
     for one in of:
         written = one if isinstance(one, bytes) else repr(one).encode()
@@ -46,7 +46,7 @@ class Record:
     key: Key
     value: bytes = field(repr=False)
     rev: int
-    is_stale: bool  # its time is over, by the database's clock
+    is_stale: bool  # by the database's clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,14 @@ class Put:
     value: bytes = field(repr=False)
     expect: Rev | Literal["absent", "any"] = "absent"
     stale_in: float | None = None  # seconds
-    drop_in: float | None = None  # seconds; infinite: only where `most` records of its kind are kept
-    renewed: bool = False  # by these `Records`, until they change it
+    drop_in: float | None = None  # seconds; infinite: only to make room, if there are `most` records of its kind
+    renewed: bool = False  # whether these `Records` renew it until they change it
     rev: int = field(default_factory=new_rev)
 
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Puts off when a record goes stale; its number stays."""
+    """Sets when a record goes stale; its number stays."""
 
     key: Key
     rev: int
@@ -79,10 +79,10 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """Says anew when a record drops, if there is one and it does not go stale; its number stays."""
+    """Sets when a record is dropped, if it exists and does not go stale; its number stays."""
 
     key: Key
-    drop_in: float | None  # as of `Put`
+    drop_in: float | None  # as in `Put`
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,12 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Puts items behind the number `after` of a log, which has to be its last."""
+    """Appends items to a log after the number `after`, which must be its last."""
 
     log: Key
     after: int
     items: Sequence[bytes] = field(repr=False)
-    drop_in: float | None = None  # as of each `Put`
+    drop_in: float | None = None  # as in `Put`, for each item
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Conflict:
 
 
 class RecordsFull(Exception):
-    """There are as many records of a kind as may be kept, and none of them may be dropped."""
+    """A kind has as many records as allowed, and none of them may be dropped."""
 
     def __init__(self, kind: str, most: int) -> None:
         super().__init__(kind, most)
@@ -136,31 +136,31 @@ class RecordsFull(Exception):
 
 
 class Records(Protocol):
-    """What a commit, once it is handed over, has begun goes on to its end although nobody waits for it."""
+    """A place for records. A commit that was handed over finishes even if its caller stops waiting."""
 
     async def get(self, *keys: Key) -> list[Record | None]: ...
 
     async def scan(self, prefix: Key, after: Key | None = None, limit: int = 1_000) -> list[Record]:
-        """Returns the records under a prefix, in order, those behind the key `after`."""
+        """Returns the records under a prefix, in order, from behind the key `after` on."""
         ...
 
     async def commit(self, *ops: Op, undo: Sequence[Op] = ()) -> Done | Conflict:
-        """Makes all changes or none; `undo` is committed behind them if the wait is cancelled."""
+        """Makes all changes or none; commits `undo` after them if the wait is cancelled."""
         ...
 
     def hand_over(self, *ops: Op) -> Callable[[], Awaitable[Done | Conflict]]:
-        """Hands a commit over at once, behind all that was handed over here; returns what waits for its end."""
+        """Queues a commit at once, after all earlier ones; returns a function that waits for its result."""
         ...
 
     async def changed(self, prefix: Key, since: int, seconds: float) -> int:
-        """Returns a number when something under a prefix may have changed since it was `since`, after so many seconds
-        at the latest. It may return early. With 0 it returns at once: read then, and wait with the number."""
+        """Waits until something under a prefix may have changed since the number `since`, at most `seconds`; returns
+        the new number. It may return early. With `since` 0 it returns at once: read, then wait with that number."""
         ...
 
     def close(self) -> None: ...
 
 
-Row: TypeAlias = tuple[Any, Any, Any, Any]  # a record as it is kept, with its key as bytes
+Row: TypeAlias = tuple[Any, Any, Any, Any]  # a record as it is stored, with its key as bytes
 
 
 def record_of(row: Row) -> Record:
@@ -181,7 +181,7 @@ def is_under(key: Key, prefix: Key) -> bool:
 
 
 def written_key(key: Key) -> bytes:
-    """Returns a key as bytes, so that their order is that of its parts, and a prefix begins those under it."""
+    """Returns a key as bytes that sort like its parts, and that begin with the bytes of any prefix of it."""
     # Each part ends in a zero, and a zero in it is followed by a byte that UTF-8 never has.
     return b"".join(part.encode("utf-8", "surrogatepass").replace(b"\0", b"\0\xff") + b"\0" for part in key)
 
@@ -192,8 +192,8 @@ def read_key(written: bytes) -> Key:
 
 
 def steps_of(ops: Iterable[Op]) -> list[Step]:
-    """Returns the checked steps of a commit, with those of each log, in the order in which they are made. Raises a
-    `ValueError` for what is no commit."""
+    """Returns the checked steps of a commit, including those of each log, in the order in which they are made. Raises a
+    `ValueError` for an invalid commit."""
     steps = [step for op in ops for step in (_appended(op) if isinstance(op, Append) else (op,))]
     steps.sort(key=lambda step: not isinstance(step, DeletePrefix))
     put = set[Key]()
@@ -201,7 +201,7 @@ def steps_of(ops: Iterable[Op]) -> list[Step]:
         checked_written_key(key_of(step))
         if isinstance(step, Put):
             if step.key in put:
-                raise ValueError("a commit puts a record once")
+                raise ValueError("a commit must not put a record twice")
             put.add(step.key)
             if len(step.value) > MAX_VALUE_BYTES:
                 raise ValueError(f"a record has at most {MAX_VALUE_BYTES} bytes, not {len(step.value)}")
@@ -224,7 +224,7 @@ def _appended(op: Append) -> list[Step]:
 
 
 def judged(steps: Sequence[Step], found: Mapping[Key, Record | None]) -> Done | Conflict | None:
-    """Returns None if a commit is to be made, `Done` if it was made before."""
+    """Returns None if a commit can be made, `Done` if it was made before, else the `Conflict`."""
     for step in steps:
         if isinstance(step, Put) and (one := found.get(step.key)) is not None and one.rev == step.rev:
             return Done()
@@ -249,12 +249,12 @@ def _is_met(expect: Rev | str, found: Record | None) -> bool:
 
 
 def dropping(steps: Iterable[Step]) -> list[Put | Expire]:
-    """Returns the steps of which a record drops after some time."""
+    """Returns the steps whose records are dropped after some time."""
     return [one for one in steps if isinstance(one, (Put, Expire)) and one.drop_in not in (None, math.inf)]
 
 
 class News:
-    """Who waits in this process for a change, and what was heard lately."""
+    """The waits for a change in this process, and the latest changes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -293,29 +293,29 @@ def _concerns(keys: Sequence[Key], prefix: Key) -> bool:
 
 
 def waker(event: anyio.Event) -> Callable[[], None]:
-    """Returns what sets an event of this event loop from any thread."""
+    """Returns a function that sets an event of this event loop from any thread."""
     return partial(call_soon, current_token(), event.set)
 
 
 def changed_keys(steps: Iterable[Step]) -> list[Key]:
-    """Returns under which keys a commit changes records: not each of a log, whose readers wait for any."""
+    """Returns the prefixes under which a commit changes records: one for a whole log, whose readers wait for any."""
     return list(dict.fromkeys(key_of(one)[:2] for one in steps if isinstance(one, (Put, DeletePrefix))))
 
 
 def told(steps: Iterable[Step]) -> str:
-    """Returns the text by which a server tells of a commit."""
+    """Returns the text with which a server announces a commit."""
     text = " ".join(written_key(key).hex() for key in changed_keys(steps))
-    return text if len(text) < 8_000 else "any"  # Postgres takes no more
+    return text if len(text) < 8_000 else "any"  # the limit of Postgres
 
 
 def heard(text: str) -> list[Key]:
-    """Returns the keys of such a text; none if any may have changed."""
+    """Returns the keys of such a text; none if any key may have changed."""
     return [] if text == "any" else [read_key(bytes.fromhex(one)) for one in text.split()]
 
 
 def words_of(step: Step) -> tuple[str, str, int, int, bytes, float | None, float | None]:
-    """Returns a step for the program of a server: its name, what it expects, and which number; its own number, its
-    value, and seconds until its record goes stale, and drops."""
+    """Returns a step for the program of a server: its name, the expectation and its number; its own number, its value,
+    and the seconds until its record goes stale, and until it is dropped."""
     expect, drop_in = expected(step), getattr(step, "drop_in", None)
     expects, number = (expect, 0) if isinstance(expect, str) else (_EXPECTS[expect.stale], expect.number)
     rev, value = (step.rev, step.value) if isinstance(step, Put) else (0, b"")

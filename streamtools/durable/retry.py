@@ -1,4 +1,4 @@
-"""Says when the model is asked again for a step's answer, whom, and after which pause."""
+"""Decides whether to ask a model again for a step's answer, which one, and after which pause."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Retry:
 
     def _rest(self, failure: Failure, sight: Sight, point: ResumePoint) -> Rest | None:
         pause = self.pause(sight.rests + 1, failure.retry_after)
-        # Without a cursor the response would begin anew. The provider of a fallback is another one.
+        # Without a cursor the response would start over. A fallback has another provider.
         if self.resume is None or point.after is None or sight.fallback or sight.rests >= self.attempts:
             return None
         is_asked = self._may_pass(failure, sight) and self._is_time_for(pause, sight)
@@ -105,7 +105,7 @@ class Retry:
 def check_attempts(
     policy: Attempts | None, asks: Sequence[Any], fallback: Sequence[Any], *, start: str, tools: Toolset
 ) -> None:
-    """Raises a `TypeError` if something to ask is no function, a `ValueError` if a call might take effect twice."""
+    """Raises a `TypeError` if a request is not a function, a `ValueError` if a call might take effect twice."""
     if callable(fallback):
         raise TypeError("fallback must be a list of functions that make the request; write fallback=[...]")
     for ask in (*asks, *fallback):
@@ -118,7 +118,7 @@ def check_attempts(
         for tool in tools.values():
             if tool is not None and tool.effect == "once" and tool.idempotency_key is None:
                 raise ValueError(
-                    f'Retry(after_output=True) with start="early": {tool.name} has the effect "once" and would begin '
-                    "before its answer is whole, and be asked for again by the next step; give it "
-                    "idempotency_key=, or leave out start="
+                    f'Retry(after_output=True) with start="early": {tool.name} has the effect "once", but would begin '
+                    "before the answer is complete, and could run again in the next step; give it idempotency_key=, "
+                    "or leave out start="
                 )

@@ -1,4 +1,4 @@
-"""What is on record of a run: its head, its responses, what was put into it, and the keys of all that."""
+"""The records of a run: its head, its responses, its inbox, and the keys of all these."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .fields import Range, read_object
 from .records import Key, Record
 
 MOST_ENTRIES, MOST_ENTRY_BYTES = 1_000, 1 << 20  # of an inbox
-UNREAD = "the journal has a record that no journal wrote"
+UNREAD = "the journal has a record that this library did not write"
 _MOST_HEAD_BYTES = 1 << 16
 _Moment = Annotated[float, Range(0.0, 2.5e11)]  # to the year 9892
 
@@ -40,12 +40,12 @@ class JournaledResponse:
     facts: bytes  # what is needed to read it again, as JSON
     body: bytes = field(repr=False)
     ends: bytes | None = field(default=None, repr=False)
-    """The observations of its calls, as JSON; None while they are not known."""
+    """The observations of its calls, as JSON; None while they are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournaledRun:
-    """What is on record of a run beside its responses."""
+    """The head of a run: what is stored besides its responses."""
 
     first: str  # a digest of what it began with
     name: str | None
@@ -100,12 +100,12 @@ def read_texts(record: Record) -> list[str]:
 
 
 def inbox_is_full(run_id: str) -> JournalError:
-    return JournalError(f"the inbox of the run {run_id!r} is full: {MOST_ENTRIES} entries wait in it")
+    return JournalError(f"the inbox of the run {run_id!r} is full: it has {MOST_ENTRIES} unread entries")
 
 
 def marked(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an entry of an inbox with the ways to the texts in it that are marked `Untrusted`, as JSON loses that."""
-    from ..provenance.history import marked_in  # most runs are told nothing
+    """Returns an entry of an inbox with the paths to its texts that are marked `Untrusted`, since JSON loses that."""
+    from ..provenance.history import marked_in  # most runs get no messages
 
     return {**entry, "marked": list(marked_in(entry))}
 
@@ -119,7 +119,7 @@ def read_entry(written: dict[str, Any]) -> dict[str, Any]:
 
 def read_put(entry_id: Any, written: Any) -> dict[str, Any]:
     """Returns an entry of an inbox, with its id, as it was put in; raises a `ValueError`, `TypeError` or `LookupError`
-    if no journal has written it."""
+    if it is not as a journal writes it."""
     if type(entry_id) is not str or type(written) is not bytes or len(written) > MOST_ENTRY_BYTES:
         raise ValueError("an id, and so many bytes, were expected")
     entry = from_json(written)

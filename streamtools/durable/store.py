@@ -1,9 +1,9 @@
-"""Defines the contract of every store that keeps calls from running twice, and what it answers.
+"""Defines the contract of every store that keeps calls from running twice, and its answers.
 
-A claim that is never completed stays, also across a restart: this distinguishes a call whose process died in the middle
-from one that was never made. A person who has found out how such a call ended settles it by `complete` or `release`. A
-claim notes its host and process, and a lease, which the store renews until the claim ends; once the lease has run out,
-or the process is gone, the call's end is unknown.
+A claim that is never completed stays, even across a restart: this distinguishes a call whose process died in the middle
+from one that was never made. A person who has found out how such a call ended settles it with `complete` or `release`.
+A claim notes its host and process, and a lease, which the store renews until the claim ends. Once the lease has
+expired, or the process is gone, the call's end is unknown.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ class Claimed:
     """The key was free, and the caller has it now: run the call, then `complete` or `release` it."""
 
     noted: str | None = field(default=None, repr=False)
-    """What `LeasingStore.note` has kept of the call, which was begun before: go on by it, and do not begin anew."""
+    """The text that `LeasingStore.note` kept for the call, which was begun before: continue it from there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The call ran to its end before."""
+    """The call has already run to its end."""
 
     result: bytes | None = field(repr=False)
-    """The result that `complete` was given; None if it was larger than the store keeps."""
+    """The result that was passed to `complete`; None if it was larger than the store keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class StillRunning:
     """The call is running, in this process or another one: it was begun, and its claim is alive."""
 
     claimed_at: float
-    """When the call was claimed, in seconds since 1970; the same in every answer about one claim."""
+    """When the call was claimed, in seconds since 1970; the same in every answer about the same claim."""
     host: str
     """The name of the machine that runs it."""
     pid: int
@@ -63,7 +63,7 @@ class IdempotencyStore(Protocol):
         """Claims a key for the call with this fingerprint; of several callers at once, one gets `Claimed`.
 
         Raises:
-            ToolNotStarted: the key is that of another call, or the store has no room.
+            ToolNotStarted: the key belongs to another call, or the store is full.
         """
         ...
 
@@ -76,11 +76,11 @@ class IdempotencyStore(Protocol):
         ...
 
     async def release(self, key: str, /) -> None:
-        """Releases a claimed key, since its call did not run. A key that is not claimed is left unchanged."""
+        """Releases a claimed key whose call did not run. A key that is not claimed is left unchanged."""
         ...
 
     async def abandon(self, key: str, /) -> None:
-        """Leaves a key claimed whose call no longer runs, and whose end is unknown. From now on `claim` returns
+        """Keeps a key claimed although its call no longer runs and its end is unknown. From now on `claim` returns
         `EndUnknown`."""
         ...
 
@@ -121,10 +121,10 @@ class DecidingStore(IdempotencyStore, Protocol):
     not record the decision about a call that has not begun."""
 
     async def decide(self, key: str, record: bytes | None, /) -> bytes | None:
-        """Keeps a record under a key that has none, and returns the first record of the key, this or an earlier one;
+        """Stores a record under a key that has none, and returns the first record of the key, this or an earlier one;
         concurrent callers all get the same. With None as `record` it only reads, and returns None if there is none.
 
         Raises:
-            ToolNotStarted: the store refuses, since it may have lost records.
+            ToolNotStarted: the store refuses, because it may have lost records.
         """
         ...

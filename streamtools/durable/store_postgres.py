@@ -1,13 +1,12 @@
 """Keeps records in Postgres, for the processes of any number of machines (extra ``postgres``).
 
-A commit is one statement: a function in the schema first locks the records in the order of their keys, so that no two
-wait for each other; where two do all the same, or both have put a new record, the server ends one of them, which tries
-again. A commit whose answer was lost is made again, and told by the numbers of its records. Leases are judged by the
-server's clock as it is when a row is looked at, not as it was when its transaction began.
+A commit is one statement: a function in the schema first locks the records in the order of their keys, so that commits
+do not wait for each other in a circle. If two still do, or both put a new record, the server ends one of them, which is
+tried again. A commit whose answer was lost is repeated, and recognized by the numbers of its records. Leases are judged
+by the server's clock when a row is read, not when its transaction began.
 
-No lock or setting outlives a transaction, and statements are prepared only where `url` is listened at, so that a pooler
-may stand between. Who waits for a change is told by NOTIFY, over one connection of each process that must not pass such
-a pooler.
+No lock or setting outlives a transaction, and statements are prepared only if the process listens at `url`, so a pooler
+may stand between. NOTIFY tells processes of changes, over one connection each, which must not pass such a pooler.
 https://www.postgresql.org/docs/current/sql-notify.html
 https://www.pgbouncer.org/features.html
 """
@@ -59,20 +58,20 @@ _LENT = (psycopg.errors.InvalidSqlStatementName, psycopg.errors.DuplicatePrepare
 _PASSING = (
     psycopg.OperationalError, psycopg.errors.UniqueViolation, psycopg.errors.ReadOnlySqlTransaction, *_LENT
 )  # fmt: skip
-_SWEEP_S = 60.0  # between two removals of what has dropped, unless there is more
+_SWEEP_S = 60.0  # between two removals of dropped records, unless there are more
 _PAUSE_S = 0.05  # between two tries while the server is gone
 _AT = "clock_timestamp() + {} * interval '1 second'"
 _LIVE = "(drop_at IS NULL OR drop_at > clock_timestamp())"
 _FOUND = "SELECT key, value, rev, coalesce(stale_at <= clock_timestamp(), false)"
 TABLES = {
-    # A renewal finds room beside the row, and changes no index.
+    # A renewal finds room on the row's page, and changes no index.
     "records": "CREATE TABLE {s}.records (key bytea PRIMARY KEY, value bytea NOT NULL, rev bigint NOT NULL,"
     " stale_at timestamptz, drop_at timestamptz) WITH (fillfactor = 80)",
     "index": "CREATE INDEX records_drop ON {s}.records (drop_at) WHERE drop_at IS NOT NULL",
     "version": f"CREATE TABLE {{s}}.version AS SELECT {VERSION} AS version",
 }
-# Each step has its key and its `words_of`. All are locked and judged before anything is written; a record that another
-# commit has put meanwhile makes this one begin again. A plan made for an empty table is good when it has grown.
+# Each step has its key and its `words_of`. All are locked and checked before anything is written; a record that another
+# commit has put meanwhile makes this one start over. A plan made for an empty table is still good when it has grown.
 _COMMIT = f"""
 CREATE FUNCTION {{s}}.{{c}}(
     keys bytea[], does text[], expects text[], numbers bigint[], revs bigint[], lengths int[], stale_in float8[],
@@ -134,13 +133,13 @@ STATEMENTS = {
     " ORDER BY drop_at LIMIT 100 FOR UPDATE SKIP LOCKED)) RETURNING 1, 1, 1, 1",
     "commit": "SELECT * FROM {s}.{c}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
 }
-"""All that is done with records, in a schema."""
+"""All statements about the records of a schema."""
 
 
 class PostgresRecords(ThreadedRecords):
     """`Records` in a schema of a Postgres database; the arguments are those of `PostgresStore`."""
 
-    idle_s = 30.0  # another connection takes ten times as long as a commit
+    idle_s = 30.0  # a new connection takes ten times as long as a commit
 
     def __init__(
         self, url: str, *, schema: str = "streamtools", timeout: float = 5.0, listen: str | bool = True
@@ -179,23 +178,23 @@ class PostgresRecords(ThreadedRecords):
         wants = (expects,) * len(keys) if expects else wants
         words = [_array(one) for one in (does, wants, numbers, revs, map(len, contents), *times, order)]
         (row,) = self._tried("commit", job, _keys(keys), *words, b"".join(contents), told(steps))
-        refused, value, *_ = row  # with the record that is there
+        refused, value, *_ = row  # with the record that was found
         return Done() if refused is None else Conflict(read_key(refused), None if value is None else record_of(row))
 
     def _touch(self, touches: Sequence[Touch], job: StoreJob) -> None:
         self._make(touches, job, "any")
 
     def _tried(self, name: str, job: StoreJob, *values: str | bytes) -> list[Row]:
-        """Executes a statement, again if the server ended it to let another one through, or is gone for a moment."""
+        """Executes a statement; repeats it if the server ended it in favor of another one, or is gone for a moment."""
         while True:
             try:
                 with self.gate:
                     return self._executed(name, values, self._connected(job))
             except psycopg.Error as error:
-                is_quoted = isinstance(error, psycopg.DataError)  # a value is; else in further lines, if at all
+                is_quoted = isinstance(error, psycopg.DataError)  # others do so after their first line
                 reason = type(error).__name__ if is_quoted else str(error).partition("\n")[0]
                 if not isinstance(error, _PASSING):
-                    raise OSError(f"Postgres has refused an operation: {reason}") from error
+                    raise OSError(f"Postgres refused an operation: {reason}") from error
                 self._prepares = self._prepares and not isinstance(error, _LENT)
                 is_standby = isinstance(error, psycopg.errors.ReadOnlySqlTransaction)  # another server has taken over
                 if self._connection is not None and (self._connection.closed or is_standby):
@@ -212,7 +211,7 @@ class PostgresRecords(ThreadedRecords):
         if not self._prepares:
             result = link.exec_params(self._sql[name], given, None, formats, 1)
         else:
-            title = hashlib.sha256(self._sql[name]).hexdigest().encode()  # no other statement of any program has it
+            title = hashlib.sha256(self._sql[name]).hexdigest().encode()  # unique among the statements of all programs
             if title not in self._prepared:
                 _checked(link.prepare(title, self._sql[name]), link)
                 self._prepared.add(title)
@@ -261,7 +260,7 @@ class PostgresRecords(ThreadedRecords):
                 connection.close()
 
     def _break_off(self) -> None:
-        # The thread stands in the driver, which waits for a server that is silent: it reads the end of its connection.
+        # The thread is in the driver, which waits for a silent server: it now reads the end of its connection.
         with suppress(psycopg.Error, OSError):
             if (connection := self._connection) is not None:
                 with socket.socket(fileno=os.dup(connection.pgconn.socket)) as used:
@@ -328,13 +327,13 @@ class PostgresStore(RecordStore):
     Args:
         url: the address of the database for psycopg; it appears in no message.
         schema: the schema of the tables, created if missing. Programs that share it share their calls.
-        keep_completed: seconds for which a call is kept; then it would run again. None: for ever. Decisions are kept as
-            long, which must be longer than a state may wait.
+        keep_completed: seconds for which completed calls and decisions are kept. None: for ever. After that a call
+            would run again, so keep them longer than a suspended run may wait.
         max_result_bytes: the largest result to keep; see `MemoryStore`.
         timeout: seconds for which an operation waits for the server.
         lease: seconds for which a claim is alive if its process stands still or has lost the server.
-        listen: the address of the server itself, if `url` is that of a pooler that lends a connection per transaction;
-            False polls four times a second instead, True listens at `url`.
+        listen: True listens for changes at `url`. If `url` is a pooler that lends a connection per transaction, pass
+            the address of the server itself, or False to poll four times a second.
 
     Raises:
         ValueError: the URL or a number is invalid.

@@ -1,27 +1,27 @@
 """Keeps calls from running twice on several machines, by a store in Redis (extra ``redis``).
 
 A record is a hash under `prefix` and its key, and a commit is one script, so it happens as a whole or not at all.
-Leases are counted by the server's clock. A claim never expires: only calls on record do. A sorted set has all keys, for
-scans; another has those that expire, so that each commit removes some that have from both. All names begin with the
+Leases are counted by the server's clock. A claim never expires: only completed calls do. A sorted set has all keys, for
+scans; another has those that expire, so that each commit removes some expired ones from both. All names begin with the
 prefix: on a Redis Cluster, which is not supported, only a hash tag in it would keep them on one server.
 
 A server that does not persist (``appendonly yes``), persists once per second, or fails over forgets calls, which would
-run again; so the script of each claim looks for three signs:
+run again. So the script of each claim looks for three signs:
 
-- A server that drops keys when its memory is full is refused: by ``allkeys-*`` it drops any, by ``volatile-*`` those
-  with a time to live, which calls on record have. Looking less often would miss a policy that is changed meanwhile, and
-  a server that takes over behind a proxy.
+- A server that drops keys when its memory is full is refused: ``allkeys-*`` drops any key, ``volatile-*`` those with a
+  time to live, which completed calls have. Checking less often would miss a change of the policy, and a server that
+  takes over behind a proxy.
 - The hash named by the prefix alone holds the *epoch*, a random
   name that the first claim under the prefix makes. A server without it, or with another, does not have the calls.
-- The same hash counts claims (and has no number where older versions of this library count, so that those refuse it).
-  A server that counts fewer than at this store's last claim has gone back: it was restored from a copy, or a replica
-  that lacked the last writes took its place.
+- The same hash counts claims (the field in which older versions of this library count has no number, so that they
+  refuse the server). A server whose count is lower than at this store's last claim has gone back: it was restored from
+  a copy, or replaced by a replica that lacked the last writes.
 
-`RedisStore.confirm_server` adds the old epoch to the hash, and puts the count of claims forward to the server's clock,
-beyond all earlier counts: all stores of the epoch go on.
+`RedisStore.confirm_server` adds the old epoch to the hash, and moves the count of claims forward to the server's clock,
+beyond all earlier counts: all stores of the epoch can continue.
 
-With `replicas` or `fsync` a claim counts only when it is acknowledged. ``WAIT`` concerns the writes of its connection,
-after a reconnect none; so a script that writes to the claim is sent with it, and again with it.
+With `replicas` or `fsync` a claim counts only once it is acknowledged. ``WAIT`` covers the writes of its connection,
+which are none after a reconnect; so a script that writes to the claim is sent with each ``WAIT``.
 https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/
 https://redis.io/docs/latest/develop/reference/eviction/
 https://redis.io/docs/latest/commands/wait/
@@ -72,8 +72,7 @@ _NOW = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 """
-# Begins the script of a commit. One that makes a claim must not meet a server that has lost, or will lose, what it was
-# given.
+# Begins the script of a commit. A claim must not be made on a server that has lost, or will lose, what it was given.
 _SAFE = r"""
 local epoch, least, fresh, is_claim = unpack(ARGV, 1, 4)
 local current, claims = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'count'))
@@ -178,8 +177,8 @@ local time = redis.call('TIME')
 claims = math.max(tonumber(claims or 0), tonumber(least), time[1] * 1000000 + time[2])
 redis.call('HSET', KEYS[1], 'count', string.format('%.0f', claims), 'claims', 'are records')
 return {current, claims}
-"""  # A microsecond is less than a claim takes, so the clock is ahead of each count that any store remembers.
-_SHARE = 0.8  # of the time that is left, for acknowledgements: the rest is for giving the claim back
+"""  # A claim takes more than a microsecond, so the clock is ahead of each count that any store remembers.
+_SHARE = 0.8  # of the remaining time, for acknowledgements: the rest is for releasing the claim
 
 
 class RedisRecords(ThreadedRecords):
@@ -233,7 +232,7 @@ class RedisRecords(ThreadedRecords):
     def _make(self, steps: Sequence[Step], job: StoreJob) -> Done | Conflict:
         end = self._committed(steps, None)
         puts = [Check(step.key, step.rev) for step in steps if isinstance(step, Put)]
-        is_to_wait = isinstance(end, Done) and self._waits and puts  # answers from the record are not waited for
+        is_to_wait = isinstance(end, Done) and self._waits and puts  # an answer from the record needs no wait
         if is_to_wait and isinstance(self._committed(puts, job), Conflict):
             raise TimeoutError("another server has taken over, without the claim")
         return end
@@ -258,9 +257,9 @@ class RedisRecords(ThreadedRecords):
             raise LocalProtocolError(f"{text}: when its memory is full it forgets calls, which would run again")
         if what == b"older":
             text = (
-                "not run: the Redis server has calls that an older version of this library keeps, and they would run "
+                "not run: the Redis server has calls of an older version of this library, which would run again: use "
             )
-            raise ToolNotStarted(f"{text}again: use another prefix, or let them end, and then call confirm_server()")
+            raise ToolNotStarted(f"{text}another prefix, or let them end, and then call confirm_server()")
         if what == b"lacks":
             raise self._lost(*found)
         current = found[0] if what == b"done" else found[4]
@@ -274,8 +273,8 @@ class RedisRecords(ThreadedRecords):
         return Conflict(key, None if rev is None else Record(key, value or b"", int(rev), bool(is_stale)))
 
     def _acknowledged(self, values: list[Any], job: StoreJob) -> Any:
-        """Returns the answer when the disk and the replicas have acknowledged the write; raises a `TimeoutError` if
-        they have not in time, though the server has it."""
+        """Returns the answer once the disk and the replicas have acknowledged the write; raises a `TimeoutError` if
+        they do not in time, although the server has it."""
         wait = ("WAITAOF", 1, self._replicas) if self._fsync else ("WAIT", self._replicas)
         with self._client.pipeline(transaction=False) as both:
             both.execute_command("EVAL", _COMMIT, 1, self._prefix, *values)
@@ -305,10 +304,10 @@ class RedisRecords(ThreadedRecords):
     def _lost(self, claims: int, epoch: bytes | None = None) -> ToolNotStarted:
         got = "none" if epoch is None else f"{epoch.decode()!r} and claim {claims}"
         return ToolNotStarted(
-            f"not run: the Redis server lacks calls, which would run again: expected under {self._prefix.decode()!r} "
-            f"the epoch {self._epoch!r} and claim {self._claims}, got {got}. It is new, or was emptied, restarted "
-            "without its data or set back, or a replica without them took its place. A person has to find out how the "
-            f"lost calls ended, and then to confirm the server: RedisStore(..., epoch={self._epoch!r}).confirm_server()"
+            f"not run: the Redis server lost calls, which would run again: expected under {self._prefix.decode()!r} "
+            f"the epoch {self._epoch!r} and claim {self._claims}, got {got}. The server is new, was emptied, restarted "
+            "without its data or restored, or was replaced by a replica. Find out how the lost calls ended, and then "
+            f"confirm the server: RedisStore(..., epoch={self._epoch!r}).confirm_server()"
         )
 
     def _confirm(self, job: StoreJob) -> str:
@@ -331,7 +330,7 @@ class RedisRecords(ThreadedRecords):
 
 def _refused(error: RedisError) -> OSError:
     kind = ConnectionError if isinstance(error, ConnectionLost) else OSError
-    return kind(f"Redis has refused an operation: {str(error).partition(', with args')[0]}")  # which are values
+    return kind(f"Redis refused an operation: {str(error).partition(', with args')[0]}")  # the arguments are values
 
 
 @contextmanager
@@ -357,15 +356,16 @@ class RedisStore(RecordStore):
         server: its URL, or your own `redis.Redis` with a ``socket_timeout`` and without decoding, which you close. The
             URL appears in no message.
         prefix: the prefix of all keys. Programs that share it share their calls.
-        keep_completed: seconds for which a call is kept; then it would run again. None: for ever. Decisions are kept as
-            long, which must be longer than a state may wait.
+        keep_completed: seconds for which completed calls and decisions are kept. None: for ever. After that a call
+            would run again, so keep them longer than a suspended run may wait.
         max_result_bytes: the largest result to keep; see `MemoryStore`.
         timeout: seconds for which an operation waits for the server.
         lease: seconds for which a claim is alive if its process stands still or has lost the server.
-        replicas: the replicas that must have a claim before its call runs, and a result before it counts as stored.
+        replicas: the number of replicas that must have a claim before its call runs, and a result before it counts as
+            stored.
         fsync: whether the disks of the server, and of that many replicas, must have both (Redis 7.2 or later, with
             ``appendonly yes``).
-        epoch: the epoch that the server must have: a name of your choice, begun by `confirm_server`. By default, a
+        epoch: the epoch that the server must have: a name of your choice, set up by `confirm_server`. By default, a
             store takes the epoch of the server that it meets first, so it cannot notice an earlier loss.
 
     Raises:
@@ -393,11 +393,11 @@ class RedisStore(RecordStore):
         records.name = type(self).__name__
 
     async def confirm_server(self) -> str:
-        """Allows claims on a server that lacks calls or the epoch of this store; returns the epoch.
+        """Allows claims on a server that has lost calls or lacks the epoch of this store; returns the epoch.
 
-        Call it after a person has found out how the lost calls ended, since those would run again; and to set up a
-        server whose stores name their `epoch`. It holds for all stores with the same epoch. Do not call it at each
-        start, which would remove the protection.
+        Call it once you have found out how the lost calls ended, since they would run again; and to set up a server
+        whose stores name their `epoch`. It applies to all stores with the same epoch. Do not call it at each start,
+        which would remove the protection.
         """
         return await self.records.confirm_server()
 
@@ -406,14 +406,14 @@ def _client(server: str | Redis, timeout: float) -> Redis:
     if isinstance(server, Redis):
         if server.get_encoder().decode_responses:
             raise ValueError(
-                "the Redis client decodes results (decode_responses), which are bytes, so pass one without"
+                "the Redis client decodes responses, but results are bytes; pass a client without decode_responses"
             )
         return server
     if not isinstance(server, str):
         raise TypeError(
             f"a RedisStore needs a URL or a redis.Redis, not {type(server).__module__}.{type(server).__name__}"
         )
-    retry = Retry(NoBackoff(), 1, (ConnectionLost,))  # a connection that was idle may have gone
+    retry = Retry(NoBackoff(), 1, (ConnectionLost,))  # an idle connection may be gone
     try:
         return Redis.from_url(server, socket_timeout=timeout, socket_connect_timeout=timeout, retry=retry)
     except ValueError:  # the error's text may quote a part of a password

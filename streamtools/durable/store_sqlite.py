@@ -50,7 +50,7 @@ _RECORDS = (
     "CREATE TABLE records (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, key BLOB NOT NULL UNIQUE,"
     " value BLOB NOT NULL, rev INTEGER NOT NULL, stale_at REAL, boot TEXT, drop_at REAL)",
     "CREATE INDEX droppable ON records (kind, drop_at) WHERE drop_at IS NOT NULL",
-    # A claim takes the same time however many there are.
+    # With this count a claim takes the same time however many records there are.
     "CREATE TABLE counted (kind TEXT PRIMARY KEY, records INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TRIGGER record_added AFTER INSERT ON records BEGIN INSERT INTO counted VALUES (NEW.kind, 1)"
     " ON CONFLICT (kind) DO UPDATE SET records = records + 1; END",
@@ -84,7 +84,7 @@ STATEMENTS = {
     "drop": "DELETE FROM records WHERE number = (SELECT number FROM records WHERE kind = ? AND drop_at IS NOT NULL"
     " ORDER BY drop_at, number LIMIT 1)",
 }
-"""All that is done with records."""
+"""All statements about records."""
 
 
 class SqliteRecords(ThreadedRecords):
@@ -107,7 +107,7 @@ class SqliteRecords(ThreadedRecords):
         self._most = most or {}
         self._file: tuple[int, int] | None = None
         self._connection: sqlite3.Connection | None = None
-        self._seen = 0  # of what others have committed
+        self._seen = 0  # the file's data version at the latest look
         super().__init__(checked_seconds("busy_timeout", busy_timeout))
         try:
             self.transact(lambda connection: None, StoreJob(lambda job: None, busy_timeout))
@@ -134,7 +134,7 @@ class SqliteRecords(ThreadedRecords):
         self.transact(lambda connection: connection.executemany(STATEMENTS["touch"], rows), job)
 
     def _made(self, steps: Sequence[Step], connection: sqlite3.Connection) -> Done | Conflict:
-        """Makes a commit in a transaction that is open."""
+        """Makes a commit in an open transaction."""
         keys = [written_key(one.key) for one in steps if not isinstance(one, DeletePrefix)]
         found = {one.key: one for one in map(record_of, _found(keys, connection))}
         if (end := judged(steps, found)) is not None:
@@ -172,7 +172,7 @@ class SqliteRecords(ThreadedRecords):
 
     def _note_seen(self, connection: sqlite3.Connection) -> None:
         (now,) = connection.execute("PRAGMA data_version").fetchone()
-        if now != self._seen:  # or nobody has looked before
+        if now != self._seen:  # or at the first look
             self.news.tell()
         self._seen = now
 
@@ -188,7 +188,7 @@ class SqliteRecords(ThreadedRecords):
                     raise
             if time.monotonic() >= job.until:
                 raise TimeoutError(self._busy())
-            time.sleep(PAUSE_S)  # SQLite would wait with the gate held, and would not notice a waiter that leaves
+            time.sleep(PAUSE_S)  # SQLite would wait with the gate held, and would not notice a caller that leaves
             job.check()
 
     def _busy(self) -> str:
@@ -196,7 +196,7 @@ class SqliteRecords(ThreadedRecords):
 
     @contextmanager
     def _transaction(self, job: StoreJob, begin: str) -> Iterator[sqlite3.Connection]:
-        """Locks the file at its start if it writes, so that no other process comes between reading and writing."""
+        """With IMMEDIATE it locks the file at its start, so that no other process comes between reading and writing."""
         connection = self._connected()
         connection.execute(f"BEGIN {begin}")
         try:
@@ -231,10 +231,10 @@ class SqliteRecords(ThreadedRecords):
             if connection is not None:
                 connection.close()
                 self._seen = 0
-                self.news.tell()  # nobody has looked meanwhile
+                self.news.tell()  # changes may have been missed meanwhile
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
-        connection.execute("BEGIN")  # so that all is read at one moment: another process may be making the file
+        connection.execute("BEGIN")  # to read all of it at one moment: another process may be making the file
         self._version_of(connection)  # before anything is written
         connection.execute("COMMIT")
         for suffix in ("", "-wal", "-shm"):  # a log that is made later gets the file's mode
@@ -246,7 +246,7 @@ class SqliteRecords(ThreadedRecords):
             for statement in ("DROP TABLE IF EXISTS counted", *_RECORDS):
                 connection.execute(statement)
         if 0 < version < VERSION:
-            from .taken_over import take_over  # a file is taken over once
+            from .taken_over import take_over  # each file is taken over only once
 
             take_over(version, connection)
         if version < VERSION:
@@ -287,12 +287,12 @@ class SqliteStore(RecordStore):
 
     Args:
         path: the file, created if missing. It contains results in clear text, so only its owner is given access.
-        max_entries: the number of keys to keep; see `MemoryStore`. Those that a run of a journal would claim again
-            stay.
+        max_entries: the number of keys to keep; see `MemoryStore`. Calls that an unfinished run of a journal could
+            claim again are kept.
         max_result_bytes: the largest result to keep; see `MemoryStore`.
         busy_timeout: seconds for which an operation waits while another process locks the file.
-        lease: seconds for which a claim is alive if its process stands still. The end of a process is noticed at once,
-            if there is a ``/proc``.
+        lease: seconds for which a claim is alive if its process stands still. If there is a ``/proc``, the end of a
+            process is noticed at once.
         must_exist: never create a file, nor turn an empty one into a store.
 
     Raises:

@@ -1,11 +1,11 @@
-"""Keeps calls that wait for an approval across a restart, as text that nobody can change unnoticed.
+"""Keeps calls that wait for an approval across a restart, as signed text.
 
 The text is ``<JSON>.<HMAC-SHA256, in hex>``. The HMAC is of two hashes: of the JSON's bytes, and of `bound_to`. The
-text is not encrypted: anybody who has it can read the arguments. Of a run with a journal it is a ticket: the calls' ids
+text is not encrypted: anyone who has it can read the arguments. For a run with a journal it is a ticket: the calls' ids
 and fingerprints, and where they wait; `Journal.suspended` reads their arguments.
 
-The order of reading is the defence: first the length and the form, then the signature over the bytes as they are, and
-only then is anything parsed. So a stranger's text costs one hash of at most `max_bytes`, however many keys there are.
+The order of reading is the defence: first the length and the form, then the signature over the raw bytes, and only then
+is anything parsed. So a forged text costs one hash of at most `max_bytes`, however many keys there are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .desk import StoreDesk, decides, look_up, put_on_record
 from .store import DecidingStore, IdempotencyStore
 
 VERSION = 5
-PURPOSE = b"streamtools suspended calls 5\n"  # so that no signature of something else with the same key fits
+PURPOSE = b"streamtools suspended calls 5\n"  # so that no signature made for another purpose with the key fits
 MIN_KEY_BYTES = 16
 MOST_KEYS = 16  # of a ring; two or three are usual
 MAX_BYTES = 256 << 10  # hashed in less than a millisecond; a few calls that write a page each
@@ -68,7 +68,7 @@ def _small(carry: Carry | None) -> Carry | None:
     return carry
 
 
-# What is checked where a state is read.
+# Checked when a state is read.
 _Count: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]  # of any size, the check of the types would take it
 _Carry: TypeAlias = Annotated[Carry | None, AfterValidator(_small)]
 _Object: TypeAlias = Annotated[str | None, AfterValidator(_parsed_later)]
@@ -86,9 +86,9 @@ class SuspendedCall:
     """The model's arguments, as JSON or a freeform tool's text; validated again before anything runs. None in a ticket:
     they are in the journal, see `Journal.suspended`."""
     fingerprint: str
-    """A hash of tool and arguments, the same as that of the `ApprovalRequested`."""
+    """A hash of tool and arguments, the same as in the `ApprovalRequested`."""
     idempotency_key: str
-    """The call's idempotency key, which the running tool and the observation have, too."""
+    """The call's idempotency key, the same as in the running tool and the observation."""
     index: _Count = 0
     """The call's position among the calls of its turn, from 0."""
     namespace: str | None = None
@@ -104,7 +104,7 @@ class SuspendedCall:
     waits_for: Literal["approval", "answer"] = "approval"
     """``answer``: the call is deferred, and waits for a `CallAnswer`."""
     edited_text: _Object = field(default=None, repr=False)
-    """The edited arguments of the approval, as JSON; only for a call that waits for its answer."""
+    """The approver's edited arguments, as JSON; only for a call that waits for its answer."""
 
     __repr__ = shown_by()
 
@@ -126,7 +126,7 @@ class SuspendedCall:
         """The parsed arguments; a fresh copy.
 
         Raises:
-            LocalProtocolError: the call is that of a ticket, which has none.
+            LocalProtocolError: the call is from a ticket, which has no arguments.
         """
         if self.arguments_text is None:
             raise LocalProtocolError("a ticket has no arguments; read them by `await journal.suspended(ticket)`")
@@ -137,7 +137,7 @@ class SuspendedCall:
 
     @property
     def edited(self) -> dict[str, Any] | None:
-        """The edited arguments of the approval, parsed; a fresh copy."""
+        """The approver's edited arguments, parsed; a fresh copy."""
         parsed: dict[str, Any] | None = None if self.edited_text is None else json.loads(self.edited_text)
         return parsed
 
@@ -146,7 +146,7 @@ class SuspendedCall:
 class CallAnswer:
     """The result of a deferred call, bound to the arguments that were shown.
 
-    Pass it to `resume` or `Suspended.answer`. From a page, id and fingerprint come back in the request:
+    Pass it to `resume` or `Suspended.answer`. A page sends the id and the fingerprint back in its request:
 
         CallAnswer(call_id=body["call_id"], fingerprint=body["fingerprint"], result=body["result"])
     """
@@ -155,7 +155,7 @@ class CallAnswer:
     fingerprint: str
     """The fingerprint of the event or record that was shown."""
     result: Any = field(repr=False)
-    """The call's result: text, JSON, or a `ToolResult`, limited and checked like that of any tool."""
+    """The call's result: text, JSON, or a `ToolResult`, limited and checked like any tool's result."""
     is_error: bool = False
     """True: the call has failed, and the result says why."""
 
@@ -168,13 +168,13 @@ class CallAnswer:
 
     @classmethod
     def to(cls, shown: ShownCall, result: Any, *, is_error: bool = False) -> CallAnswer:
-        """Returns the answer to a call, given by the event or record that was shown."""
+        """Returns the answer to a call; pass the event or record that was shown."""
         return cls(call_id=shown.call_id, fingerprint=shown.fingerprint, result=result, is_error=is_error)
 
 
 Keys: TypeAlias = bytes | str | Sequence[bytes | str]
 """A secret of at least 16 bytes, the same in every process that resumes; or several, the newest first. The first one
-signs, and each of them is accepted: so a new key is put in front, and the old one is taken away a week later."""
+signs, and all are accepted. To change keys, put the new one first, and remove the old one a week later."""
 
 BoundTo: TypeAlias = str | Sequence[str] | Mapping[str, str] | None
 """Whom or what a state belongs to: a user, a tenant, a conversation."""
@@ -188,38 +188,38 @@ class Suspended:
     run_id: str
     step: _Count
     seq: _Count
-    """The number at which the run's events go on."""
+    """The number of the run's next event."""
     wire: str | None
     """The wire over which the calls came."""
     traceparent: str | None = None
-    """The span of the step, as W3C Trace Context has it, if the step was traced: the resumed step is linked to it."""
+    """The span of the step, as a W3C `traceparent`, if the step was traced: the resumed step is linked to it."""
     proposed_by: str | None = None
-    """Likewise the span of the response that made the calls: those of their runs are linked to it."""
+    """The span of the response that made the calls, in the same form: the spans of the calls are linked to it."""
     calls_spent: _Count = 0
-    """The run's calls so far, but for these: its `call_budget` goes on from there."""
+    """The run's calls so far, without these: its `call_budget` continues from there."""
     tokens_spent: _Count = 0
     """The run's tokens so far, for its `token_budget`."""
     added_tools: tuple[str, ...] = ()
     """As `AgentLoop.added_tools`."""
     known_tools: tuple[str, ...] = ()
-    """The tools that the model knew last, of a run whose tools may change."""
+    """The tools that the model last knew, for a run whose tools may change."""
     carry: _Carry = None
-    """As `AgentLoop.carry`, or the `Turn.carry` of a step that is no run's."""
+    """As `AgentLoop.carry`, or `Turn.carry` for a step outside a run."""
     journal: str | None = None
-    """Names the run in its journal, if it has one; `to_text` returns a ticket then."""
+    """Names the run in its journal, if it has one; then `to_text` returns a ticket."""
 
     __repr__ = shown_by()
 
     @classmethod
     def of(cls, calls: Iterable[Call], spent: Spent, **facts: Any) -> Suspended:
-        """Returns these calls, suspended, with what their run has spent and the other `facts` of the step;
+        """Returns these calls, suspended, with the amounts their run has spent and other `facts` of the step;
         `Pipeline.suspended` calls this."""
         held = tuple(calls)
         calls_spent = spent.calls - sum(call.counted for call in held)
         return cls(calls=tuple(map(_suspended, held)), calls_spent=calls_spent, tokens_spent=spent.tokens, **facts)
 
     def placeholders(self) -> list[Observation]:
-        """Returns the observations that a history contains for the calls as long as nobody has decided."""
+        """Returns the observations that stand in a history for the calls while they wait."""
         ends = {"approval": undecided(), "answer": unanswered(None, is_kept=True)}
         return [
             Observation(
@@ -234,17 +234,17 @@ class Suspended:
         ]
 
     async def answer(self, answers: Iterable[CallAnswer], store: IdempotencyStore) -> None:
-        """Puts answers to these calls on record, so that they are the first ones and count. Then resume without them,
-        now or after a crash.
+        """Stores answers to these calls; the first answer to a call counts. Then resume without passing them, now or
+        after a crash.
 
         Args:
-            answers: each to a call as it was shown. The same answer again is no second one.
-            store: that of the run.
+            answers: each to a call as it was shown. Repeating an answer changes nothing.
+            store: the run's store.
 
         Raises:
-            AnswerError: a call had another answer before, or the answer is to none of these calls, or to another one
-                than was shown.
-            TypeError: an answer is not a `CallAnswer`, its result is no JSON, or the store does not keep decisions.
+            AnswerError: the call already has another answer, the answer is to none of these calls, or the call differs
+                from the one that was shown.
+            TypeError: an answer is not a `CallAnswer`, its result is not JSON, or the store does not keep decisions.
             ValueError: a result is too large.
         """
         if self.journal is not None:
@@ -260,7 +260,7 @@ class Suspended:
                 raise already_answered(call.call_id)
 
     def checked_answers(self, answers: Iterable[CallAnswer]) -> list[tuple[SuspendedCall, bytes]]:
-        """Returns the calls that are answered, each with its answer as bytes; `resume` calls this. See `answer`."""
+        """Returns the answered calls, each with its answer as bytes; `resume` calls this. See `answer`."""
         waiting = {call.call_id: call for call in self.calls if call.waits_for == "answer"}
         found = []
         for one in answers:
@@ -275,18 +275,19 @@ class Suspended:
         return found
 
     async def decide(self, decisions: Iterable[Decision], store: IdempotencyStore) -> None:
-        """Puts decisions about these calls on record, so that they are the first ones and hold. Then resume without
-        decisions, now or after a crash: the run goes on with those on record.
+        """Stores decisions about these calls; the first decision about a call holds. Then resume without decisions, now
+        or after a crash: the run continues with the stored ones.
 
         Args:
-            decisions: each about a call as it was shown, and at most one about each. The same decision again, equal in
-                all fields, is no second one.
-            store: that of the run.
+            decisions: each about a call as it was shown, and at most one about each. Repeating a decision, equal in all
+                fields, changes nothing.
+            store: the run's store.
 
         Raises:
-            AlreadyDecided: a call was decided before; what holds is `AlreadyDecided.first`. If somebody was faster by a
-                moment, other decisions of these may be on record.
-            DecisionError: a decision is about none of the calls, or another one than was shown, or it needs a name.
+            AlreadyDecided: a call was decided before; `AlreadyDecided.first` holds. If another process decided at the
+                same moment, some of these decisions may be stored.
+            DecisionError: a decision is about none of the calls, or about one that differs from the shown one, or it
+                needs a name.
             TypeError: a decision is not a `Decision`, or the store does not keep decisions; or the run has a journal,
                 which keeps them: see `Journal.decide`.
             ValueError: two decisions are about one call.
@@ -310,8 +311,8 @@ class Suspended:
             await put_on_record(store, waiting[one.call_id].pending, one)
 
     async def decisions(self, store: DecidingStore) -> tuple[Decision, ...]:
-        """Returns the decisions about these calls that are on record, in the order of the calls; several about a call
-        that requires several people."""
+        """Returns the stored decisions about these calls, in the order of the calls; several about a call that requires
+        several people."""
         return tuple([one for call in self.calls for one in await look_up(store, call.pending)])
 
     def checked(self, decisions: Iterable[Decision]) -> tuple[Decision, ...]:
@@ -338,19 +339,20 @@ class Suspended:
         return tuple(found.values())
 
     def to_text(self, keys: Keys, *, bound_to: BoundTo = None, max_bytes: int = MAX_BYTES) -> str:
-        """Returns the calls as signed text; of a run with a journal, a ticket, which has no arguments. Keep the history
-        beside it: `Turn.messages` has a result for each of the calls that says that it waits.
+        """Returns the calls as signed text; for a run with a journal, a ticket without arguments. Store the history,
+        too: `Turn.messages` has a result for each of the calls, which says that it waits.
 
         Args:
-            keys: a secret of at least 16 bytes, the same in every process that resumes; or a ring of them, of which the
-                first one signs.
+            keys: a secret of at least 16 bytes, the same in every process that resumes; or several, of which the first
+                one signs.
             bound_to: whom the calls belong to, as a text, a list of texts or a mapping of names to texts (``{"user":
-                ..., "conversation": ...}``): `from_text` reads the text only for the same. It is not in the text.
-            max_bytes: how large the text may be, so that `from_text` with the same bound will read it.
+                ..., "conversation": ...}``): `from_text` reads the text only with an equal value. The text does not
+                contain it.
+            max_bytes: the largest text to return; `from_text` with the same limit reads it.
 
         Raises:
             SuspendedError: the text would be larger than `max_bytes`.
-            TypeError: `bound_to` is no such value.
+            TypeError: `bound_to` has another type.
             ValueError: a key is too short, or there is none, or there are more than 16.
         """
         secret, *_ = _secrets(keys)
@@ -371,19 +373,20 @@ class Suspended:
         max_age_s: float | None = WEEK_S,
         max_bytes: int = MAX_BYTES,
     ) -> Suspended:
-        """Returns the calls that `to_text` wrote, if the signature proves that it did.
+        """Returns the calls that `to_text` wrote, after checking the signature.
 
         Args:
-            text: the text, from anywhere; nothing in it is parsed before its signature was checked.
-            keys: the secret, or a ring of them, each of which is accepted.
-            bound_to: as for `to_text`: of the user who asks now, and not of the text's.
-            max_age_s: how old the text may be; None: any age. A call that was right last month may not be so today.
-            max_bytes: how large the text may be; a larger one is refused without being looked at.
+            text: the text, which may come from anywhere; nothing in it is parsed before its signature is checked.
+            keys: the secret, or several, each of which is accepted.
+            bound_to: as for `to_text`, but take it from the request that you serve, never from the text.
+            max_age_s: the greatest age of the text in seconds; None: any age. A call that was right last month may not
+                be right today.
+            max_bytes: the largest text to accept; a larger one is refused unread.
 
         Raises:
-            SuspendedError: the text is something else, was changed, was signed with another key or for somebody else,
-                is too large or too old.
-            TypeError: the text is neither a str nor bytes, or `bound_to` is no such value.
+            SuspendedError: the text has another form, was changed, was signed with another key or for another
+                `bound_to`, or is too large or too old.
+            TypeError: the text is neither a str nor bytes, or `bound_to` has another type.
             ValueError: a key is too short, or there is none, or there are more than 16.
         """
         if not isinstance(text, (str, bytes)):
@@ -391,7 +394,7 @@ class Suspended:
         kept = _read(_verified(text, _secrets(keys), _bound(bound_to), max_bytes))
         age = time.time() - kept.issued_at
         if max_age_s is not None and age > max_age_s:
-            raise SuspendedError(f"it is {age:.0f} s old (max_age_s={max_age_s:g})")
+            raise SuspendedError(f"the text is {age:.0f} s old (max_age_s={max_age_s:g})")
         return kept.suspended
 
 
@@ -441,14 +444,14 @@ def _suspended(held: Call) -> SuspendedCall:
 
 
 def _as_json(arguments: Mapping[str, Any]) -> str:
-    """Returns the arguments as JSON, hardly larger than the model wrote them, so that they stay within the limits."""
+    """Returns the arguments as JSON, hardly larger than the model wrote them, to stay within the limits."""
     return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
 
 
 def no_decisions(store: object) -> str:
     return (
-        f"decisions: the store {type(store).__name__} has no `decide`, so nothing would keep a second decision from "
-        "contradicting the first; use a SqliteStore, a RedisStore, or give yours this verb (see DecidingStore)"
+        f"decisions: the store {type(store).__name__} has no `decide`, so a second decision might replace the first; "
+        "use a SqliteStore, PostgresStore or RedisStore, or add the method to your store (see DecidingStore)"
     )
 
 
@@ -463,7 +466,7 @@ def _secrets(keys: Keys) -> list[bytes]:
 
 
 def _bound(to: BoundTo) -> bytes:
-    """Returns a hash of those that a state belongs to; values of different shapes have different hashes."""
+    """Returns a hash of `bound_to`; values of different shapes have different hashes."""
     shape: Any = to
     if isinstance(to, Mapping):
         shape = dict(to)
@@ -486,10 +489,10 @@ def _mac(digest: bytes, secret: bytes, bound: bytes) -> str:
 
 
 def _verified(text: str | bytes, secrets: Iterable[bytes], bound: bytes, max_bytes: int) -> bytes:
-    """Returns the payload of a text whose signature fits; the length comes first, since even a hash costs time."""
+    """Returns the payload of a text whose signature fits; checks the length first, since even a hash costs time."""
     if len(text) > max_bytes:
         raise SuspendedError(f"expected at most max_bytes={max_bytes}, got {len(text)}")
-    if text.isascii():  # as all that `to_text` writes is
+    if text.isascii():  # as all texts of `to_text` are
         raw = text.encode() if isinstance(text, str) else text
         payload, dot, mac = raw[: -MAC_CHARS - 1], raw[-MAC_CHARS - 1 : -MAC_CHARS], raw[-MAC_CHARS:]
         digest = _hash(payload) if dot == b"." else b""
@@ -497,7 +500,7 @@ def _verified(text: str | bytes, secrets: Iterable[bytes], bound: bytes, max_byt
             if hmac.compare_digest(mac, _mac(digest, secret, bound).encode()):
                 return payload
     raise SuspendedError(
-        "the signature does not fit: it was changed, or signed with another key or for another user or conversation"
+        "the signature does not fit: the text was changed, or signed with another key or for another `bound_to`"
     )
 
 
@@ -514,13 +517,13 @@ def _read(payload: bytes) -> _Kept:
             raise SuspendedError(f"expected version {VERSION}, got another one")
         kept = _reader().validate_json(payload, strict=True)
         if kept.suspended.journal is None and any(call.arguments_text is None for call in kept.suspended.calls):
-            raise SuspendedError("it is signed, and has neither arguments of its calls nor the journal that has them")
+            raise SuspendedError("the signed text has neither the arguments of its calls nor the name of a journal")
         return kept
     except (ValidationError, RecursionError) as error:
         where = error.errors(include_input=False)[0]["loc"] if isinstance(error, ValidationError) else ("calls",)
         place = ".".join(map(str, where)) or "text"  # half a character is found before any field
-        raise SuspendedError(f"it is signed, and its {place} is not as `to_text` writes it") from None
+        raise SuspendedError(f"the text is signed, but its {place} is not as `to_text` writes it") from None
     except SuspendedError:
         raise
     except ValueError:
-        raise SuspendedError("it is signed, and not JSON, or has a key twice in one object") from None
+        raise SuspendedError("the text is signed, but is not JSON, or has a key twice in one object") from None

@@ -1,5 +1,4 @@
-"""The calls that a step leaves, and the first step of a run that goes on with them: they are in its history, and
-decided."""
+"""The calls that a step leaves waiting, and the first step of the run that continues with them, once decided."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 def take_up(run: Trajectory, suspended: Suspended) -> None:
     """Makes a run the one that calls were suspended in, at the same step, with its numbering. A run that has begun, or
-    was given an id of its own, stays itself."""
+    has an id of its own, is left unchanged."""
     if run.steps or run.next_seq:
         return
     if not run.is_entered and not run.is_named:
@@ -33,7 +32,7 @@ def take_up(run: Trajectory, suspended: Suspended) -> None:
 
 
 def left_by(runner: Runner) -> Suspended | None:
-    """Returns the calls of a step that wait, also when it was left."""
+    """Returns the waiting calls of a step, even if the step was left."""
     calls, ended, resumed = runner.attempt.calls, runner.step.ended, runner.resumed
     if isinstance(resumed, Suspended) and not calls.undecided and not calls.announced:  # it was left at once
         return replace(resumed, seq=runner.trajectory.next_seq) if ended else resumed
@@ -59,7 +58,7 @@ def suspended_in(runner: Runner, held: list[Call]) -> Suspended | None:
 
 
 class SuspendedSteps:
-    """The step of calls that wait: the model is not asked."""
+    """The step of waiting calls: the model is not asked."""
 
     def __init__(
         self,
@@ -94,4 +93,4 @@ class SuspendedSteps:
         return None
 
     async def leave(self, outcome: RunOutcome) -> None:
-        """Does nothing: all is on record."""
+        """Does nothing: all is stored."""

@@ -1,4 +1,4 @@
-"""Takes over a file of a `SqliteStore` from before all in it were records, in the transaction that makes these."""
+"""Converts an older file of a `SqliteStore`, which had tables of its own, to records, in one transaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .records import Key, new_rev, read_key, written_key
 from .run_records import JournaledRun, hashed, inbox_key, step_key
 
 Insert: TypeAlias = Callable[..., None]
-"""Puts a record: its key and value, perhaps its time (`stale_at`, `boot`, `drop_at`)."""
+"""Puts a record: its key and value, and optionally its time (`stale_at`, `boot`, `drop_at`)."""
 
 
 def take_over(version: int, connection: sqlite3.Connection) -> None:
@@ -34,7 +34,7 @@ def take_over(version: int, connection: sqlite3.Connection) -> None:
     if "decisions" in tables:
         for key, record in connection.execute("SELECT key, record FROM decisions ORDER BY number").fetchall():
             insert(decided_key(key), record, time=(None, None, math.inf))
-    if "held" in tables:  # what a run may ask for again is kept as long as the run
+    if "held" in tables:  # records that a run may ask for again are kept as long as the run
         for (held,) in connection.execute("SELECT DISTINCT key FROM held").fetchall():
             key = ":".join(read_key(held)[1:]) if version == 4 else held
             kept = decided_key(key) if key.startswith(("decision:", "answer:")) else call_key(key)
@@ -92,7 +92,7 @@ def _take_runs(insert: Insert, connection: sqlite3.Connection) -> None:
 
 
 def take_over_chats(tables: Collection[str], insert: Insert, connection: sqlite3.Connection) -> None:
-    """Takes over the conversations of `streamtools.web.Chats`, as its ``conversations`` keeps them."""
+    """Converts the conversations of `streamtools.web.Chats` to the records of its ``conversations``."""
 
     def part(run_id: str) -> tuple[str, str]:
         chat_id, _, number = run_id.rpartition("/")
@@ -133,7 +133,7 @@ def take_over_chats(tables: Collection[str], insert: Insert, connection: sqlite3
         insert(("log", *part(run_id), f"{last:016x}"), body, time=(None, None, now + 7 * 86400))
     for (written,) in connection.execute("SELECT key FROM records WHERE kind = 'call'").fetchall():
         chat_id, _, gone = read_key(written)[1].rpartition("/")
-        if gone.isdecimal() and chat_id not in first:  # a removed one may be begun anew
+        if gone.isdecimal() and chat_id not in first:  # a removed one may be begun again
             insert(("gone", chat_id), gone.encode())
     for chat_id, began_at, head in rows("SELECT chat_id, began_at, head FROM chats", "chats"):
         began, due, owner = int(began_at * 1e3), int(now * 1e3), first[chat_id].get("user")

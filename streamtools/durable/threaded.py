@@ -1,13 +1,13 @@
-"""Keeps records by a driver that waits, in a thread of its own.
+"""Keeps records with a blocking driver, in a thread of its own.
 
-Operations go in from any event loop, and their answers come back into it. An operation is handed over before its caller
-first awaits, and the thread does one after the other. A commit that can be undone, and for which nobody waits any more,
-is dropped before it is made lasting, or undone right after that; all other operations go on to their end. Each has a
-deadline, counted from when it was handed over, so that operations that wait for the same locked file give up together.
-Between two operations the thread renews the records that these `Records` have put so.
+Operations come from any event loop, and their answers go back to it. An operation is handed over before its caller
+first awaits, and the thread does them in order. A commit that can be undone, and whose caller no longer waits, is
+dropped before it is made permanent, or undone right after that; all other operations finish. Each has a deadline,
+counted from when it was handed over, so that operations that wait for the same locked file give up together. Between
+operations the thread renews the records that were put as `renewed`.
 
-No connection may be open across a fork, so it is closed before and opened again, on both sides, when it is needed. The
-child begins with a new thread, and renews nothing. An idle thread ends, and forgotten records with it.
+No connection may be open across a fork, so it is closed before one, and opened again on both sides when it is needed.
+The child begins with a new thread, and renews nothing. An idle thread ends, so that forgotten `Records` leave none.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ from .records import (
 
 T = TypeVar("T")
 
-GRACE_S = 0.5  # after a deadline, so that the thread can raise its own error, which says what was in the way
-UNASKED_S = 10.0  # for which a listener goes on when nobody asks it
-LISTEN_S = 1.0  # for which a listener waits, before it looks whether it is wanted
-LOOK_S = 0.01  # between two looks at what others have changed, while somebody waits for that
-POLL_S = 0.25  # between two reads of a reader that nobody wakes
+GRACE_S = 0.5  # after a deadline, so that the thread can raise its own error, which names the obstacle
+UNASKED_S = 10.0  # for which a listener goes on listening without a request
+LISTEN_S = 1.0  # for which a listener waits, before it checks whether it is still wanted
+LOOK_S = 0.01  # between two looks for changes by others, while a caller waits for them
+POLL_S = 0.25  # between two reads by a reader that gets no news
 
 
 class Left(Exception):
-    """Raised in the thread when nobody waits for the commit any more."""
+    """Raised in the thread when the caller no longer waits for the commit."""
 
 
 @dataclass(slots=True, eq=False)
 class StoreJob:
     work: Callable[[StoreJob], object]
-    patience: float  # for how many seconds the operation may wait, from now on
+    patience: float  # seconds for which the operation may wait, from now on
     undo: Callable[[StoreJob], object] | None = None  # takes back what `work` has committed
     tell: Callable[[], None] = lambda: None
     until: float = field(init=False)  # when to give up, on ``time.monotonic``
@@ -95,13 +95,13 @@ class StoreJob:
         self.tell()
 
     def check(self) -> None:
-        """Raises `Left` if nobody waits for this commit any more. Call it before the commit is made lasting."""
+        """Raises `Left` if the caller no longer waits for this commit. Call it before the commit is made permanent."""
         with self.lock:
             if self.left and self.undo is not None:
                 raise Left
 
     def leave(self) -> bool:
-        """Stops waiting; returns True if the operation is over, so that the caller has to take it back."""
+        """Stops waiting; returns True if the operation is over, so that the caller must undo it."""
         with self.lock:
             self.left = True
             return self.over
@@ -119,8 +119,8 @@ class StoreJob:
 class ThreadedRecords(ABC):
     """`Records` with a thread of their own. An operation waits for `patience` seconds at most."""
 
-    idle_s = 1.0  # until a thread with nothing to do ends, and its connection
-    looks = False  # while somebody waits for a change, the thread looks for it: others are told
+    idle_s = 1.0  # until an idle thread ends, with its connection
+    looks = False  # whether the thread looks for changes while a caller waits for one; else a server reports them
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
@@ -137,7 +137,7 @@ class ThreadedRecords(ABC):
         self.gate = threading.RLock()  # held while a connection is in use. A fork waits for it.
         self._jobs: SimpleQueue[StoreJob | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._renewed: dict[Key, tuple[int, float]] = {}  # with `rev` and `stale_in`, for the thread alone
+        self._renewed: dict[Key, tuple[int, float]] = {}  # with `rev` and `stale_in`; only the thread uses it
         self._renew_at = 0.0
         self.news = News()
         self._listener: Listener | None = None
@@ -168,8 +168,8 @@ class ThreadedRecords(ABC):
         return await self.news.wait(prefix, since, seconds if self._hears() else min(seconds, POLL_S), look)
 
     def close(self) -> None:
-        """Finishes the operations that were handed over, lets go what is renewed, and ends the thread. Waits as long as
-        an operation may; may be called twice."""
+        """Finishes pending operations, stops renewing records, and ends the thread. Waits as long as an operation may;
+        calling it twice is safe."""
         if self._pid != os.getpid():  # another process'
             return
         with self._lock:
@@ -184,7 +184,7 @@ class ThreadedRecords(ABC):
             self._disconnect()
 
     def wait_briefly(self) -> None:
-        """Waits, after `close`, for the operations that were handed over, no longer than an interrupted program may."""
+        """Waits, after `close`, for pending operations, but only as long as an interrupted program should."""
         if (thread := self._thread) is not None:
             thread.join(GRACE_S)
 
@@ -194,7 +194,7 @@ class ThreadedRecords(ABC):
     def handed(
         self, work: Callable[[StoreJob], T], undo: Callable[[StoreJob], object] | None = None
     ) -> Callable[[], Coroutine[Any, Any, T]]:
-        """Hands an operation to the thread at once; returns what waits for its answer."""
+        """Hands an operation to the thread at once; returns a function that waits for its answer."""
         ended = anyio.Event()
         job = StoreJob(work, self._patience, undo, waker(ended))
         self._submit(job)
@@ -217,8 +217,8 @@ class ThreadedRecords(ABC):
 
     def _submit(self, job: StoreJob) -> None:
         if self._pid != os.getpid():
-            text = "the process was forked by other means than Python's, behind the opening of the store"
-            raise LocalProtocolError(f"{text}: open a {self.name} of its own in it")
+            text = "the process was forked by other means than `os.fork` after the store was opened"
+            raise LocalProtocolError(f"{text}: open another {self.name} in the child")
         with self._lock:
             if self._closed:
                 raise LocalProtocolError(f"the {self.name} is closed")
@@ -268,7 +268,7 @@ class ThreadedRecords(ABC):
             return True
 
     def _renew_when_due(self) -> None:
-        """Tries once, since operations wait behind this; if that fails, there is time for another try."""
+        """Tries only once, since operations wait for this; if that fails, there is time for another try."""
         if not self._renewed or time.monotonic() < self._renew_at:
             return
         self._renew_at = time.monotonic() + min(seconds for _, seconds in self._renewed.values()) / 3
@@ -282,7 +282,7 @@ class ThreadedRecords(ABC):
         job.check()
         self.let_go(steps)
         if undo and time.monotonic() >= job.until:
-            raise TimeoutError(self._busy())  # it waited for others, which got no answer
+            raise TimeoutError(self._busy())  # it was queued after others that got no answer
         try:
             end = self._make(steps, job)
         except Exception:
@@ -293,7 +293,7 @@ class ThreadedRecords(ABC):
         return end
 
     def let_go(self, steps: Sequence[Step]) -> None:
-        """Renews no record any more that is about to be changed, even if that fails."""
+        """Stops renewing records that are about to be changed, even if the change fails."""
         for step in steps:
             rev, _ = self._renewed.get(key := key_of(step), (0, 0.0))
             is_meant = isinstance(expect := expected(step), Rev) and expect.number == rev
@@ -301,7 +301,7 @@ class ThreadedRecords(ABC):
                 del self._renewed[key]
 
     def note(self, steps: Sequence[Step], end: Done | Conflict) -> None:
-        """Notes what a commit of these steps has come to."""
+        """Notes the result of a commit of these steps."""
         if isinstance(end, Done):
             for step in steps:
                 if isinstance(step, Put) and step.renewed and step.stale_in is not None:
@@ -318,14 +318,14 @@ class ThreadedRecords(ABC):
 
     @abstractmethod
     def _scan(self, least: bytes, most: bytes, behind: bytes, limit: int, job: StoreJob) -> list[Row]:
-        """Returns the records from `least`, and behind `behind`, to before `most`."""
+        """Returns the records from `least` up to, but not including, `most`, and only those after `behind`."""
 
     @abstractmethod
     def _make(self, steps: Sequence[Step], job: StoreJob) -> Done | Conflict: ...
 
     @abstractmethod
     def _touch(self, touches: Sequence[Touch], job: StoreJob) -> None:
-        """Touches those of the records that are there."""
+        """Touches those of the records that exist."""
 
     @abstractmethod
     def _disconnect(self) -> None:
@@ -333,28 +333,28 @@ class ThreadedRecords(ABC):
 
     @abstractmethod
     def _busy(self) -> str:
-        """Returns the text for an operation that waited in vain: for what, and how long."""
+        """Returns the text for an operation that timed out: what it waited for, and how long."""
 
     @abstractmethod
     def _listen(self, job: StoreJob) -> None:
-        """Begins to hear of what others change."""
+        """Begins to listen for changes by others."""
 
     def _look(self) -> None:  # noqa: B027 - if `looks`
-        """Looks for what others have changed."""
+        """Looks for changes by others."""
 
     def _hears(self) -> bool:
         return self.looks or (self._listener is not None and self._listener.ready.is_set())
 
     def listen_by(self, connect: Callable[[], AbstractContextManager[Callable[[float], Iterable[str]]]]) -> None:
-        """Has a thread that listens, and waits until it does."""
+        """Ensures that a thread listens, and waits until it does."""
         if self._listener is None or not self._listener.is_alive():
             self._listener = Listener(self.news, connect)
             self._listener.start()
         self._listener.asked_at = time.monotonic()
         self._listener.ready.wait(min(1.0, self._patience))
 
-    def _break_off(self) -> None:  # noqa: B027 - others wait no longer than the time that they are given
-        """Ends, from another thread, an operation that is overdue."""
+    def _break_off(self) -> None:  # noqa: B027 - other drivers keep to their time limit
+        """Ends an overdue operation, from another thread."""
 
 
 def _changes(step: Step, key: Key) -> bool:
@@ -364,11 +364,11 @@ def _changes(step: Step, key: Key) -> bool:
 
 
 class Listener(threading.Thread):
-    """Hears from a server what others have changed, as long as somebody has waited for that lately.
+    """Receives the changes by others from a server, as long as a caller has recently waited for some.
 
     Args:
-        news: is told the keys, and that anything may have changed while nobody has listened.
-        connect: begins to listen; returns what waits for so many seconds, and then returns what is `heard`.
+        news: gets the changed keys, and a notice that any may have changed after a time without listening.
+        connect: begins to listen; returns a function that waits for some seconds and returns texts for `heard`.
     """
 
     def __init__(self, news: News, connect: Callable[[], AbstractContextManager[Callable[[float], Iterable[str]]]]):
@@ -437,6 +437,6 @@ def _close_all() -> None:  # pragma: no cover - nobody measures so late
                 continue
 
 
-atexit.register(_close_all)  # a daemon thread is cut off by the end of the process, wherever it is
+atexit.register(_close_all)  # the end of the process cuts a daemon thread off, whatever it is doing
 if hasattr(os, "register_at_fork"):  # pragma: no branch - Windows has no fork
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

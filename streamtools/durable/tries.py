@@ -1,12 +1,12 @@
 """Makes the attempts at a step's answer, one after the other, where a policy may ask the model again.
 
 Theory of operation. When an attempt breaks off, and before the last events of its decoder are emitted, the pump asks
-`discards`, which asks the policy (`streamtools.seams.Attempts`). If the attempt is *discarded*, its calls are
-observed as ``discarded``, at once: a call may begin while the source is closed, and must not be one that nobody may
-discard. Then the runner reads another source with a new decoder, new calls and an empty turn. If a call has begun that
-must not run twice, the attempt is *cut*: its running calls go on, and `agent_loop` asks for the next step. Otherwise
-the error is raised. Before all that, the rest of a response may be asked for (`rest`): the same decoder reads on,
-and nothing is discarded.
+`discards`, which asks the policy (`streamtools.seams.Attempts`). If the attempt is *discarded*, its calls are observed
+as ``discarded`` at once: otherwise a call that cannot be discarded could begin while the source is being closed. Then
+the runner reads another source with a new decoder, new calls and an empty turn. If a call has begun that must not run
+twice, the attempt is *cut*: its running calls continue, and `agent_loop` asks for the next step. Otherwise the error is
+raised. Before all that, the rest of a response may be requested (`rest`): the same decoder continues, and nothing is
+discarded.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 
 class PolicyTries:
-    """The attempts of one step, as a policy wants them.
+    """The attempts of one step, as a policy decides.
 
     Args:
         policy: decides which request is made after a failure.
-        functions: each makes a request; the first is asked first.
-        read: returns all that reads such a request.
-        wire: the wire that they speak.
+        functions: each makes a request; the first one is called first.
+        read: returns the parts that read such a request.
+        wire: the wire of all requests.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class PolicyTries:
         wire: Wire | str | None,
     ) -> None:
         self.number = 1  # of the attempt
-        self.is_cut = False  # the attempt has ended in its middle, and is committed all the same
-        self.is_followed = False  # a step that is cut is followed by another one, which is asked with its results
+        self.is_cut = False  # the attempt broke off, and is committed nevertheless
+        self.is_followed = False  # after a cut step, another one is requested with its results
         self._runner = runner
         self._carried = _Carried()
         self.serves, self.drop_carried = self._carried.serves, self._carried.drop
@@ -69,14 +69,14 @@ class PolicyTries:
         self._read = read
         self._wire = wire
         self._after_output = getattr(policy, "after_output", False)
-        self._fallback = 0  # which of the functions was asked; their number if it was another one
+        self._fallback = 0  # the index of the function that was called; their number if it was another one
         self._request = functions[0]
-        self._asked = 1  # how often it was, in a row
-        self._rests = 0  # how often the rest of the attempt's response was asked for
+        self._asked = 1  # how often it was called, in a row
+        self._rests = 0  # how often the rest of the attempt's response was requested
         self._broke: tuple[Exception | None, Source, int] | None = None  # why, where, and how much had come
         self._began_at = 0.0  # the first attempt, on ``time.monotonic``
         self._pause_s = 0.0  # before the next attempt
-        self._seq = -1  # of the event that the attempt, or its end, has begun with
+        self._seq = -1  # of the event that began the attempt, or its end
         self._is_committed = False
         self._discarded: dict[str, Observation] = {}  # of the calls of discarded attempts
         self._take_back_counts: Callable[[], None] | None = None  # those of the attempt's calls in their run
@@ -98,7 +98,7 @@ class PolicyTries:
         self._seq = event.seq
 
     async def go_on(self) -> None:
-        """Reads one attempt after the other, as long as the one before it was discarded."""
+        """Reads attempts, each after the one before it was discarded."""
         runner = self._runner
         while (discarded := runner.attempt).pump.is_discarded:
             runner.deadlines.source_is_over()
@@ -132,14 +132,14 @@ class PolicyTries:
     # -- for the pump --
 
     def rest(self, pump: Pump) -> Source | None:
-        assert isinstance(pump.decoder, StreamDecoder), "else no model is asked, and nobody asks again"
+        assert isinstance(pump.decoder, StreamDecoder), "else no model is asked"
         error, source, came = pump.raised, pump.source, pump.decoder.received
         if self._broke is not None and self._broke[2] == came:
             error, source, _ = self._broke  # the rest was refused: that is not why the response broke off
         self._broke = error, source, came
         point = pump.decoder.resume_point()
         if point is not None:
-            # Asked with the latest error: a rest that is refused for good is not asked for again.
+            # The policy gets the latest error: a rest that is refused for good is not requested again.
             latest = pump.raised or TruncatedStream("the stream ended before its terminal marker")
             chosen = self._chosen(pump.failure(latest), latest, None, point)
             if isinstance(chosen, Rest) and self._leaves(chosen.pause_s, None):
@@ -179,11 +179,11 @@ class PolicyTries:
         functions = self._functions
         if again.request is not None:
             if not callable(again.request):
-                raise TypeError(f"Again(request=...) is a function, not {type_name(again.request)}")
+                raise TypeError(f"Again(request=...) must be a function, not {type_name(again.request)}")
             return len(functions), again.request
         if again.fallback is not None:
             if not 0 <= again.fallback < len(functions):
-                raise ValueError(f"Again(fallback={again.fallback}): there are {len(functions) - 1}")
+                raise ValueError(f"Again(fallback={again.fallback}): there are {len(functions) - 1} fallbacks")
             return again.fallback, functions[again.fallback]
         return self._fallback, self._request
 
@@ -210,7 +210,7 @@ class PolicyTries:
                 self._next(chosen)
             elif not (chosen is None or isinstance(chosen, (Rest, Cut))):
                 raise TypeError(f"it returned {type_name(chosen)}")
-        except Exception as mistake:  # the failure is what is raised, and says why nothing followed it
+        except Exception as mistake:  # the failure is raised, with a note on why no attempt followed
             error.add_note(f"{type_name(policy)}.broke failed: {mistake!r}")
             return None
         return chosen
@@ -236,8 +236,8 @@ class PolicyTries:
 class _RestSource(Source):
     """The rest of a response that broke off, from another source, for the decoder that has read its beginning.
 
-    The decoder's framing may hold the beginning of an event that comes again as a whole. So the rest is cut into its
-    payloads here, and observers of the body see these in the place of bytes.
+    The decoder's framing may hold the beginning of an event that comes again as a whole. So the rest is split into its
+    payloads here, and observers of the body see these in place of bytes.
     """
 
     async def items(self) -> AsyncIterator[Any]:
@@ -269,7 +269,7 @@ def _read(found: Iterable[Any]) -> Iterator[dict[str, Any]]:
             continue
         payload = read_json(data)
         if not isinstance(payload, dict):
-            raise malformed("the data of an event of the rest is not a JSON object")
+            raise malformed("the data of an event in the rest of the response is not a JSON object")
         yield payload
 
 
@@ -279,7 +279,7 @@ def _read(found: Iterable[Any]) -> Iterator[dict[str, Any]]:
 @dataclass(slots=True, eq=False)
 class _Carried:
     """Keeps pure and idempotent calls of a discarded attempt for the next one, so that no tool runs twice for one
-    purpose: each gives its ending to one call that is the same word for word; the others are cancelled."""
+    purpose: each gives its ending to one identical call; the others are cancelled."""
 
     _kept: dict[str, list[tuple[Call, Callable[[Call], Awaitable[None]]]]] = field(
         default_factory=lambda: defaultdict(list)
@@ -287,7 +287,7 @@ class _Carried:
 
     def keep(self, call: Call, wait: Callable[[Call], Awaitable[None]]) -> None:
         """Keeps a call of an attempt that is about to be discarded, if it has begun and was not told to stop; `wait`
-        waits until no task works for it."""
+        waits until all of its tasks have ended."""
         has_run = call.attempts or (call.ending is not None and call.ending.recorded)
         if not has_run or call.state not in ("running", "observed") or call.bound is None:
             return
@@ -295,12 +295,12 @@ class _Carried:
             return
         try:
             self._kept[call.fingerprint].append((call, wait))
-        except ValueError:  # its arguments are no plain JSON
+        except ValueError:  # its arguments are not plain JSON
             return
 
     async def serves(self, call: Call) -> bool:
-        """Gives a call that has its place the ending of one that is the same, once that has ended; returns False if
-        there is none, or it ended in a way that another run may mend."""
+        """Gives a call that has its place the ending of an identical one, once that has ended; returns False if there
+        is none, or it ended in a way that another run may mend."""
         try:
             kept = self._kept.get(call.fingerprint)
         except ValueError:
@@ -316,7 +316,7 @@ class _Carried:
             end_wait(call, time.monotonic())
             if call.seen is not None and call.seen.outcome == "discarded":  # the next attempt may want it
                 kept.append((earlier, wait))
-            elif earlier.tasks:  # nobody else wants it
+            elif earlier.tasks:  # no other call wants it
                 _cancel(earlier)
         ending = _ending(earlier)
         if call.state == "starting" and ending is not None:

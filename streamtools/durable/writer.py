@@ -1,6 +1,6 @@
-"""Writes a run down in its journal: an observer that sees each body as it is read, and shows nothing.
+"""Writes a run to its journal: an observer that sees each body as it is read, and shows nothing.
 
-A response is handed over as soon as it is whole, and the ends of its calls with the response after it, or at the end.
+A response is handed over as soon as it is whole, and the ends of its calls with the next response, or at the end.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class ResponseWriter(Observer):
         self._run = run
         self._inbox = inbox
         self._view: RunView | None = None
-        self._said = 0  # how many entries were in the history of the latest response on record
-        self._ends: list[tuple[int, bytes]] = []  # of steps that are over, and not known to be stored
-        self._handed_over = 0  # how many of them with the response
+        self._said = 0  # how many entries the history of the latest stored response had
+        self._ends: list[tuple[int, bytes]] = []  # of steps that are over, and may not be stored yet
+        self._handed_over = 0  # how many of them went with the response
         self._items: list[bytes | dict[str, Any]] = []
         self._salt = 0
-        self._attempt, self._fallback = 1, 0  # at the answer of the step, and who was asked for it
+        self._attempt, self._fallback = 1, 0  # the attempt at the step's answer, and which function was called
         self.step = -1
-        self.has_ended: anyio.Event | None = None  # the response has; a run is made outside a loop, too
-        self.is_stored: Waiter | None = None  # waits until the response is stored; None if it is not to be
+        self.has_ended: anyio.Event | None = None  # of the response; None since a run may be made outside a loop
+        self.is_stored: Waiter | None = None  # waits until the response is stored; None if it will not be
 
     def begin(self, view: RunView) -> None:
         self._view = view
 
     def go_on_from(self, step: int, said: int) -> None:
-        """The response of this step is on record, with so many new entries of the history."""
+        """Notes that the response of this step is stored, with `said` new entries of the history."""
         self.step, self.is_stored = step, _at_once
         self._said += said
 
@@ -69,7 +69,7 @@ class ResponseWriter(Observer):
             self._ends.append((self.step, self._ends_of(turn)))
 
     def leave(self, outcome: str) -> list[tuple[Waiter, str]]:
-        """Hands over the end of this visit to the run, and what is not stored yet; returns what waits for that."""
+        """Hands over the end of this visit to the run, and what is not stored yet; returns waiters for both."""
         if self._place.held is None:
             return []
         broken = self._keep_broken()
@@ -78,8 +78,8 @@ class ResponseWriter(Observer):
         return waiters if broken is None else [*waiters, (broken, f"the response of step {self.step}")]
 
     def _keep_broken(self) -> Waiter | None:
-        """Hands over what the history has of a response that broke off: its turn, else, if the run was stopped, what
-        was said before it; returns what waits for that, None if it is nothing."""
+        """Hands over what the history has of a response that broke off: its turn, or, if the run was stopped, the
+        messages before it; returns a waiter, or None if there is nothing to store."""
         if self._view is None or self.is_stored is not None:
             return None
         turn = self._view.standing
@@ -94,11 +94,11 @@ class ResponseWriter(Observer):
         return written_ends(() if turn is None else turn.observations, spent.calls, spent.tokens)
 
     def _kept(self, ends: bytes | None = None) -> Waiter:
-        """Hands the response to the file, one that broke off with the ends of its calls: those that have not begun are
-        not to begin in another visit."""
+        """Hands the response over for storage; one that broke off with the ends of its calls, since those that have not
+        begun must not begin in another visit."""
         try:
             return self._keep(ends)
-        except Exception as error:  # of anything in the response, or the store is closed; the step raises it
+        except Exception as error:  # from anything in the response, or a closed store; the step raises it
             return partial(fail, error)
         finally:
             self._items = []

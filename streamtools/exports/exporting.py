@@ -45,7 +45,7 @@ def export(
         wire: the wire that the request goes to, or its name (see `targets`), in which a final ``.strict`` means
             ``strict=True``. ``gemini.generate_content`` writes the schema to ``parametersJsonSchema``; endpoints
             without that field (the Live API, older Vertex versions) need ``gemini.parameters``.
-        strict: use the form that the provider enforces; ``targets(strict=True)`` have one. In it a map may travel as a
+        strict: use the form that the provider enforces, which ``targets(strict=True)`` have. In it a map may travel as a
             list of entries, a value of no declared type as JSON text, and what may be left out as null where the
             provider requires every property; `Exported.decode` turns each back. Gemini and Cohere are
             made strict by a field of the request: see ``Exports.request``.

@@ -370,7 +370,7 @@ async def test_a_state_is_read_only_for_those_it_belongs_to() -> None:
             if other is owner:
                 assert Suspended.from_text(text, KEY, bound_to=other) == suspended
             else:
-                with pytest.raises(ValueError, match="with another key or for another user or conversation"):
+                with pytest.raises(ValueError, match="with another key or for another `bound_to`"):
                     Suspended.from_text(text, KEY, bound_to=other)
     assert Suspended.from_text(
         suspended.to_text(KEY, bound_to={"a": "1", "b": "2"}), KEY, bound_to={"b": "2", "a": "1"}

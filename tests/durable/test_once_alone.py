@@ -182,7 +182,7 @@ def test_what_has_no_whole_value_or_no_keeper_of_leases_is_refused() -> None:
 
     with pytest.raises(TypeError, match="is a generator"):
         once(MemoryStore(), key=lambda: "k")(many)
-    with pytest.raises(TypeError, match="renewed by its caller"):
+    with pytest.raises(TypeError, match="needs that to renew its leases"):
         once(Renewed(), key=lambda: "k")(one)
 
 

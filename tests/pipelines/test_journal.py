@@ -395,7 +395,7 @@ def test_mistakes_are_refused_in_words(tmp_path: Path, monkeypatch: pytest.Monke
     with monkeypatch.context() as patched:
         engine = SimpleNamespace(DBOS=SimpleNamespace(workflow_id="order-7"))
         patched.setitem(sys.modules, "dbos", engine)
-        with pytest.raises(TypeError, match="this is a workflow of DBOS, which already keeps the run"):
+        with pytest.raises(TypeError, match="DBOS already keeps the run of this workflow"):
             bank.run(tmp_path / "runs.db")
         engine.DBOS.workflow_id = None
         bank.run(tmp_path / "runs.db")
@@ -479,7 +479,7 @@ async def test_only_runs_that_are_over_are_forgotten(tmp_path: Path) -> None:
             full, refused = Journal(SqliteStore(path, max_entries=1)), Bank(TWO_STEPS[0], ANSWER)
             await read(refused.run(full, run_id="full"))
             assert refused.paid == []
-            assert "max_entries=1 calls of unknown end, or of runs that are not over" in str(refused.asked[1])
+            assert "max_entries=1 calls have an unknown end or an unfinished run" in str(refused.asked[1])
             assert await full.forget("full")
         journal = Journal(SqliteStore(path, max_entries=3), max_runs=2)
         for at in range(5):

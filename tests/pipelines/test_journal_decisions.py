@@ -301,11 +301,11 @@ async def test_an_id_that_recurs_is_decided_by_the_ticket_alone(tmp_path: Path) 
     await journal.decide(old, first)
     await read(run := bank.run(journal))
     assert (run.outcome, refunds) == ("suspended", ["x"])
-    with pytest.raises(DecisionError, match=r"asked about equal calls 'r' in the steps \[0, 1\]"):
+    with pytest.raises(DecisionError, match=r"asked about equal calls 'r' in the steps \[0, 1\]; pass a ticket"):
         await journal.decide(ORDER, first)
     with pytest.raises(AlreadyDecided):
         await journal.decide(old, Decision.on(old.calls[0], True, by="bob"))
-    with pytest.raises(JournalError, match=r"ticket belongs to step 0 .* calls of step 1 wait in it now"):
+    with pytest.raises(JournalError, match=r"ticket belongs to step 0 .* calls of step 1 wait now"):
         await journal.suspended(old)
     new = await journal.suspended(ORDER)
     assert new is not None
@@ -375,7 +375,7 @@ async def test_suspended_calls_of_a_journaled_run_are_a_ticket_that_leaves_the_a
     run = bank.run(journal, run_id=None, limits=limits, suspended=ticket, decisions=[Decision.on(call, True)])
     await read(run)
     assert (run.outcome, len(refunds), len(bank.asked)) == ("answered", 1, 2)
-    with pytest.raises(JournalError, match=r"ticket belongs to step 0 .* nothing waits in it now"):
+    with pytest.raises(JournalError, match=r"ticket belongs to step 0 .* no call of it waits now"):
         await read(bank.run(journal, limits=limits, suspended=ticket))
     await journal.forget(ORDER)
     with pytest.raises(JournalError, match="there is no run"):
@@ -437,10 +437,10 @@ async def test_a_ticket_also_takes_answers_to_calls_that_are_done_outside(tmp_pa
     assert [seen.model_content for seen in run.turns[0].observations] == ["paid back", "Rome"]
     with closing(sqlite3.connect(tmp_path / "runs.db")) as file, file:
         file.execute("UPDATE records SET value = CAST('{\"secret\": 1}' AS BLOB) WHERE kind = 'waiting'")
-    with pytest.raises(JournalError, match="that no journal wrote") as raised:
+    with pytest.raises(JournalError, match="that this library did not write") as raised:
         await journal.suspended(ORDER)
     assert "secret" not in str(raised.value)
     for act in (journal.forget, journal.erase):
-        with pytest.raises(JournalError, match="that no journal wrote"):
+        with pytest.raises(JournalError, match="that this library did not write"):
             await act(ORDER)
         assert [known.is_running for known in await journal.runs()] == [False], "the lease was given back"
