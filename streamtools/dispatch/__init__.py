@@ -1,7 +1,7 @@
 """Turns calls into observations: decides when a call starts, runs it, and emits the one event for its end.
 
 states.TRANSITIONS      the states of a call: which input leads to which state, with which effects
-transitions.Calls       the calls of one turn: makes inputs of the table from events and people's acts
+transitions.Calls       the calls of one turn: turns events and people's actions into inputs of the table
 transitions.Transitions carries the effects out: places, tasks, questions, observations
 pool.Scheduler          decides which calls may run now; starts none
 pool.CallPool           the places of one pipeline's calls, or of several pipelines that share them
@@ -9,8 +9,8 @@ pool.Budgets            counts calls and tokens against the budgets of a run and
 middleware.run_inside   runs a call inside its middleware
 attempts.CallAttempts   runs one call: its attempts, and `begin`, the one step in which each begins
 in_process.run_in_process runs a call in this process, where no executor is given
-executor.Executor       the contract of the places where calls run; the room `executors` has ours
-at_gate.AtGate          leads a call that must not run twice through the gate of its run
+executor.Executor       the contract of the places where calls run; `executors` has the built-in ones
+at_gate.AtGate          takes a call that must not run twice through the gate of its run
 endings, results        the ending of a call, and its value as the model reads it
 """
 

@@ -1,8 +1,8 @@
-"""Leads the calls that must not run twice through the gate of their run, and tells it how each ended.
+"""Takes calls that must not run twice through the gate of their run, and tells the gate how each ended.
 
 A gate is asked inside ``begin()``: after a call has its place, thread and worker, and before any of its tool's code.
-Behind it the core looks at the call once more, for it may have been cancelled meanwhile. Nothing that a gate does
-behind the body changes how the call ended. Waits for a gate are never shielded: it finishes by itself what it was
+After it, the core checks the call once more, since it may have been cancelled meanwhile. Nothing that a gate does
+after the body changes how the call ended. Waits for a gate are never shielded: the gate itself finishes what it was
 handed.
 """
 
@@ -31,10 +31,10 @@ from .states import Call, Ending, Host, begin_wait, report_wait
 
 _NOT_KEPT = {
     "kept": ("result_not_kept", "keep its result"),
-    "free": ("claim_not_released", "take its claim back"),
-    "lost": ("claim_not_abandoned", "note that its end is not known"),
+    "free": ("claim_not_released", "release its claim"),
+    "lost": ("claim_not_abandoned", "record that its end is unknown"),
 }
-_NOT_NOTED = ("result_not_kept", "note where it runs")
+_NOT_NOTED = ("result_not_kept", "record where it runs")
 
 
 @dataclass(slots=True, eq=False)
@@ -45,10 +45,10 @@ class AtGate:
     any_value: bool
     arguments: Callable[[Call], Mapping[str, Any]]  # those by which the gate knows a call
     executors: Container[str]  # the tools that run elsewhere, and cannot note anything
-    is_left: Callable[[Call], bool]  # True if a call that is cancelled ends since its run is left
+    is_left: Callable[[Call], bool]  # True if a cancelled call ends because its run is left
 
     def view(self, call: Call, known_as: str = "") -> GateView:
-        """`known_as`: the fingerprint of arguments that are not valid any more."""
+        """`known_as`: the fingerprint of arguments that are no longer valid."""
         tool, is_valid = call.tool, call.tool is not None and call.bound is not None
         has_key = tool is not None and tool.idempotency_key is not None
         return GateView(
@@ -103,7 +103,7 @@ class AtGate:
         return None
 
     async def enter(self, call: Call, view: GateView, check: Callable[[], object]) -> Ending | None:
-        """Lets a call in; returns its ending if it may not run. `check` raises if the call is over meanwhile."""
+        """Lets a call in; returns its ending if it may not run. `check` raises if the call has ended meanwhile."""
         begin_wait(call, "store")
         try:
             found = await self.gate.enter(view)
@@ -142,8 +142,8 @@ class AtGate:
         await self._tell(call, "lost", entered.lost)
 
     def services(self, call: Call) -> dict[str, Callable[..., Any]]:
-        """Returns what keeps a text with the call's claim, what returns the one that an earlier process kept, and what
-        says whether the call, which is cancelled, goes on elsewhere."""
+        """Returns functions that keep a text with the call's claim, return the text that an earlier process kept, and
+        say whether the cancelled call continues elsewhere."""
         entered: Any = call.entered
         if not hasattr(entered, "note"):
             return {}
@@ -161,7 +161,7 @@ class AtGate:
             code, task = _NOT_KEPT.get(work, _NOT_NOTED)
             text = f"the store could not {task} ({type_name(error)}); the call stays claimed"
             if isinstance(error, ToolError):
-                text = "its value is no JSON; the model's text of it is kept"
+                text = "its value is not JSON, so only its text for the model is kept"
             self.host.emit(StreamWarning(code, f"{call.label}: {text}"))
 
 
@@ -172,7 +172,7 @@ def _checked_key(key: Any) -> str:
 
 
 def _check_entered(found: Any) -> None:
-    """Raises a `TypeError` for what cannot be told how the call ends: nobody would know that it has run."""
+    """Raises a `TypeError` for an object that cannot be told how the call ends: its run would go unrecorded."""
     if not all(callable(getattr(found, name, None)) for name in _NOT_KEPT):
         raise TypeError(f"expected a CallEnd or an Entered, got {type_name(found)}")
 
@@ -183,7 +183,7 @@ def _operation_of(tool: Tool[..., Any], bound: Bound) -> Any:
     if callable(given):
         done = given(own(bound.by_name))
         if done is None:
-            raise ValueError("the idempotency key is None, which would be the same one for all calls")
+            raise ValueError("the idempotency key is None, so all calls would share it; return a distinct value")
         return done
     return [tool.argument(bound, name) for name in ((given,) if isinstance(given, str) else given or ())]
 

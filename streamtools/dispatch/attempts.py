@@ -63,7 +63,7 @@ class CallAttempts:
     pool: CallPool
     options: DispatchOptions
     happened: Happened
-    due: Callable[[float, CancelScope], Timer]  # has an attempt's scope cancelled at a time of the loop
+    due: Callable[[float, CancelScope], Timer]  # cancels an attempt's scope at a time of the loop
     ask: Callable[[Call, Any], Awaitable[Any]]
     is_left: Callable[[Call], bool]
 
@@ -105,7 +105,7 @@ class CallAttempts:
                 call.stops_at = math.inf
             latest = ending if attempt.begun else latest
             if not ending.again or tries > tool.retries or call.state in ("stopping", "observed"):
-                call.ending = latest or ending  # an attempt that did not begin says nothing of earlier ones
+                call.ending = latest or ending  # an attempt that did not begin says nothing about earlier ones
                 return
             self.happened(call, "again")
             delay_s = min(tool.retry_delay_s * 2.0 ** min(tries - 1, _MOST_DOUBLINGS), _LONGEST_DELAY_S)
@@ -124,10 +124,10 @@ class CallAttempts:
 
     @property
     def at_gate(self) -> AtGate:
-        from .at_gate import AtGate  # most calls may run twice
+        from .at_gate import AtGate  # most runs have no gate
 
         gate = self.options.seams.gate
-        assert gate is not None, "else nothing knows"
+        assert gate is not None, "asked only where there is a gate"
         known, executors = self.options.known, self.options.executors
         made = gate, self.host, self.limits, known.any_value, self._known_arguments
         return AtGate(*made, executors, self.is_left)
@@ -136,7 +136,7 @@ class CallAttempts:
         return self._shown_arguments(call) if call.changed is None else dict(own(call.changed.plain))
 
     def _known_arguments(self, call: Call) -> dict[str, Any]:
-        """Returns the arguments by which the gate knows a call: those that were shown, also if they were edited."""
+        """Returns the arguments by which the gate knows a call: those that were shown, even if they were edited."""
         return self.arguments(call) if call.edited is None else self._shown_arguments(call)
 
     def invocation(self, call: Call, tool: Tool[..., Any], arguments: dict[str, Any]) -> Invocation:
@@ -173,13 +173,13 @@ class _Attempt:
     tool: Tool[..., Any]
     view: GateView | None  # for the gate, if its run has one that is asked about it
     executor: Executor | None = field(init=False)
-    invocation: Invocation | None = None  # where something of it is needed: a plain coroutine takes its arguments alone
+    invocation: Invocation | None = None  # only where it is needed: a plain coroutine takes just its arguments
     begun: bool = False  # True once the tool's code may have run
     refused: Ending | None = None
     trial: Tried | None = None  # of its body, which has begun before
     leave_tool: Callable[[], None] | None = None  # what observers have around the tool
     scope: CancelScope = field(init=False)
-    task: int | None = None  # the id of the task that an attempt elsewhere is run by
+    task: int | None = None  # the id of the task that runs an attempt elsewhere
     stops_at: float = math.inf  # the loop's time at which its time is up
     timer: Timer | None = None  # cancels it then
     number: int = field(init=False)  # of the call's attempts that begin, from 1
@@ -213,12 +213,12 @@ class _Attempt:
             if self.invocation is not None:
                 call.left_running |= self.invocation.left_running
             if self.dropped and call.state != "observed":
-                text = f"{self.dropped} reports, since the consumer was behind (max_waiting_progress)"
+                text = f"{self.dropped} reports were dropped: the consumer was too slow (max_waiting_progress)"
                 self.attempts.host.emit(StreamWarning("progress_dropped", f"{call.label}: {text}"))
         if self.refused is not None:
             return self.refused
         if not self.begun:
-            text = f"the executor of {self.tool.name} returned without having begun the call"
+            text = f"the executor of {self.tool.name} returned without awaiting begin()"
             return Ending("unknown", ToolOutcomeUnknown(text))
         # Still within the scope: writing the value is part of the call's time.
         ending = await self.attempts.ended(call, value)
@@ -237,7 +237,7 @@ class _Attempt:
     async def begin(self) -> float:
         call, attempts = self.call, self.attempts
         if self.begun or self.refused is not None:
-            raise LocalProtocolError("begin() is awaited once for each attempt at a call")
+            raise LocalProtocolError("begin() was awaited twice; await it once for each attempt at a call")
         self._check()
         if self.view is not None and call.entered is None:
             self.refused = await attempts.at_gate.enter(call, self.view, self._check)
@@ -287,7 +287,7 @@ class _Attempt:
     # -- where it runs --
 
     def _report(self, value: Any) -> None:
-        """Takes the tool's reports, in the event loop, and never waits: those that nobody has room for are counted."""
+        """Takes the tool's reports in the event loop, without waiting; counts those that it drops."""
         call, host = self.call, self.attempts.host
         if call.state == "observed" or call.attempts != self.number:
             return
@@ -335,21 +335,21 @@ async def _answered(call: Call, begin: Callable[[], Awaitable[float]]) -> Any:
 
 
 def _asking(ask: Callable[[Call, Any], Awaitable[Any]], call: Call) -> Callable[[Any], Awaitable[Any]]:
-    """Returns a function by which a tool asks; a thread that was given up does not keep the step alive by it."""
+    """Returns a function by which a tool asks. It does not keep the step alive in a thread that was given up."""
     method, known = weakref.WeakMethod(ask), weakref.ref(call)
 
     async def asks(question: Any) -> Any:
         asked, asking = method(), known()
         if asked is None or asking is None:
-            raise ToolError("nobody can be asked any more: the run's step is over")
+            raise ToolError("the tool can no longer ask: the run's step is over")
         return await asked(asking, question)
 
     return asks
 
 
 def _late_warning(call: Call, host: Host) -> Callable[[], None]:
-    """Returns a function that a given-up thread calls at its end, to emit a warning. The thread does not keep the step
-    alive: nobody can be warned when that is gone."""
+    """Returns a function that a given-up thread calls at its end, to emit a warning. It does not keep the step alive:
+    once the step is gone, no warning is emitted."""
     step, label = weakref.ref(host), call.label
 
     def tell() -> None:

@@ -1,6 +1,6 @@
-"""Makes the endings of calls: of one that is not run, of a failure, and of the value that a tool returned.
+"""Makes the endings of calls: for calls that are not run, for failures, and for the values that tools return.
 
-A value is checked and written for the model here, also one that a store has on record.
+Values are checked and written for the model here, including those that a store has on record.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from .states import Call, Ending, RunCounts
 if TYPE_CHECKING:
     from ..seams import CallEnd
 
-LEFT = "the stream was left"
-_NOT_AGAIN = "\nIt may have taken effect. Do not call it again for the same thing: find out first, or say so."
-DONE_BEFORE = "This had been done already, by an earlier call, and was not done again. The result of that call:"
-_TRIED_BEFORE = "This had been tried already, by an earlier call, and was not tried again. That call ended so:"
+LEFT = "the program left the stream"
+_NOT_AGAIN = "\nIt may have taken effect. Do not call it again for the same purpose: first find out, or tell the user."
+DONE_BEFORE = "An earlier call already did this, so it was not done again. The result of that call:"
+_TRIED_BEFORE = "An earlier call already tried this, so it was not tried again. That call ended like this:"
 _COMPARED = 500  # names compared to find the closest, which takes some milliseconds
 
 
@@ -62,21 +62,21 @@ def ended_well(end: StreamEnd | None) -> bool:
 
 
 def skipped(end: StreamEnd | None, stopped: str | None, *, by_hand: bool) -> Ending:
-    """Returns the ending of a complete call that will not start: the turn's `end` has come, or nothing more starts
-    because it was `stopped`, or the call starts only if somebody runs it, `by_hand`."""
+    """Returns the ending of a complete call that will not start: the turn's `end` has come, no more calls start because
+    the turn was `stopped`, or the call starts only when it is run `by_hand`."""
     if by_hand and (end is None or end.ended_well):
-        reason = "nobody ran it (start='manual')"
+        reason = "the program did not run it (start='manual')"
     elif end is None or stopped is not None:
         reason = stopped or LEFT
     elif end.error is not None:
         reason = f"the turn ended with an error ({end.error.kind})"
     else:
-        reason = f"the turn ended by {end.finish or 'nothing that says so'}"
+        reason = f"the turn ended, and its finish reason is {end.finish or 'missing'}"
     return Ending("skipped", CallSkipped(f"the call was not run: {reason}"))
 
 
 def perhaps_run(reason: str) -> Ending:
-    """Returns the ending of a call that is not run, and that no store would know if it has run before."""
+    """Returns the ending of a call that is not run, but that may have run before, since no store would know."""
     return Ending("cancelled", CallCancelled(f"the call is not run again: {reason}; it may have had its effect before"))
 
 
@@ -96,17 +96,17 @@ def cancelled(call: Call, reason: str | None = None) -> Ending:
 
 
 def discarded() -> Ending:
-    return Ending("discarded", CallSkipped("the call is void: another answer took the place of its own"))
+    return Ending("discarded", CallSkipped("the call was discarded: another answer replaced the one that made it"))
 
 
 def undone(ending: Ending, lost: ToolError | None) -> Ending:
-    """Returns the ending of a call that had begun as its arguments came, and would have ended so without that."""
+    """Returns the ending of a call that began while its arguments came, and would otherwise have had this `ending`."""
     if ending.outcome not in _VOID:  # as a store has it on record
         return ending
     if lost is not None:
         return failure(lost)
     why = str(ending.error or OUTCOMES[ending.outcome].words).removeprefix("the call was not run: ")
-    error = CallCancelled(f"the call had begun while it was written, and was undone: {why}")
+    error = CallCancelled(f"the call began with partial arguments, and was undone: {why}")
     error.__cause__ = ending.error
     return Ending("cancelled", error, undone=True)
 
@@ -120,8 +120,8 @@ def denied(reason: str | None, cause: BaseException | None = None) -> Ending:
 
 def left_over(call: Call) -> Ending:
     if call.state == "ended" or call.call.status == "ready":
-        return Ending("skipped", CallSkipped("the call was not run: it was held back on its way"))
-    return Ending("truncated", CallTruncated("the stream was left before the call's end"))
+        return Ending("skipped", CallSkipped("the call was not run: it never became ready to start"))
+    return Ending("truncated", CallTruncated("the program left the stream before the call's end"))
 
 
 def keyed(call: Call) -> Ending | None:
@@ -172,8 +172,8 @@ _USELESS = (ModelRetry, InvalidArguments, UnknownTool, CallRepeated)
 
 
 def try_again(ending: Ending, call: Call, counts: RunCounts, limits: Limits) -> str:
-    """Counts a call that the model would have to make in another way; all such calls of one tool are one budget, and
-    all calls of tools that there are not are another.
+    """Returns what the model should do next, and counts a call that it has to make differently. Such calls share one
+    budget per tool; calls of unknown tools share another.
     """
     error, tool = ending.error.__cause__ if ending.undone and ending.error else ending.error, call.call.name
     if isinstance(error, CallTruncated):
@@ -183,9 +183,9 @@ def try_again(ending: Ending, call: Call, counts: RunCounts, limits: Limits) -> 
         return ""
     is_unknown, most = isinstance(error, UnknownTool), limits.max_model_retries
     if counts.count_useless("" if is_unknown else tool) <= most:
-        return f"\nMend the arguments and call {tool} again." if isinstance(error, ModelRetry) else ""
+        return f"\nCorrect the arguments and call {tool} again." if isinstance(error, ModelRetry) else ""
     if is_unknown:
-        return f"\nCall no other tools: more than max_model_retries={most} calls were of tools that do not exist."
+        return f"\nCall only tools that exist: more than max_model_retries={most} calls named unknown tools."
     return f"\nDo not call {tool} again: more than max_model_retries={most} of its calls could not be used."
 
 
@@ -204,7 +204,7 @@ def recount(calls: Iterable[ToolCall], ends: Iterable[Observation], counts: RunC
 
 
 def failure(error: ToolError, cause: BaseException | None = None) -> Ending:
-    """A tool's own `ToolError` is no reason to try again."""
+    """A tool's own `ToolError` is not retried."""
     error.__cause__ = cause or error.__cause__
     if isinstance(error, ToolOutcomeUnknown):
         return Ending("unknown", error, again=True)
@@ -224,7 +224,7 @@ def _of_another(ending: Ending) -> Ending:
 
 
 def as_read(ending: Ending) -> Any:
-    """As it was written for the model, since an iterator can be written only once."""
+    """Returns the value as it was written for the model, since an iterator can be written only once."""
     value, content = ending.value, ending.content
     if content is None or (isinstance(value, str) and not ending.cut):
         return value

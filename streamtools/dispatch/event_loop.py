@@ -1,5 +1,5 @@
-"""Deals with the event loop: the origin of a cancellation, the way in from any thread, work outside it, its sudden
-end, timers."""
+"""Deals with the event loop: where a cancellation comes from, calls from other threads, work outside the loop, its
+sudden end, timers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ cleaning_up: ContextVar[int | None] = ContextVar("streamtools_cleaning_up", defa
 
 
 def is_cancelled() -> bool:
-    """Returns whether this task is to stop: a scope that contains it was cancelled, or, on asyncio, the task itself."""
+    """Returns whether this task must stop: a scope that contains it was cancelled, or, on asyncio, the task itself."""
     # A cancellation that arrives where this is False has another origin: a tool awaited a task that was cancelled, say.
     # That is the tool's failure, and not the end of the task. A cancelled scope shows in the effective deadline.
     if anyio.current_effective_deadline() == -math.inf:
         return True
     if (task_id := cleaning_up.get()) is not None and task_id == anyio.get_current_task().id:
         return True
-    # An event loop of asyncio's that ends cancels each task by itself, without a scope (`asyncio.Task.cancelling`).
+    # An asyncio event loop that ends cancels each task separately, without a scope (`asyncio.Task.cancelling`).
     asyncio = sys.modules.get("asyncio")  # None: another loop runs
     if asyncio is None:
         return False
@@ -50,8 +50,8 @@ def is_cancelled() -> bool:
 
 
 def let_out(error: BaseException) -> None:
-    """Raises an error of a user's code that has to end more than that: an interrupt, a cancellation that was requested,
-    the end of a coroutine that is closed. Any other, such as a native panic or ``sys.exit``, is its own failure."""
+    """Raises an error of a user's code that has to end more than that code: an interrupt, a requested cancellation, the
+    end of a coroutine that is closed. Any other, such as a native panic or ``sys.exit``, is a failure of that code."""
     trace = contained(error).__traceback__
     if isinstance(error, GeneratorExit) and (trace is None or trace.tb_next is None):
         raise error  # thrown in right where it was caught: each coroutine that is closed gets one of its own
@@ -117,7 +117,7 @@ def spawn(run: Callable[[Any], Coroutine[Any, Any, None]], value: Any) -> None:
 
 # -- from any thread into the loop --
 #
-# Where the loop has ended nothing happens, since nobody waits for an answer there.
+# If the loop has ended, nothing happens, since no task waits for an answer there.
 
 
 def call_soon(token: EventLoopToken, callback: Callable[[], None]) -> None:
@@ -144,7 +144,7 @@ async def _called(callback: Callable[[], None]) -> None:
 
 
 def _is_called_soon(token: EventLoopToken, callback: Callable[[], None]) -> bool:
-    # Waiting could last for ever: garbage may be collected in any thread, and a loop may be about to end.
+    # Waiting could take forever: garbage may be collected in any thread, and a loop may be about to end.
     loop: Any = token.native_token
     schedule = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe  # trio's name, asyncio's name
     try:
@@ -155,7 +155,7 @@ def _is_called_soon(token: EventLoopToken, callback: Callable[[], None]) -> bool
 
 
 def ring(event: anyio.Event) -> None:
-    """Sets an event; does nothing if the event's loop is closed, since nobody waits there any more."""
+    """Sets an event; does nothing if the event's loop is closed, since no task waits there."""
     try:
         event.set()
     except RuntimeError:
@@ -163,14 +163,14 @@ def ring(event: anyio.Event) -> None:
 
 
 def is_running(token: EventLoopToken | None) -> bool:
-    """Returns whether an event loop still runs; always True for trio's, since it is not known of them."""
+    """Returns whether an event loop still runs; always True for trio's loops, where that is not known."""
     # trio's runs end by themselves, however they are interrupted.
     loop: Any = None if token is None else token.native_token
     return loop is not None and not (hasattr(loop, "is_running") and not loop.is_running())
 
 
 def is_in_loop(token: EventLoopToken) -> bool:
-    """Returns whether this code runs in that event loop, be it a task's or a callback's."""
+    """Returns whether this code runs in that event loop, in a task or a callback."""
     # anyio finds asyncio's loop by its task, and a callback has none.
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and asyncio._get_running_loop() is token.native_token:
@@ -184,18 +184,18 @@ def is_in_loop(token: EventLoopToken) -> bool:
 def check_loop(runs_in: EventLoopToken | None, act: str) -> None:
     if runs_in is None or not is_in_loop(runs_in):
         raise LocalProtocolError(
-            f"{act} calls in the pipeline's event loop; from another thread "
-            f"anyio.from_thread.run_sync(events.{act}, call, token=...), with its anyio.lowlevel.current_token()"
+            f"call {act} in the pipeline's event loop; from another thread, use "
+            f"anyio.from_thread.run_sync(events.{act}, call, token=...), with the loop's anyio.lowlevel.current_token()"
         )
 
 
 def from_any_thread(take: Callable[[Any], object], is_over: Callable[[], bool]) -> Callable[[Any], None]:
     """Returns a function that passes a value to `take` in this event loop, from any thread, and waits for that. `take`
-    has to check by itself whether it is too late; `is_over` returns True once nobody wants a value any more, so that
-    other threads need not ask the loop."""
+    has to check whether it is too late; `is_over` returns True once no more values are wanted, so that other threads
+    need not ask the loop."""
     loop_thread, token = threading.get_ident(), current_token()
 
-    # In the loop's own thread waiting for the loop would never end.
+    # Waiting for the loop in its own thread would never end.
     def give(value: Any) -> None:
         if threading.get_ident() == loop_thread:
             take(value)
@@ -223,7 +223,7 @@ class Deferring(Protocol):
 
 async def settle_next(source: Deferring) -> list[Event]:
     """Does the work that `source` has deferred; returns the events that come out then. More may be deferred."""
-    # A thread cannot be stopped: one that is given up, since the call's timeout or the caller's own time is over, goes
+    # A thread cannot be stopped: one that is given up, since the call's timeout or the caller's own time is over, runs
     # on until its work is done or exceeds its bound, within some 0.5 s.
     work = source.deferred
     assert work is not None, "asked only where something is deferred"
@@ -236,7 +236,7 @@ async def settle_next(source: Deferring) -> list[Event]:
 
 
 def refuse_deferred(source: Deferring) -> list[Event]:
-    """Refuses the calls whose judging `source` has deferred and nobody waits for any more; returns the events that come
+    """Refuses the calls whose checks `source` has deferred and no task awaits any longer; returns the events that come
     out then."""
     events: list[Event] = []
     while (work := source.deferred) is not None:
@@ -272,7 +272,7 @@ def settle_open() -> None:
             continue
 
 
-# A child process has copies of the blocks that are open in its parent, where they go on.
+# A child process has copies of the blocks that are open in its parent, where they stay open.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_open.clear)
 
@@ -292,7 +292,7 @@ class Timer:
     def __init__(self, timers: Timers, callback: Callable[[], None], of_owner: set[Timer]) -> None:
         self._timers = timers
         self.of_owner = of_owner  # the timers of its owner that run; it is among them
-        self.callback: Callable[[], None] | None = callback  # none when it was called, or is not to be called any more
+        self.callback: Callable[[], None] | None = callback  # None once it was called or stopped
 
     def stop(self) -> None:
         if self.callback is not None:
@@ -318,7 +318,7 @@ class Timers:
         # On trio:
         self._groups: dict[object, TaskGroup] = {}  # of the pipelines whose block is open
         self._runs = False
-        self._starting: object = None  # the owner of the group in which the task is to begin
+        self._starting: object = None  # the owner of the group in which the task will begin
         self._changed = self.new_event()
         # When it looks next; until trio's task has begun, any time is early enough.
         self._wakes_at = -math.inf if self.loop is None else math.inf
@@ -345,8 +345,8 @@ class Timers:
                 self._start()
 
     def leave(self, owner: object) -> bool:
-        """Starts no more tasks in the owner's group, since its block is being left; returns False if one may be
-        there."""
+        """Starts no more tasks in the owner's group, since its block is being left; returns False if one may still
+        run there."""
         self._groups.pop(owner, None)
         if self._starting is owner:  # a task that was started may never begin: asyncio may have cancelled it by itself
             self._starting, self._runs = None, False
@@ -396,7 +396,7 @@ class Timers:
             if self._entries and self._entries[0][0] <= self.loop.time():
                 self._calling = self.loop.create_task(self._call_back_in_task())
                 return
-        except BaseException:  # an interrupt: else nothing would be called back any more
+        except BaseException:  # an interrupt: without this, no timer would fire again
             self._set_next()
             raise
         self._set_next()
@@ -420,7 +420,7 @@ class Timers:
             self._runs, self._starting, self._wakes_at = True, owner, -math.inf
             try:
                 self._groups[owner].start_soon(self._run, owner)
-            except BaseException:  # an interrupt: else nothing would be called back any more
+            except BaseException:  # an interrupt: without this, no timer would fire again
                 self._runs, self._starting = False, None
                 raise
 

@@ -1,14 +1,14 @@
-"""Runs calls in this process: async tools in the caller's task, step by step, sync tools in threads.
+"""Runs calls in this process: async tools step by step in the caller's task, sync tools in threads.
 
-Theory of operation. Cancellation in anyio and trio is level-triggered: each further ``await`` is cancelled, too, so
+Theory of operation. Cancellation in anyio and trio is level-triggered: each further ``await`` is cancelled too, so
 that a rollback in a tool's ``finally`` would be cut off where ``asyncio.Task.cancel()`` would let it finish. Here,
 after the first cancellation that arrives from outside, the next suspension raises a shield around the code, until the
 grace is over. On trio the shield is not raised before the nurseries that the code has open are closed: a nursery takes
 a cancellation for its own, and swallows it, if it sees none around it. A cleanup within such a nursery is cut off.
 
-Python cannot stop a thread: one whose sync tool is cancelled or times out goes on, and nobody takes its result; their
-number is bounded in each process. The threads are daemons of ours: a tool that never ends keeps no program alive
-(threads of event loops' own pools do, https://docs.python.org/3/library/threading.html).
+Python cannot stop a thread: if a sync tool is cancelled or times out, its thread continues and its result is dropped.
+The number of such threads is bounded in each process. They are daemon threads: a tool that never ends keeps no program
+alive (threads of event loops' own pools do, https://docs.python.org/3/library/threading.html).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NOTHING = nullcontext()
 class HasThreads(Protocol):
     @property
     def threads(self) -> CapacityLimiter:
-        """The places for sync tools, made in the event loop when they are first asked for."""
+        """The limiter of the threads for sync tools, made in the event loop on first use."""
         ...
 
 
@@ -111,10 +111,10 @@ class _Body:
             raise found from error
         finally:
             self.over = True
-            self.emit = _nowhere  # a thread that goes on has the tool's context, and would keep the whole step alive
+            self.emit = _nowhere  # a thread that still runs has the tool's context, and would keep the step alive
 
     async def _called(self) -> Any:
-        """Calls the function and returns its value, which may be a coroutine, also that of a plain wrapper."""
+        """Calls the function and returns its value, which may be a coroutine, even if the function is a plain `def`."""
         args, kwargs = self.bound.args, self.bound.kwargs
         if self.tool.wants_context and self.call is not None:  # most do not, and a context costs 4 µs
             report = from_any_thread(self._report, self._is_over)
@@ -132,13 +132,13 @@ class _Body:
 
 
 def _nowhere(value: Any) -> None:
-    """Takes a report that nobody waits for."""
+    """Drops a report."""
 
 
 async def awaited(tool: str, value: Any, progress: Callable[[Any], None]) -> Any:
     """Returns the value of a tool's function, awaited if it is a coroutine or an async generator. `progress` takes each
-    value of a generator but its result, at once. Raises `ToolFailed` if a generator has no result: its last value is
-    not taken for one, since nothing marks it as such."""
+    value of a generator at once, except its result. Raises `ToolFailed` if a generator has no result: its last value
+    does not count, since nothing marks it as the result."""
     if isasyncgen(value):
         return await _last_word(tool, value, progress)
     return await value if isawaitable(value) else value
@@ -152,7 +152,7 @@ async def _last_word(tool: str, values: AsyncGenerator[Any, Any], progress: Call
             if isinstance(value, ToolResult):
                 return value
             progress(value)
-            await checkpoint()  # a generator that never awaits must not keep all others from running
+            await checkpoint()  # a generator that never awaits must not block all other tasks
     raise ToolFailed(f"the tool {tool} ended without a result")
 
 
@@ -165,8 +165,8 @@ async def _within(seconds: float, body: Coroutine[Any, Any, Any]) -> Any:
 
 
 def as_tool_error(tool: str, error: BaseException) -> ToolError:
-    """Returns the error to raise for an error of a tool's code: the same if it is a `ToolError` that has words, else a
-    `ToolFailed`, which names only its type. Lets out what is none of the tool's; see `event_loop.let_out`."""
+    """Returns the error to raise for an error of a tool's code: the same if it is a `ToolError` that has a text, else a
+    `ToolFailed`, which names only its type. Raises what is not the tool's own; see `event_loop.let_out`."""
     let_out(error)
     return tool_error(tool, error)
 
@@ -271,7 +271,7 @@ _idle: list[WorkerThread] = []
 
 
 def _forget() -> None:
-    """Forgets the threads of the parent process: a fork takes none along."""
+    """Forgets the threads of the parent process: a fork copies none."""
     global _lock, _abandoned
     _lock, _abandoned = threading.Lock(), 0
     _idle.clear()
@@ -291,7 +291,7 @@ class WorkerThread:
         threading.Thread(target=self._serve, name="streamtools tool", daemon=True).start()
 
     def do(self, work: Callable[[], None]) -> None:
-        """Has the thread do this work, which must not raise, and then be idle again."""
+        """Runs this work, which must not raise, in the thread; the thread is then idle again."""
         self._work.put(work)
 
     def put_back(self) -> None:
@@ -327,14 +327,14 @@ class ThreadCall:
     """One call of a sync function in a thread, in which `late` is called if the function ends after it was given up."""
 
     def __init__(self, late: Callable[[], None] | None = None) -> None:
-        self.abandoned = False  # True once nobody waits for the call any more; its result and its progress go nowhere
+        self.abandoned = False  # True once the call is no longer awaited; its result and progress are dropped
         self._late = late
         self._running = False
         self._result: Any = None
         self._raised: BaseException | None = None
 
     async def run(self, thread: WorkerThread, function: Callable[[], Any]) -> Any:
-        """Runs the function in this thread; returns its result. If cancelled, leaves the thread to itself at once."""
+        """Runs the function in this thread; returns its result. If cancelled, stops waiting for the thread at once."""
         done, token, context = anyio.Event(), current_token(), copy_context()
         if (sniffio := sys.modules.get("sniffio")) is not None:  # no event loop runs there: a tool may run one
             context.run(sniffio.current_async_library_cvar.set, None)

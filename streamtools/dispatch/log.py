@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..wires import Wire
 
 _MAX_ID_CHARS = 128  # of a name or an id from the wire
-_MAX_ODDITIES = 1_000  # names may be a server's; after so many, no others are logged
+_MAX_ODDITIES = 1_000  # names may come from a server; after so many, no others are logged
 _logged: set[tuple[str, str]] = set()
 _logger = logging.getLogger("streamtools")
 
@@ -41,13 +41,13 @@ def log_failure(seen: Observation, host: Any) -> None:
 
 def log_blocked(tool: str, label: str, seconds: float) -> StreamWarning:
     """Logs a tool that blocked the event loop; returns the warning of it."""
-    text = f"kept the event loop from running for {seconds:.1f} s; await there, or make it a `def`, for a thread"
+    text = f"blocked the event loop for {seconds:.1f} s; await there, or make the tool a `def`, to run in a thread"
     _log_once("blocked", tool, text)
     return StreamWarning("loop_blocked", f"{label}: {text}")
 
 
 def log_unwritable(tool: str, value: object) -> None:
-    why = f"a result of type {type_name(value)} cannot be written as JSON; the model reads a note in its place"
+    why = f"a result of type {type_name(value)} cannot be written as JSON; the model reads a note instead"
     _log_once("unwritable", tool, why)
 
 

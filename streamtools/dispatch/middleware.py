@@ -2,7 +2,7 @@
 
 Theory of operation. The middleware runs in the call's task, at the call's place in the order, around everything that
 `CallAttempts.run` does: the attempts, and the gate. So what a gate keeps is what the tool returned, and the middleware
-sees a recorded value like any other. All of it stands in one cancel scope, which is the call's.
+sees a recorded value like any other. All of it runs in one cancel scope, which is the call's.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Wrapped:
         begin_wait(call, "middleware")
         with CancelScope() as call.scope:
             ending = await self._ending()
-        # A tool that has run to its end has done so, even if the middleware behind it was cancelled.
+        # A tool that ran to its end keeps its ending, even if the middleware was cancelled after it.
         call.ending = ending or self.ran or cancelled(call)
 
     async def _ending(self) -> Ending:
@@ -72,7 +72,7 @@ class _Wrapped:
         if isinstance(value, Deny):
             if not self.call.attempts:
                 return denied(value.reason)
-            return Ending("failed", ToolFailed("the call was denied after it had run, by its middleware"))
+            return Ending("failed", ToolFailed("the middleware denied the call after it had run"))
         ending = await self.attempts.ended(self.call, value)
         ending.recorded = ran is not None and ran.recorded
         return ending
@@ -93,7 +93,7 @@ class _Wrapped:
         )
 
     async def _layer(self, at: int, request: ToolCallRequest) -> Any:
-        """Calls one middleware with the rest as its `run`; behind the last one stands the call itself."""
+        """Calls one middleware with the rest as its `run`; after the last one comes the call itself."""
         if at == len(self.middleware):
             return await self._run_inside()
         middleware, rest = self.middleware[at], _Rest(self, at + 1, request)
@@ -102,7 +102,7 @@ class _Wrapped:
             return value
         if not rest.is_used:
             name = getattr(middleware, "__name__", type(middleware).__name__)
-            raise ToolFailed(f"the middleware {name} returned nothing, and did not run the call")
+            raise ToolFailed(f"the middleware {name} returned None without running the call")
         if rest.error is not None:
             raise rest.error
         return rest.value
@@ -120,17 +120,16 @@ class _Wrapped:
 
     def change_arguments(self, request: ToolCallRequest, arguments: Mapping[str, Any]) -> ToolCallRequest:
         """Gives the call other arguments; returns it as the next middleware sees it. Raises `InvalidArguments` if they
-        do not fit the tool, a `LocalProtocolError` if they were not approved, or would conflict with other calls than
-        those that wait."""
+        do not fit the tool, a `LocalProtocolError` if others were approved, or if the conflict key is not the same."""
         call = self.call
         tool, before = call.ready[0], (call.ready, call.changed)
         if call.needs:
-            raise LocalProtocolError(f"{call.label}: it was approved with the arguments that it has; deny it instead")
+            raise LocalProtocolError(f"{call.label}: its approved arguments cannot change; deny the call instead")
         plain: dict[str, Any] = from_json(as_json(tool.name, arguments))
         call.change(tool.validate(plain), plain)
         if call.conflict_key() != call.conflict:
             call.ready, call.changed = before
-            raise LocalProtocolError(f"{call.label}: its other arguments have another conflict_key")
+            raise LocalProtocolError(f"{call.label}: the new arguments would change its conflict_key")
         return replace(request, arguments=MappingProxyType(plain))
 
 
@@ -145,7 +144,7 @@ class _Rest:
 
     async def __call__(self, arguments: Mapping[str, Any] | None = None, /) -> Any:
         if self.is_used:
-            raise LocalProtocolError(f"{self.wrapped.call.label}: it was run already; its tool's retries= run it again")
+            raise LocalProtocolError(f"{self.wrapped.call.label}: it has already run; set retries= on its tool")
         request = self.request
         if arguments is not None:
             request = self.wrapped.change_arguments(request, arguments)

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from ..seams import Decision, Deny, Pending
 
 Verdict: TypeAlias = "bool | Deny | Decision | None"
-"""True: the call may run. False or `Deny`: it may not. A `Decision` says so by name. None: somebody else decides."""
+"""True: the call may run. False or `Deny`: it may not. `Decision`: either, with a name. None: someone else decides."""
 
 Approver: TypeAlias = Callable[[ApprovalRequested], "Verdict | Awaitable[Verdict]"]
 """Decides about one call: returns a verdict, or an awaitable of one. If the approver raises, the call is denied."""
 
 StartPolicy: TypeAlias = Literal["auto", "early", "turn_end", "manual", "pure", "off"]
-"""When ready calls start. ``auto``: by the tool's effect. ``early``: all at their own end marker, so that a result may
-exist for a turn that then fails. ``turn_end``: none before the turn has ended well. ``manual``: none by itself; see
-`Pipeline.run_call`. ``pure``: those of ``pure`` tools that need no approval, at their own end marker; the others are
-reported and left to you, without an observation. ``off``: none at all; all calls are left to you."""
+"""When ready calls start. ``auto``: it depends on the tool's effect. ``early``: each at its own end marker, so a result
+may exist for a turn that then fails. ``turn_end``: none before the turn has ended well. ``manual``: only when you call
+`Pipeline.run_call`. ``pure``: calls of ``pure`` tools that need no approval start at their own end marker; the others
+are reported and left to you, without an observation. ``off``: none; all calls are left to you."""
 
 LEAVES_CALLS: frozenset[StartPolicy] = frozenset({"pure", "off"})
 
@@ -34,22 +34,22 @@ OnToolError: TypeAlias = Literal["continue", "cancel", "raise"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownCalls:
-    """What is known of a step's calls before its stream begins."""
+    """What is known about a step's calls before its stream begins."""
 
     suspended: Mapping[str, Pending] = field(default_factory=dict)
-    """What the calls were suspended for, by their ids. If there are any, all calls here were suspended, and counted
-    before; of these, tools of today change no approval that was needed."""
+    """What the suspended calls wait for, by their ids. If there are any, all calls here were suspended, and counted
+    before. An approval that they needed then is needed still, whatever their tools say today."""
     identity: str | None = None
-    """Stands for the run, its step and its response in the calls' idempotency keys."""
+    """Replaces the run, its step and its response in the calls' idempotency keys."""
     usage: Usage | None = None
-    """The token counts of the turn that is continued: those of the whole turn include them."""
+    """The token counts of the turn that is continued; the counts of the whole turn include them."""
     any_value: bool = False
-    """Values need not be JSON: they are written for the model when somebody reads that text."""
+    """True if values need not be JSON: the text for the model is written when your program reads it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchOptions:
-    """The options for when calls start, who has to approve them, where they run, and what is kept of them."""
+    """The options for when calls start, who approves them, where they run, and what is kept of them."""
 
     start: StartPolicy = "auto"
     approver: Approver | None = None
@@ -57,12 +57,12 @@ class DispatchOptions:
     on_tool_error: OnToolError = "continue"
     """``cancel``: when one call fails, its siblings are cancelled."""
     executors: Mapping[str, Executor] = field(default_factory=dict)
-    """Where the calls of a tool run, by its name; the others run here."""
+    """Where a tool's calls run, by the tool's name; the others run in this process."""
     middleware: tuple[Middleware, ...] = ()
     """Middleware around every call, the first outermost."""
     trials: bool = True
-    """The bodies of ``pure`` calls may begin before their calls have ended; see `dispatch.trials`."""
+    """True if the bodies of ``pure`` calls may begin before their calls have ended; see `dispatch.trials`."""
     context: Any = None
-    """Whatever the caller wants its tools to have; see `ToolContext.context`."""
+    """The object that tools get as `ToolContext.context`."""
     seams: Seams = NO_SEAMS
     known: KnownCalls = KnownCalls()

@@ -2,15 +2,15 @@
 keeps the budgets.
 
 A `CallPool` holds the places of one pipeline's calls, or of several pipelines that share them. Its `Scheduler` decides,
-without a clock, a task or a lock. Rules, each by itself enough to make a job wait:
+without a clock, a task or a lock. Each of these rules alone can make a job wait:
 
 * **Limits.** At most `max_running` jobs run, and at most `Job.tool_limit` of one tool.
 * **Conflicts.** Jobs with one `key` run one at a time; readers (`shared`) of a key run side by side. Jobs of one owner
   do so in the order in which they were added: a job that is not released yet keeps its place before the younger ones of
-  its owner. Such a job holds up nobody else: among owners, a key's order is that of the releases.
-* **Barriers.** An `exclusive` job runs alone: as soon as its key is its own, no younger job starts before it.
+  its owner. Such a job holds up no other owner: among owners, a key's order is that of the releases.
+* **Barriers.** An `exclusive` job runs alone: as soon as it has its key, no younger job starts before it.
 * **Fairness.** Owners take turns; of one owner the oldest job that may run goes first. A job that waits for its tool or
-  its key holds up nobody else.
+  its key holds up no other job.
 
 Theory of operation. A job *enters* its key's line when it is released and no older conflicting job of its owner is
 still outside. It is *admitted* when those before it in that line are over; released and admitted, it is *ready*. Ready
@@ -20,7 +20,7 @@ event costs the number of limited tools times the logarithm of the number of own
 is rare, and looks once at all ready jobs: those older than itself go before it, by age.
 
 No job starves: an owner waits for those before it, each once; a barrier waits for older jobs, which are finite in
-number; and a job that is not released holds up its own key and nothing else.
+number; and a job that is not released holds up only its own key.
 """
 
 from __future__ import annotations
@@ -51,27 +51,27 @@ class CallPool:
         shared = CallPool(Limits(max_concurrency=32))
         async with pipeline(stream, tools=tools, pool=shared) as events: ...
 
-    ``max_concurrency`` and ``max_threads``, each tool's ``max_concurrency``, ``conflict_key`` and ``exclusive`` then
-    hold across all of them, in whatever event loops and threads they run; only ``max_threads`` counts in each loop.
-    Tools are told apart by their names. The pipelines take turns, however many calls each has. A tool that runs a
-    pipeline itself, and waits for it, must not share the pool that it was started by: it would hold a place while it
-    waits for another.
+    ``max_concurrency`` and ``max_threads``, and each tool's ``max_concurrency``, ``conflict_key`` and ``exclusive``,
+    then hold across all of them, also in different event loops and threads; only ``max_threads`` counts for each loop.
+    The pool tells tools apart by name. The pipelines take turns, however many calls each has. If a tool runs a pipeline
+    and waits for it, give that pipeline another pool: in the same pool, the tool would hold a place while it waits for
+    one.
 
     Args:
-        limits: of these, ``max_concurrency`` and ``max_threads`` count here; all else is each pipeline's own.
-        call_budget, token_budget: of all runs that share the pool, in this process; what the fields of `Limits` of
-            these names are for one run, which hold beside them.
+        limits: the pool uses ``max_concurrency`` and ``max_threads``; each pipeline has its own for the rest.
+        call_budget, token_budget: the budgets of all runs in this process that share the pool. Each run also keeps the
+            budgets of these names in its own `Limits`.
     """
 
-    # Theory of operation. A pool that is shared notes the event loop of each call. Its scheduler decides under a lock,
-    # by an act of whichever loop; a call of another loop than that is started by a task there, and by then may be
-    # over: so its start is taken out of `_starts` where the call's own loop runs, by the start or by the end.
+    # Theory of operation. A shared pool notes the event loop of each call. Its scheduler decides under a lock, in any
+    # of the loops. A call of another loop than that is started by a task in its own loop, and may be over by then. So
+    # its start is taken out of `_starts` in the call's own loop, by the start or by the end.
 
     def __init__(
         self, limits: Limits = Limits(), *, call_budget: int | None = None, token_budget: int | None = None
     ) -> None:
         if not isinstance(limits, Limits):
-            raise TypeError(f"limits is a streamtools.Limits(...), not {type(limits).__name__}")
+            raise TypeError(f"limits: expected a streamtools.Limits, got {type(limits).__name__}")
         self.limits = limits
         self.call_budget = None if call_budget is None else checked_bound("call_budget", call_budget)
         self.token_budget = None if token_budget is None else checked_bound("token_budget", token_budget)
@@ -79,7 +79,7 @@ class CallPool:
         self._scheduler = Scheduler(limits.max_concurrency)
         self._starts: dict[Job, Callable[[], None]] = {}
         self._threads: CapacityLimiter | None = None  # of a pool that is not shared, made when first needed
-        # Of one that is:
+        # Of a shared pool:
         self._lock = threading.RLock()  # a signal's or the garbage collector's code may come back in
         self._loops: dict[int, EventLoopToken] = {}  # by thread
         self._homes: dict[Job, EventLoopToken] = {}
@@ -95,7 +95,7 @@ class CallPool:
 
     @property
     def spent(self) -> Spent:
-        """The calls and tokens that the pipelines which share the pool have used."""
+        """The calls and tokens used so far by the pipelines that share the pool."""
         return self.budget.spent
 
     @property
@@ -110,7 +110,7 @@ class CallPool:
 
     @property
     def threads(self) -> CapacityLimiter:
-        """The places of sync tools in this event loop."""
+        """The limiter of the threads for sync tools in this event loop."""
         if (loop := self._loops.get(threading.get_ident())) is not None:
             return self._limiters[loop]
         if self._threads is None:
@@ -118,7 +118,7 @@ class CallPool:
         return self._threads
 
     def join(self) -> None:
-        """Takes calls of this event loop from now on; each pipeline that shares the pool calls this before its first
+        """Accepts calls of this event loop from now on. Each pipeline that shares the pool calls this before its first
         call."""
         loop, thread = current_token(), threading.get_ident()
         if self._loops.get(thread) == loop:
@@ -129,8 +129,8 @@ class CallPool:
             self._limiters.setdefault(loop, CapacityLimiter(self.limits.max_threads))
 
     def add(self, job: Job, start: Callable[[], None]) -> None:
-        """Gives a call its place in the order. `start` is called in this event loop when the call may run, perhaps by
-        an act of another pipeline; it must not wait, call the pool, or raise."""
+        """Gives a call its place in the order. `start` is called in this event loop when the call may run, perhaps
+        because of another pipeline; it must not wait, call the pool, or raise."""
         self._starts[job] = start
         if not self._loops:
             self._scheduler.add(job)
@@ -144,12 +144,12 @@ class CallPool:
         self._start(self._decided(self._scheduler.release, job))
 
     def holds_up(self, job: Job) -> WaitReason:
-        """Returns what a call that was released waits for."""
+        """Returns what a released call waits for."""
         with self._lock:
             return self._scheduler.holds_up(job)
 
     def finish(self, job: Job) -> None:
-        """Takes a call out of the order, since it is over or will never run, and starts those that may run now."""
+        """Removes a call that is over or will never run from the order, and starts the calls that may run now."""
         self._starts.pop(job, None)
         self._homes.pop(job, None)
         self._start(self._decided(self._scheduler.finish, job))
@@ -181,7 +181,7 @@ class CallPool:
             self.finish(job)
 
 
-# -- the decision which jobs may run --
+# -- which jobs may run --
 
 
 _age = attrgetter("number")
@@ -276,7 +276,7 @@ class Scheduler:
             self._enter(job.owner, job.key)
             return self._start()
         if not self._groups and not self._barriers and not job.exclusive and self._may_run(job):
-            self._run(job)  # nobody waits: the path below would do the same at ten times the cost
+            self._run(job)  # no job waits: the path below would do the same at ten times the cost
             return [job]
         self._ready(job)
         return self._start()
@@ -390,7 +390,7 @@ class Scheduler:
     def _start(self) -> list[Job]:
         started: list[Job] = []
         if not self._groups and not self._barriers:
-            return started  # nobody waits
+            return started  # no job waits
         while self.running < self.max_running and self._alone is None and (job := self._next()) is not None:
             self._take(job)
             if (owner := self._owners.get(job.owner)) is not None:
@@ -446,17 +446,17 @@ class Scheduler:
 # -- budgets --
 #
 # Calls and tokens are counted against the budgets of a run, and of the runs that share a pool. A call takes its place
-# in each budget before anybody is asked about it, and gives it back if it has not begun.
+# in each budget before anyone is asked about it, and gives it back if it does not begin.
 
 _whole_counts = attrgetter(*(name for name, facts in COUNTS.items() if facts.part_of is None))
 
 
 @dataclass(slots=True, eq=False)
 class Spent:
-    calls: int = 0  # calls that have begun, wait for their begin, or wait for an approval
+    calls: int = 0  # calls that have begun, wait to begin, or wait for an approval
     tokens: int = 0
-    """Tokens of the responses that have ended: input and output, with those from the provider's cache, those of
-    reasoning, and those of the provider's own tools."""
+    """Tokens of the responses that have ended: input and output, including cached ones, reasoning, and the provider's
+    own tools."""
 
 
 def tokens_of(usage: Usage | None) -> int | None:
@@ -465,8 +465,7 @@ def tokens_of(usage: Usage | None) -> int | None:
 
 
 class PoolBudget:
-    """Keeps the budget of the runs that share a pool, by a lock: any thread may use it. None is any amount of calls or
-    tokens."""
+    """Keeps the budget of the runs that share a pool. Any thread may use it. None: no limit."""
 
     __slots__ = ("_lock", "calls", "spent", "tokens")
 
@@ -527,7 +526,7 @@ class Budgets:
         return None
 
     def have_room(self, calls: int) -> bool:
-        """Returns whether so many more calls are within the budgets, as they stand."""
+        """Returns whether the budgets now have room for `calls` more calls."""
         most, pool = self._limits.call_budget, self._pool
         if self.tokens_exceeded() is not None or (most is not None and self._run.calls + calls > most):
             return False
@@ -541,7 +540,7 @@ class Budgets:
                 self._pool.give_back_call()
 
     def add(self, usage: Usage | None, before: Usage | None = None) -> None:
-        """Counts the tokens of a response that has ended; `before`: those of them that were counted when it was cut."""
+        """Counts the tokens of a response that has ended; `before`: those already counted when it was cut."""
         if usage is not None and (tokens := tokens_of(usage)):
             if before is not None:
                 tokens = max(0, tokens - (tokens_of(before) or 0))

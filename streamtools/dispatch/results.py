@@ -92,7 +92,7 @@ def _json_content(written: bytes, max_bytes: int, size: int | None) -> tuple[str
 
 def checked_content(tool: Tool[..., Any], value: Any, limits: Limits, *, quick: bool) -> tuple[str, bool]:
     """Returns a value as `value_content` does, if it fits the tool's output schema. It is written once, so that what is
-    judged is what the model reads. Raises `InvalidResult`, `TakesLong` if it was to be quick and is not, `ToolFailed`.
+    checked is what the model reads. Raises `InvalidResult`, `ToolFailed`, or `TakesLong` if `quick` is not possible.
     """
     if isinstance(value, str):
         _check_result(tool, value, chars=len(value), quick=quick)
@@ -100,7 +100,7 @@ def checked_content(tool: Tool[..., Any], value: Any, limits: Limits, *, quick: 
     most = limits.max_result_media_bytes
     written = _written(value, most)
     if len(written) > most:
-        raise _unfit(tool, f"is larger than max_result_media_bytes={most}, so that nothing can check it")
+        raise _unfit(tool, f"is larger than max_result_media_bytes={most}, too large to check")
     _check_result(tool, from_json(written), chars=len(written), quick=quick)
     return _json_content(written, limits.max_result_bytes, len(written))
 
@@ -154,7 +154,7 @@ def _in_pieces(value: Any, max_bytes: int) -> bytes:
 
 def _pieces(value: Any, depth: int) -> Iterator[bytes]:
     if depth > _MAX_DEPTH:
-        raise ValueError("nested too deeply, or in itself")
+        raise ValueError("nested too deeply, or contains itself")
     kind = type(value)
     if kind is str and len(value) > _PIECE_CHARS:
         yield b'"'
@@ -242,15 +242,15 @@ def error_content(error: ToolError, max_bytes: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AsRead:
-    """A value that a model has read in other words than its JSON would give again."""
+    """A value whose text, as the model read it, differs from its JSON."""
 
     value: Any = field(repr=False)
     content: str = field(repr=False)
 
 
 def encode_result(value: Any, max_bytes: int | None = None) -> bytes:
-    """Returns a tool's value as the bytes that a store keeps, and that come from another process; of one that is larger
-    than `max_bytes`, little more than these.
+    """Returns a tool's value as bytes for a store or another process. A value larger than `max_bytes` is cut a little
+    after these.
 
     Raises:
         ToolFailed: it cannot be written as JSON.
@@ -296,7 +296,7 @@ def decode_result(data: bytes) -> Any:
 
 def tool_error(tool: str, error: BaseException) -> ToolError:
     """Returns the error to raise for an error of a tool's code: the tool's own `ToolError` if that has words, else a
-    `ToolFailed`, which names only its type. It is not for a tool to say that its call was refused, or was out of
+    `ToolFailed`, which names only its type. A tool cannot say that its call was refused or out of
     time."""
     if isinstance(error, ToolError) and _words(error) is not None and not _is_of_another_call(error):
         return error
@@ -310,7 +310,7 @@ def _is_of_another_call(error: ToolError) -> bool:
 
 
 def encode_error(tool: str, error: BaseException) -> dict[str, str]:
-    """Returns a failure of a tool for `decode_error`: a `ToolError` by its words, any other by the name of its type."""
+    """Returns a tool's failure for `decode_error`: a `ToolError` by its text, any other by the name of its type."""
     ours = isinstance(error, ToolError)
     words = _words(error) if ours else None
     kind, text = type_name(error), f"the tool {tool} raised {type_name(error)}"
@@ -327,8 +327,8 @@ def _words(error: BaseException) -> str | None:
 
 
 def decode_error(fields_by_name: Mapping[str, str]) -> ToolError:
-    """Returns the failure that `encode_error` has written. Our own classes keep their type if their text alone makes
-    them; all others become `ToolFailed`."""
+    """Returns the failure that `encode_error` has written. Our own classes keep their type if they are made from just
+    their text; all others become `ToolFailed`."""
     kind = getattr(errors, fields_by_name["kind"], ToolFailed)
     ours = isinstance(kind, type) and issubclass(kind, ToolError) and kind.__init__ is ToolError.__init__
     failure: ToolError = kind(fields_by_name["text"]) if ours else ToolFailed(fields_by_name["text"])

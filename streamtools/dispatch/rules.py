@@ -1,7 +1,7 @@
 """Asks the rules of a run whether a call may run, and its filters what the model reads of a result.
 
 Rules are asked in their order. Where one awaits, the rest is done in the call's own task; several calls are then judged
-at once, and `Calls` lets them go on in their order.
+at once, and `Calls` lets them continue in their order.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Rules:
                 yield {Observation: partial(self._restore, one, step)}
 
     def _deaf(self, rule: CallRule) -> str | None:
-        """Returns the class of the error for which a rule hears nothing more."""
+        """Returns the class of the error after which a rule hears no more events; None if there was none."""
         return next((name for deaf, name in self._host.counts.deaf if deaf is rule), None)
 
     def _hear(self, rule: CallRule, hear: Callable[[Any], None], event: Event) -> None:
@@ -156,7 +156,7 @@ class _Failed:
 
 
 def _changed(seen: Observation, found: Any) -> Observation:
-    """Returns an observation as a filter wants it read: it decides about nothing else."""
+    """Returns an observation with what a filter may change: the text and the result that the model reads."""
     if not isinstance(found, Observation):
         raise TypeError(f"expected an Observation, got {type_name(found)}")
     if found is seen:
@@ -173,7 +173,7 @@ class Judging:
     _call: ReadyCall = field(init=False)
     refused: Ending | None = None
     findings: tuple[Finding, ...] = ()
-    needs: int = 0  # how many people are asked; 0: nobody, as far as the rules are concerned
+    needs: int = 0  # how many people have to approve; 0: none, as far as the rules are concerned
     _rule: CallRule | None = None  # the one that is awaited
     _awaited: Awaitable[Verdict] | None = None
 

@@ -4,7 +4,7 @@
 
 The row of a state and an *input* names the next state and the effects, in their order, which only `Transitions` carries
 out. A pair without a row changes nothing. The state is written first, so that an observer that decides or cancels in
-the middle of a row finds the call in its new state; the rest of the row is void then.
+the middle of a row finds the call in its new state; the rest of the row is then dropped.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ State: TypeAlias = Literal[
     "announced",  # its text streams
     "ended",  # its text is whole
     "held",  # valid, and waiting for the end of its turn, or for `run_call`
-    "waiting",  # for somebody: for an approval, or, if it is done outside, for its answer
+    "waiting",  # for an approval or, if it runs outside, for its answer
     "queued",  # waiting for its place
     "starting",  # has its place, and none of its tool's code may have run
     "running",  # `begin` was granted
     "retrying",  # between two attempts
     "stopping",  # its code was told to end
     "observed",  # has its Observation
-    "left_alone",  # is somebody else's to run, and never gets one here
+    "left_alone",  # is left to the caller to run, and never gets one here
 ]
 
 OPEN: frozenset[State] = frozenset({"queued", "starting", "running", "retrying", "stopping"})
@@ -57,17 +57,17 @@ Input: TypeAlias = Literal[
     "refused",  # it is cut, invalid, unknown, or was repeated too often
     "hold",  # valid, and must wait: for an approval at its turn's end, or for `run_call`
     "hold_place",  # the same, but it takes its place in the order already
-    "wait",  # may start once somebody has approved it, or is done outside
+    "wait",  # may start once it is approved, or runs outside
     "queue",  # may start
-    "answered",  # somebody has approved it, or done it
+    "answered",  # it was approved, or has its answer
     "granted",  # the pool has a place for it
     "begun",  # its executor awaits `begin`
     "again",  # the attempt is over, and another follows
     "done",  # the last attempt is over, or what it waited for has ended it
-    "cancelled",  # this call is to end
-    "stopped",  # the block was left, a sibling failed, a time was over: all are to end
+    "cancelled",  # this call must end
+    "stopped",  # the block was left, a sibling failed, a time limit passed: all must end
     "bad_end",  # the turn ended in a way that starts nothing
-    "discarded",  # its answer is void; a task that runs its tool goes on
+    "discarded",  # its answer was discarded; a task that runs its tool continues
     "settled",  # no task is left
 ]
 
@@ -82,7 +82,7 @@ Effect: TypeAlias = Literal[
     "begin",  # emit ToolStarted
     "end_as_given",  # this and the rest make the Observation: here with the ending that the input brings
     "end_skipped",
-    "end_waiting",  # somebody may decide or answer later, if the turn ended well and the block was left
+    "end_waiting",  # its decision or answer may come later, if the turn ended well and the block was left
     "end_unstarted",  # cancelled before any of its tool's code ran
     "end_cancelled",
     "end_discarded",
@@ -198,17 +198,17 @@ class Host(Protocol):
 
     @property
     def behind(self) -> int:
-        """The number of events that the slowest of the consumers that the stream waits for has still to take."""
+        """How many events the slowest consumer has yet to take, among those that the stream waits for."""
         ...
 
     def emit(self, event: Event) -> None:
-        """Numbers an event and passes it to everybody. Never waits."""
+        """Numbers an event and passes it to observers and consumers. Never waits."""
         ...
 
     def words(self, error: BaseException) -> BaseException | None: ...
 
     def enter_tool(self, call_id: str) -> Callable[[], None] | None:
-        """Enters what the observers have around a tool; returns a function that leaves it, if there is anything."""
+        """Enters the observers' contexts around a tool; returns a function that leaves them, or None."""
         ...
 
 
@@ -235,7 +235,7 @@ class Waited(Protocol):
     @property
     def value(self) -> Any: ...  # the answer, once there is one
 
-    def cancel(self) -> None: ...  # the work of those who are asked, and the look for what is on record
+    def cancel(self) -> None: ...  # the approver's work, and the look for what is on record
 
 
 class Tried(Protocol):
@@ -248,7 +248,7 @@ class Tried(Protocol):
     @property
     def fits(self) -> bool: ...  # the call's own attempt may take it up: its arguments have turned out to be these
 
-    def due(self, now: float) -> float: ...  # the loop's time at which the call is to end
+    def due(self, now: float) -> float: ...  # the loop's time at which the call must end
 
     async def kept(self, begin: Callable[[], Awaitable[float]], report: Callable[[Any], None]) -> Any: ...
 
@@ -263,14 +263,14 @@ class Tried(Protocol):
     @property
     def is_told(self) -> bool: ...  # its ToolStarted is out: it reads arguments that still come
 
-    def ends_before(self, then: Callable[[], None]) -> bool: ...  # calls it once the body is over, if that goes on
+    def ends_before(self, then: Callable[[], None]) -> bool: ...  # calls it once the body is over, if that still runs
 
     @property
     def lost(self) -> ToolError | None: ...  # why it could not be undone
 
 
 class Changed(NamedTuple):
-    """Arguments that a person or a call's middleware has put in the place of the model's."""
+    """Arguments of a person or of the call's middleware that replace the model's."""
 
     plain: Mapping[str, Any]
     edited: Mapping[str, Any] | None = None  # the person's, as they were given
@@ -281,31 +281,31 @@ class Call:
     """One call, from its announcement to its observation. Only `states.advance` writes `state`."""
 
     call: ToolCall
-    key: str  # its idempotency key: its own, or once it is to run the one that its run's gate knows it by
+    key: str  # its idempotency key: its own or, before it runs, the one by which its run's gate knows it
     before: Pending | None = None  # what it waited for when it was suspended, in an earlier step
     state: State = "announced"
     tool: Tool | None = None
     ready: tuple[Tool, Bound] = None  # type: ignore[assignment]  # set once valid: only such a call is judged or run
-    needs: int = 0  # at least so many people have to approve it, and as many as its tool says; 0: it needs no approval
+    needs: int = 0  # how many people must approve it, unless its tool requires more; 0: no approval
     counted: bool = False  # it has its place in the budgets
-    findings: tuple[Finding, ...] = ()  # what the rules have found of its arguments
+    findings: tuple[Finding, ...] = ()  # what the rules have found about its arguments
     pending: Waited | None = None  # the latest that it waits for, or has waited for
     conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
     job: Job | None = None  # its place in the order, once it has one
     trial: Tried | None = None  # of its body, begun before it has ended
     entered: Entered | None = None  # at the gate of its run, once it has begun
-    tasks: int = 0  # how many work for it now: that which runs it, or those that judge it, ask, or look
+    tasks: int = 0  # how many work for it now: the one that runs it, or those that judge it, ask, or look
     scope: CancelScope | None = None  # around what its task does now
     attempts: int = 0  # how many have begun
     started_at: float | None = None  # on time.monotonic
     stops_at: float = math.inf  # the loop's time at which its code was told to stop, or will be
     is_wrapped: bool = False  # its middleware's scope is its own, around those of its attempts
     changed: Changed | None = None  # its arguments, if they are not the model's
-    left_running: bool = False  # its tool goes on in a thread
+    left_running: bool = False  # its tool still runs in a thread
     open_wait: tuple[WaitReason, float] | None = None  # for what, and since when
     waits: tuple[Wait, ...] = ()  # those that are over
     failed_attempts: tuple[FailedAttempt, ...] = ()
-    ending: Ending | None = None  # noted by its task, which makes its Observation of it
+    ending: Ending | None = None  # noted by its task, which makes its Observation from it
     seen: Observation | None = None
 
     @property
@@ -329,7 +329,7 @@ class Call:
         return seconds_of(self.tool, limits)
 
     def change(self, bound: Bound, plain: Mapping[str, Any], edited: Mapping[str, Any] | None = None) -> None:
-        """Gives it other arguments than the model's."""
+        """Replaces the model's arguments."""
         self.bind(bound)
         self.changed = Changed(plain, edited)
 
@@ -337,7 +337,7 @@ class Call:
         """Returns what one attempt runs, which may change it; keeps a copy for the next one, and for the record."""
         tool, bound = taken = self.ready
         values = bound.by_name
-        if bound.kwargs is not values or not FIXED.issuperset(map(type, values.values())):  # else nobody can change it
+        if bound.kwargs is not values or not FIXED.issuperset(map(type, values.values())):  # else it cannot change
             self.bind(tool.copied(bound))
         return taken
 
@@ -347,7 +347,7 @@ class Call:
 
     @property
     def was_handed_out(self) -> bool:
-        """True if it was suspended when it had been handed out, and so was approved and judged before."""
+        """True if it was suspended after it was handed out, and so was approved and judged before."""
         return self.before is not None and self.before.kind == "answer"
 
     @property
@@ -356,7 +356,7 @@ class Call:
 
     @property
     def fingerprint(self) -> str:
-        from ..seams import call_fingerprint  # only calls that wait for somebody, or enter a gate, need one
+        from ..seams import call_fingerprint  # only calls that wait, or enter a gate, need one
 
         return call_fingerprint(self.ready[0].name, self.call.arguments or {})
 
@@ -438,11 +438,11 @@ class RunCounts:
         return times
 
     def have_room(self, calls: int, most: int | None) -> bool:
-        """Returns whether no call can be repeated too often among so many more."""
+        """Returns whether no call can be repeated too often by `calls` more calls."""
         return most is None or self._most_times + calls <= most
 
     def mark(self) -> Callable[[], None]:
-        """Returns a function that takes back all counts of calls from now on, but for what they have spent."""
+        """Returns a function that undoes all later counts of calls, except for what they have spent."""
         calls, useless = self._calls.copy(), self._useless.copy()
 
         def take_back() -> None:
@@ -451,8 +451,8 @@ class RunCounts:
         return take_back
 
     def count_useless(self, tool: str) -> int:
-        """Counts a call that could not be used, of a tool, or of any tool that there is not (``""``); returns how many
-        there were."""
+        """Counts a call of a tool, or of any unknown tool (``""``), that could not be used; returns how many there
+        were."""
         times = self._useless[tool] = self.were_useless(tool) + 1
         return times
 
@@ -488,7 +488,7 @@ def note_move(call: Call, *, by_hand: bool) -> None:
 
 
 def begin_wait(call: Call, reason: WaitReason) -> None:
-    """Begins a wait now, which ends the one that goes on: there is no time between the two."""
+    """Begins a wait now, and ends the current one, so that no time lies between the two."""
     open_wait = call.open_wait
     if open_wait is None:
         call.open_wait = (reason, time.monotonic())
@@ -497,7 +497,7 @@ def begin_wait(call: Call, reason: WaitReason) -> None:
 
 
 def end_wait(call: Call, now: float) -> float:
-    """Ends the wait that goes on, if one does. Returns when the next one begins: earlier than now, if the wait was too
+    """Ends the current wait, if there is one. Returns when the next one begins: earlier than now, if the wait was too
     short for a record."""
     if call.open_wait is None:
         return now

@@ -1,12 +1,12 @@
-"""Leads the calls of one turn from their announcement to exactly one `Observation` each.
+"""Takes each call of a turn from its announcement to exactly one `Observation`.
 
 Theory of operation. `Calls` chooses the inputs, `states.TRANSITIONS` gives the effects that follow, and each effect in
 the table is a method of `Transitions`. `Transitions._observe` makes a call's one Observation, and only rows that lead
 to ``observed`` reach it.
 
-A valid call is released by its tool's effect: ``pure`` and ``idempotent`` ones at once, while the stream goes on;
-``once`` calls when the turn has ended well. A call that needs an approval requests it when it would be released, and
-takes its place in the order when it is approved, so that no other call waits for a person.
+The tool's effect decides when a valid call is released: ``pure`` and ``idempotent`` calls at once, while the stream
+continues; ``once`` calls when the turn has ended well. A call that needs an approval requests it when it would be
+released, and takes its place in the order when it is approved, so that no other call waits for a person.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ At: TypeAlias = Callable[[float, Callable[[], None]], Timer]
 Given: TypeAlias = Ending | str | None  # what an input brings: the call's ending, or why it is cancelled
 
 Serves: TypeAlias = Callable[[Call], Awaitable[bool]]
-"""Gives a call that has its place the ending of an earlier one, if there is one for it; returns whether it has."""
+"""Gives a call that has its place the ending of an earlier call, if there is one; returns whether it did."""
 
 
 class Waits(Protocol):
-    """The calls of one turn that wait for somebody, and those who say something about them."""
+    """The calls of one turn that wait for an approval or an answer, and what is said about them."""
 
     def wait(self, call: Call, given: Ending | None) -> None:
-        """Lets a call wait for its approval, if it needs one and has none, else for its answer: `given` is the ending
+        """Lets a call wait for its approval, if it needs one and has none, else for its answer. `given` is the ending
         of a tool that is answered later."""
         ...
 
@@ -99,11 +99,11 @@ class Waits(Protocol):
         ...
 
     def ending_of(self, call: Call, reason: str | None) -> Ending | None:
-        """Returns the ending of a call that waits no longer; None if it is skipped as any that has not begun."""
+        """Returns the ending of a call that no longer waits; None to skip it like any call that has not begun."""
         ...
 
     def take_up(self, call: Call) -> None:
-        """Gives a call that was suspended when it had been handed out the arguments that it was approved with."""
+        """Gives a call that was suspended after it was handed out the arguments that it was approved with."""
         ...
 
     def noted(self, seen: Observation) -> Observation:
@@ -156,9 +156,9 @@ class Transitions:
         self._at = at
         self._serves = serves
         self._new_waiting = waiting
-        self._waiting: Waits | None = None  # once a call waits for somebody
+        self._waiting: Waits | None = None  # once a call waits for an approval or an answer
         self.is_settling = False  # no task is left that could observe a call
-        self._unresponsive = set[Call]()  # those that went on past their grace
+        self._unresponsive = set[Call]()  # those that still ran after their grace
         self._idle: anyio.Event | None = None
         self._told: anyio.Event | None = None
 
@@ -179,8 +179,8 @@ class Transitions:
         return self.stopped == endings.LEFT or (call.state == "running" and self.host.now() < call.stops_at)
 
     def move(self, call: Call, happened: Input, given: Given = None) -> None:
-        """Moves a call along the table, and carries the effects out. If an observer moves the call on meanwhile, the
-        rest of the row is void."""
+        """Moves a call along the table, and carries out the effects. If an observer moves the call meanwhile, the rest
+        of the row is dropped."""
         was, effects = call.state, advance(call, happened)
         state = call.state
         if was != state and (call.open_wait is not None or state in WAITED_IN):
@@ -215,7 +215,7 @@ class Transitions:
         await self._until(lambda: not any(call.tasks or call.state in OPEN for call in self.calls.values()))
 
     async def wait_task(self, call: Call, *, but: int = 0) -> None:
-        """Waits until no task works for a call, `but` so many, such as the one that waits."""
+        """Waits until at most `but` tasks work for a call; a task that waits here counts itself."""
         await self._until(lambda: call.tasks <= but)
 
     async def wait_observed(self, call: Call) -> Observation:
@@ -248,7 +248,7 @@ class Transitions:
         return call
 
     def close(self) -> None:
-        """Gives up every place that is left. Call it when no task is left: an asyncio task that is cancelled before its
+        """Gives up all remaining places. Call it when no task is left: an asyncio task that is cancelled before its
         first step, as all are when the loop ends, never gets to give up its call's place."""
         for call in self.calls.values():
             self._leave(call)
@@ -352,7 +352,7 @@ class Transitions:
             else:
                 await self.attempts.run(call, scope)
         except Exception as error:  # neither a tool's nor an executor's: those were judged
-            failed = ToolFailed if call.entered is None else ToolOutcomeUnknown  # which the gate was told
+            failed = ToolFailed if call.entered is None else ToolOutcomeUnknown  # as the gate was told
             call.ending = call.ending or endings.failure(failed(encode_error(call.ready[0].name, error)["text"]), error)
         finally:  # also if cancelled; a call that has its observation keeps it
             try:
@@ -376,7 +376,7 @@ class Transitions:
                 call.pending.cancel()
             if call.scope is not None:
                 call.scope.cancel()
-            if call.state != "queued":  # else it was approved: it goes on, and only its approver's task is cancelled
+            if call.state != "queued":  # else it was approved: it continues, and only its approver's task is cancelled
                 now = anyio.current_time()
                 call.stops_at = min(call.stops_at, now)
                 self.warn_later(now)
@@ -384,7 +384,7 @@ class Transitions:
             return
 
     def _due(self, due: float, scope: CancelScope) -> Timer:
-        """Has an attempt's scope cancelled at a time. This is cheaper than the scope's own deadline, and one timer
+        """Cancels an attempt's scope at a given time. This is cheaper than the scope's own deadline, and one timer
         serves both of the attempt's times."""
         return self._at(due, partial(self._time_up, due, scope))
 
@@ -396,7 +396,7 @@ class Transitions:
         self._at(stopped_at + self.limits.cancel_grace, self.warn_of_unresponsive)
 
     def warn_of_unresponsive(self, now: float | None = None) -> None:
-        """Warns, once, of each call that goes on although its grace is over; `now` is for where no task runs."""
+        """Warns once about each call that still runs after its grace; pass `now` where no task runs."""
         if self.host.ended:
             return
         latest = (anyio.current_time() if now is None else now) - self.limits.cancel_grace
@@ -404,7 +404,7 @@ class Transitions:
             is_tried = call.trial is not None and not call.trial.is_told and not call.attempts and call.seen is None
             if call.tasks and call.stops_at <= latest and not is_tried and call not in self._unresponsive:
                 self._unresponsive.add(call)
-                text = f"{call.label}: goes on {self.limits.cancel_grace:g} s after it was to stop"
+                text = f"{call.label}: still runs {self.limits.cancel_grace:g} s after it was told to stop"
                 self.host.emit(StreamWarning("tool_unresponsive", text))
 
     def _begin(self, call: Call) -> None:
@@ -420,7 +420,7 @@ class Transitions:
             call.call_id, tool.name, call.attempts, effect=tool.effect, tried=began > 0.0, causes=causes, time=began
         )
         self.host.emit(started)
-        if call.attempts == 1:  # so that the duration is from the event on, for those who see events alone
+        if call.attempts == 1:  # so that the duration counts from the event, for readers of events only
             call.started_at = started.time or call.started_at
         end_wait(call, started.time)
 
@@ -458,10 +458,10 @@ class Transitions:
     def _end_skipped(self, call: Call) -> None:
         by_hand = self._by_hand and self.stopped in (None, endings.LEFT)
         skipped = endings.skipped(self.end, self.stopped, by_hand=by_hand)
-        self._observe(call, self._left_again(call) or skipped)  # before anybody could be asked again
+        self._observe(call, self._left_again(call) or skipped)  # before anyone could be asked again
 
     def _left_again(self, call: Call) -> Ending | None:
-        """Returns the ending of a call that goes on waiting for what it was suspended for, since the block was left."""
+        """Returns the ending of a suspended call that keeps waiting, since the block was left; else None."""
         is_left = call.before is not None and self.stopped == endings.LEFT and endings.ended_well(self.end)
         return self.waiting.ending_of(call, None) if is_left else None
 
@@ -506,7 +506,7 @@ class Transitions:
             seen = self.waiting.noted(seen)
         self.budgets.ended(call, ending.outcome)
         call.seen = seen
-        # The place goes before the event: emitting runs observers, and a call that they see observed must hold none.
+        # Leave the place before emitting: that runs observers, and a call that they see as observed must hold none.
         if not call.tasks:
             self._leave(call)
         if self._idle is not None:
@@ -550,7 +550,7 @@ _EFFECTS_OF_GIVEN: Mapping[Effect, Callable[[Transitions, Call, Given], None]] =
 # -- the calls of one turn --
 
 
-WITHDRAWN = "the provider took it back"
+WITHDRAWN = "the provider withdrew the call"
 
 
 class Calls:
@@ -559,7 +559,7 @@ class Calls:
     def __init__(self, transitions: Transitions, attempt: int = 1) -> None:
         self._transitions = transitions
         self._tools = transitions.tools
-        self.attempt = attempt  # the number of the attempt at the step's answer, which is part of the calls' keys
+        self.attempt = attempt  # the number of the attempt at the step's answer; part of the calls' keys
         self._limits, self._options, self._host = transitions.limits, transitions.options, transitions.host
         self._by_hand = transitions.options.start == "manual"
         self.rules = transitions.rules
@@ -569,25 +569,25 @@ class Calls:
         self._key_prefix: str | None = None  # of the calls' idempotency keys, once there is one
         self._cut: str | None = None  # why the response was cut
         self.foresee: Callable[[], None] | None = None  # is called with the first call that may be tried
-        self.grow: Callable[[Call, Tool], None] | None = None  # is called with each call that may read what still comes
+        self.grow: Callable[[Call, Tool], None] | None = None  # called with each call that may read growing arguments
         self.looks_up = False  # the gate is asked about the calls before they do anything
         self.withheld: tuple[str, bool] | None = None  # why those that have not begun are not run then; see `looking`
 
     @property
     def waiting(self) -> Waits:
-        """The calls that wait for somebody, also for those who decide about them or answer them."""
+        """The calls that wait for an approval or an answer, with the methods to decide about them and answer them."""
         return self._transitions.waiting
 
     async def wait_told(self) -> None:
-        """Waits until somebody runs, decides about or cancels a call."""
+        """Waits until a call is run by hand, decided about or cancelled."""
         await self._transitions.wait_told()
 
     def tell(self) -> None:
-        """Ends that wait."""
+        """Ends the wait of `wait_told`."""
         self._transitions.tell()
 
     def listeners(self) -> Listeners:
-        """Returns the method that takes an event which has been emitted, by the event's type."""
+        """Returns the methods to call with emitted events, by the events' types."""
         listeners: Listeners = {
             StreamStart: self._stream_started,
             ToolCallStart: self._announced,
@@ -600,21 +600,21 @@ class Calls:
         return self.waiting.look_up_first(self.withheld, listeners)
 
     def tried(self, made: Callable[[Transitions], T]) -> T | None:
-        """Returns the trials that this makes, if there may be any."""
+        """Returns the trials that `made` creates; None if no call may be tried."""
         options = self._options
         may_be = options.trials and options.start in ("auto", "early", "pure") and not options.middleware
         return made(self._transitions) if may_be and not self.looks_up else None
 
     def stop(self, reason: str = endings.LEFT) -> None:
-        """Starts nothing more, and cancels every call; each call that runs is observed as it stops."""
+        """Starts no more calls, and cancels every call; a running call is observed when it stops."""
         transitions = self._transitions
         transitions.stopped = transitions.stopped or reason
         transitions.move_all("stopped", transitions.calls.values(), None if reason == endings.LEFT else reason)
         transitions.tell()
 
     def cut(self, reason: str, *, cancels: bool = False) -> None:
-        """Starts nothing more: calls that have not begun are skipped, the others go on, or are cancelled if `cancels`,
-        unless their effect is ``once``."""
+        """Starts no more calls, and skips those that have not begun. The others continue; with `cancels`, all but
+        ``once`` calls are cancelled."""
         self._cut = self._transitions.stopped = self._transitions.stopped or reason
         calls = self._transitions.calls.values()
         self._transitions.move_all("bad_end", calls)
@@ -625,17 +625,17 @@ class Calls:
 
     @property
     def is_asking(self) -> bool:
-        """True while a call waits for an approval, or is done outside."""
+        """True while a call waits for an approval, or for its answer from outside."""
         return any(call.state == "waiting" for call in self._transitions.calls.values())
 
     def cancel(self) -> None:
-        """Cancels every call that runs or waits for its turn to run; each is observed as it stops."""
+        """Cancels every call that runs or waits for its turn to run; each is observed when it stops."""
         transitions = self._transitions
         transitions.move_all("cancelled", [call for call in transitions.calls.values() if call.state in OPEN])
 
     def cancel_one(self, call_id: str, reason: str | None) -> bool:
-        """Cancels one call, whatever its state; returns False if that changes nothing, since the call is over or
-        stopping already.
+        """Cancels one call in any state; returns False if that changes nothing, since the call is over or already
+        stopping.
 
         Raises:
             LocalProtocolError: there is no such call.
@@ -648,18 +648,18 @@ class Calls:
 
     @property
     def is_bound(self) -> bool:
-        """True once a call has begun that must not run twice, so that the attempt may not be discarded."""
+        """True once a call that must not run twice has begun, so that the attempt may not be discarded."""
         return any(map(_is_bound, self._transitions.calls.values()))
 
     def knows(self, call_id: str) -> bool:
-        """Returns whether a call of this id was announced."""
+        """Returns whether a call with this id was announced."""
         return call_id in self._transitions.calls
 
     def discard(
         self, usage: Usage | None, keep: Callable[[Call, Callable[[Call], Awaitable[None]]], None]
     ) -> dict[str, Observation]:
-        """Observes every call as discarded, and counts the tokens of their response; `keep` takes each, and what waits
-        for its tasks, for the calls of another attempt. Returns the observations by id."""
+        """Observes every call as discarded, and counts the tokens of their response; `keep` gets each call
+        and a function that waits for its tasks, for the calls of the next attempt. Returns the observations by id."""
         transitions = self._transitions
         transitions.stopped = "its answer was discarded"
         transitions.budgets.add(usage, self._options.known.usage)
@@ -672,15 +672,15 @@ class Calls:
 
     @property
     def all(self) -> Iterable[Call]:
-        """Those that were announced."""
+        """The calls that were announced."""
         return self._transitions.calls.values()
 
     def leaves_tokens(self, usage: Usage | None) -> bool:
-        """Returns whether a model may be asked, by the budgets, once this response is counted."""
+        """Returns whether the budgets allow another request once this response is counted."""
         return self._transitions.budgets.leaves_tokens(usage)
 
     def take_back(self, call_id: str) -> None:
-        """Cancels a call that the provider takes back; ids of no call of this turn mean nothing."""
+        """Cancels a call that the provider takes back; ignores ids that are not of this turn."""
         if call_id in self._transitions.calls:
             self.cancel_one(call_id, WITHDRAWN)
 
@@ -694,13 +694,13 @@ class Calls:
         return any(call.tasks for call in self._transitions.calls.values())
 
     async def tell_stragglers(self) -> None:
-        """Waits, shielded, until the calls have stopped or their grace is over, and warns of those that go on."""
+        """Waits, shielded, until the calls have stopped or their grace is over; warns about those that still run."""
         with anyio.move_on_after(self._limits.cancel_grace, shield=True):
             await self.wait_idle()
         self._transitions.warn_of_unresponsive()
 
     def warn_of_unresponsive(self, now: float) -> None:
-        """Warns, once, of each call that goes on although its grace is over."""
+        """Warns once about each call that still runs after its grace."""
         self._transitions.warn_of_unresponsive(now)
 
     def settle(self) -> None:
@@ -728,7 +728,7 @@ class Calls:
         self._key_prefix = None
 
     def _prefix(self) -> str:
-        if (identity := self._options.known.identity) is not None:  # it stands for one response alone
+        if (identity := self._options.known.identity) is not None:  # it stands for a single response
             return key_prefix(identity, 0, None)
         return key_prefix(self._host.run_id, self._host.number, self._response_id, self.attempt)
 
@@ -761,7 +761,7 @@ class Calls:
     def _ended(self, event: ToolCallEnd) -> None:
         ended = event.call
         call = self._transitions.calls.get(ended.call_id)
-        if call is not None and ended.problem == "void" and not _is_bound(call):  # else it goes on to its own end
+        if call is not None and ended.problem == "void" and not _is_bound(call):  # else it runs to its own end
             self._transitions.move(call, "discarded")
             if call.tasks and call.scope is not None:
                 call.scope.cancel()
@@ -778,7 +778,7 @@ class Calls:
             self._refuse(call, self._repeated(call) or Ending("unknown_tool", unknown))
         elif ended.status == "invalid":
             error = event.error or InvalidArguments("the arguments are not valid")
-            repeated = None if call.tool is None else self._repeated(call)  # a name may have been cut to another's
+            repeated = None if call.tool is None else self._repeated(call)  # a cut name may be another tool's
             self._refuse(call, repeated or Ending("invalid", error))
         else:
             self._transitions.move(call, "end")
@@ -799,10 +799,10 @@ class Calls:
 
     def _is_too_late(self, call: Call) -> bool:
         if call.state != "ended" or call.tool is None:
-            return True  # something ended it while it was judged
+            return True  # it ended while it was judged
         if self._transitions.stopped is None and (self._transitions.end is None or self._may_start()):
             return False
-        # While the stream goes on, a stopped call of a resumed turn is held: the turn's end decides whether it stays
+        # While the stream continues, a stopped call of a resumed turn is held: the turn's end decides whether it stays
         # suspended, and until then an observation could only be `skipped`.
         self._transitions.move(call, "hold" if call.before is not None and self._transitions.end is None else "bad_end")
         return True
@@ -811,7 +811,7 @@ class Calls:
         if self._is_too_late(call):
             return
         assert call.tool is not None, "else it is too late"
-        # A call that only the turn's end releases is judged by the tokens of the turn, also if it was judged meanwhile.
+        # A call that only the turn's end releases is judged by the whole turn's tokens, even if it was judged before.
         holds = self._transitions.holds(call.tool)
         if holds and self._may_start() and self._is_over_budget(call):
             return
@@ -823,7 +823,7 @@ class Calls:
             self._transitions.move(call, "hold" if call.needs or call.tool.deferred else "hold_place")
 
     def _when_judged(self, call: Call, then: Callable[[Call, Judging | None], None]) -> None:
-        """Calls `then` with a call as soon as the rules have judged it, and those before it: calls keep their order."""
+        """Calls `then` with a call once the rules have judged it and the calls before it: calls keep their order."""
         # A call that was handed out when it was suspended was judged before.
         judging = None if self.rules is None or call.was_handed_out else self.rules.judge(call)
         if not self._judging and (judging is None or judging.is_done):
@@ -864,7 +864,7 @@ class Calls:
         return end is not None and self._transitions.stopped is None and end.ended_well
 
     def lacks_counts(self, end: StreamEnd) -> bool:
-        """Returns whether a budget is of tokens, and a response that has ended so has not counted its own."""
+        """Returns whether there is a budget of tokens but the response that ended has no token counts."""
         return self._transitions.budgets.limits_tokens and tokens_of(end.usage) is None
 
     def _is_over_budget(self, call: Call) -> bool:
@@ -875,14 +875,14 @@ class Calls:
 
     def _accept(self, call: Call, judged: Judging | None) -> bool:
         """Counts a valid call, and notes its approval and conflict key; refuses it and returns False if it was repeated
-        too often, a rule is against it, or the tool's own functions fail."""
+        too often, a rule refuses it, or the tool's own functions fail."""
         tool, _ = call.ready
         refused = self._repeated(call)
         if refused is None and judged is not None:
             refused, call.findings = judged.refused, judged.findings
             call.needs = max(call.needs, judged.needs)
         if refused is None:
-            try:  # what a rule demands, or an earlier step did, holds whatever the tool of today says
+            try:  # what a rule or an earlier step demands holds, whatever the tool says today
                 if call.was_handed_out:
                     self.waiting.take_up(call)
                 elif not call.needs and tool.needs_approval is not False:
@@ -906,7 +906,7 @@ class Calls:
     def _refuse(self, call: Call, ending: Ending) -> None:
         if call.before is None or self._options.seams.gate is None:
             self._transitions.move(call, "refused", ending)
-        else:  # the rules of today do not change what happened: a call that has run has the ending that it had
+        else:  # today's rules do not change what happened: a call that has run keeps its ending
             self._transitions.work(call, partial(self.waiting.refuse_unless_it_ran, call, ending))
 
     def _go(self, call: Call) -> None:
@@ -917,7 +917,7 @@ class Calls:
 
     @property
     def undecided(self) -> list[Call]:
-        """The calls that wait for an approval or an answer, or did when the block was left, in a turn that has ended
+        """The calls that wait for an approval or an answer, or did when the block was left; none unless the turn ended
         well."""
         if not endings.ended_well(self._transitions.end):
             return []
@@ -942,7 +942,7 @@ class Calls:
 
     @property
     def waits_to_be_told(self) -> bool:
-        """True while there are calls that start only if somebody runs or approves them."""
+        """True while there are calls that start only when they are run by hand or approved."""
         if self._transitions.stopped is not None:
             return False
         return any(
@@ -951,17 +951,17 @@ class Calls:
         )
 
     def run(self, call_id: str) -> bool:
-        """Lets a held call run; returns False if that changes nothing, since the call is observed or runs already.
+        """Lets a held call run; returns False if that changes nothing, since the call runs already or has ended.
 
         Raises:
-            LocalProtocolError: calls start by themselves here, or this one is not known or not ready.
+            LocalProtocolError: calls start automatically here, or this one is unknown or not ready.
         """
         if not self._by_hand:
-            now = "are left alone" if self._options.start in LEAVES_CALLS else "start by themselves"
-            raise LocalProtocolError(f"calls {now}; to run them by hand, pass start='manual' and tools=")
+            now = "are left to you" if self._options.start in LEAVES_CALLS else "start automatically"
+            raise LocalProtocolError(f"calls {now} here; to use run_call, pass start='manual' and tools=")
         call = self._transitions.call_of(call_id, "the call of a ToolCallValidated")
         if call.state in ("announced", "ended") and self._transitions.stopped is None:
-            raise LocalProtocolError("the call is not ready; run it after its ToolCallValidated")
+            raise LocalProtocolError("the call is not ready; run it after its ToolCallValidated event")
         if call.state != "held" or call in self._judging:
             return False
         if not self._is_over_budget(call):

@@ -1,13 +1,13 @@
-"""Tries the bodies of pure calls before their calls have ended, on wires where calls end with the response alone.
+"""Tries the bodies of pure calls before their calls have ended, on wires where calls end only with the response.
 
 Theory of operation. A call ends when the wire says so, and is then judged, queued and begun like any other. Before
 that its body may be *tried*: once the JSON object of its arguments has closed and fits the schema, the body runs in a
 task of its own, in a place of the pool that is free. Nothing of it is emitted. When the call's own attempt begins,
-`Trial.kept` stands in for the body: it hands on what was reported, and returns what comes of the body. A trial counts
-for nothing else, neither in a budget nor in the order.
+`Trial.kept` replaces the body: it passes on what was reported, and returns the body's result. A trial counts for
+nothing else, neither in a budget nor in the order.
 
-It is *dropped* if the call ends otherwise than by that attempt, if its arguments turn out to be others, or if a call
-needs the place. Its task is then cancelled, and awaited like that of any call; its result goes nowhere.
+It is *dropped* if the call ends in another way than by that attempt, if its arguments turn out to be different, or if a
+call needs the place. Its task is then cancelled, and awaited like that of any call; its result is ignored.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 
 class Trials:
-    """The trials of one response's calls. `noticed` is called in the middle of decoding; `begin` is to be called once
-    the events are out."""
+    """The trials of one response's calls. `noticed` is called in the middle of decoding; call `begin` once the events
+    are out."""
 
     def __init__(self, chain: Chain, noticed: Callable[[], None], turn: Transitions) -> None:
         self._turn = turn
@@ -122,8 +122,8 @@ class Trial:
     notes: dict[str, Any] | None = None
     _asks: Callable[[Any], Awaitable[Any]] | None = None
     _held: list[Callable[[Callable[[Any], None]], object]] = field(default_factory=list)  # what it will be told
-    _lost: int = 0  # reports that nobody has room for
-    _due: float = math.inf  # the loop's time at which it is to stop
+    _lost: int = 0  # reports for which there was no room
+    _due: float = math.inf  # the loop's time at which it must stop
     _change: anyio.Event | None = None  # it is over, or was taken up
     _then: Callable[[], None] | None = None
     _is_cancelled: bool = False
@@ -220,7 +220,7 @@ class Trial:
     @property
     def lost(self) -> ToolError | None:
         goes_on = self.ended is None and self.tool.effect != "pure"
-        error = ToolOutcomeUnknown("the call had begun while it was written, and goes on") if goes_on else self._error
+        error = ToolOutcomeUnknown("the call began with partial arguments, and still runs") if goes_on else self._error
         return error if isinstance(error, ToolOutcomeUnknown) else None
 
     def due(self, now: float) -> float:

@@ -1,7 +1,7 @@
-"""The seams of a run: where a capability of yours, or one of ours, takes part in it.
+"""The seams of a run: the places where capabilities, yours or built-in ones, take part in it.
 
 A capability is an object with the methods of one or more of these protocols; pass it as ``capabilities=[...]`` to
-`pipeline` or `agent_loop`. It sees frozen views of calls and steps, and never the objects that the run works with.
+`pipeline` or `agent_loop`. It sees frozen views of calls and steps, never the run's own objects.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seams:
-    """The capabilities of a run, each where it takes part. ``capabilities=[...]`` puts them together."""
+    """The capabilities of a run, by the place where they take part. ``capabilities=[...]`` fills it in."""
 
     rules: tuple[CallRule, ...] = ()
     filters: tuple[ResultFilter, ...] = ()

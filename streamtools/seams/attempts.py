@@ -1,4 +1,4 @@
-"""Attempts at the answer of a step, and who decides whether there is another one."""
+"""Decides whether a step makes another attempt at its answer after one has failed."""
 
 from __future__ import annotations
 
@@ -12,72 +12,72 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """An attempt that has failed, as far as it got."""
+    """A failed attempt, as `Attempts.broke` sees it."""
 
     attempt: int
     """Its number in the step, from 1."""
     fallback: int
-    """Which function has made its request: 0 the first one, 1 the first of ``fallback=``."""
+    """Which function made its request: 0 is the main one, 1 the first of ``fallback=``."""
     fallbacks: int
-    """How many there are in ``fallback=``."""
+    """How many functions ``fallback=`` has."""
     asked: int
-    """How often that function was asked in a row, this time included."""
+    """How many times in a row that function was called, including this time."""
     rests: int
-    """How often the rest of the attempt's response was asked for."""
+    """How many times the rest of the attempt's response was requested."""
     elapsed_s: float
     """The seconds since the step's first attempt began."""
     error: Exception
-    """What has ended it."""
+    """The error that ended it."""
     usage: Usage | None
-    """Its tokens, as far as they are known."""
+    """Its token counts, as far as they are known."""
     has_output: bool
-    """The consumer has seen some of the answer."""
+    """True if the consumer has seen some of the answer."""
     is_bound: bool
-    """A call has begun that must not run twice."""
+    """True if a call that must not run twice has begun."""
     resume_from: ResumePoint | None
-    """Where the response broke off, if the provider may resume it there: only a `Rest` counts then. The question comes
-    again, with None, if there is no rest, or it breaks off as well."""
+    """Where the response broke off, if the provider may resume it there: then only a `Rest` counts. `Attempts.broke` is
+    called again, with None here, if it returned no `Rest` or the rest breaks off as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Discard the attempt, and make another one. If a call has begun that must not run twice, this is a `Cut`."""
+    """Discard the attempt and make another one. If a call that must not run twice has begun, this counts as a `Cut`."""
 
     pause_s: float = 0.0
-    """The seconds until then. If the step's or the run's time would be over, or no tokens are left, the error is
-    raised."""
+    """The seconds to wait first. If the step or run would then be out of time or tokens, the attempt's error is raised
+    instead."""
     fallback: int | None = None
-    """Which function is asked: 0 the first one, 1 the first of ``fallback=``. By default it is the same again."""
+    """Which function to call: 0 is the main one, 1 the first of ``fallback=``. None calls the same one again."""
     request: Callable[[], Any] | None = None
-    """A function of your own that makes the request, and returns its stream or an awaitable of it."""
+    """Your own function to make the request with. It returns the stream or an awaitable of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Read on, from a stream of the rest of the response."""
+    """Continue the response from a stream of its rest."""
 
     request: Callable[[], Any]
-    """Makes the request from `Sight.resume_from` on, and returns its stream or an awaitable of it."""
+    """Requests the response from `Sight.resume_from` on. Returns the stream or an awaitable of it."""
     pause_s: float = 0.0
-    """The seconds until then."""
+    """The seconds to wait first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Keep what has come, since a call has begun that must not run twice: it goes on to its end, and `agent_loop` asks
-    the next step with its result."""
+    """Keep what has arrived, since a call that must not run twice has begun. The call runs to its end, and `agent_loop`
+    sends its result with the next step."""
 
 
 class Attempts(Protocol):
     """Decides whether the model is asked again when an attempt at a step's answer has failed; `streamtools.Retry` is
     one. The same object decides for all steps of a run.
 
-    The first argument of `streamtools.pipeline` is then a function that makes the request. With an attribute
-    ``after_output = True``, answers that were partly shown may be discarded, too: their readers have to honour
+    As its first argument, `streamtools.pipeline` then takes a function that makes the request. With an attribute
+    ``after_output = True``, answers that were partly shown may be discarded too: their readers have to handle
     `AttemptDiscarded`.
     """
 
     def broke(self, failure: Failure, sight: Sight, /) -> Again | Rest | Cut | None:
-        """Returns what follows the failure; None if its error is to be raised. It must not wait. If it raises, the
-        failure is raised all the same, with a note."""
+        """Returns what to do after the failure; None raises its error. It must not block. If it raises, the failure
+        is raised anyway, with a note."""
         ...

@@ -1,4 +1,4 @@
-"""A desk says who was the first to decide about a call that waits, or to answer it."""
+"""A desk knows who was first to decide about a waiting call, or to answer it."""
 
 from __future__ import annotations
 
@@ -29,41 +29,41 @@ _MASKS = ('"**********"', json.dumps("····")[1:-1], *PLACEHOLDERS.values()) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """Something that a call waits for, as a `Desk` knows it."""
+    """What a call waits for, as a `Desk` sees it."""
 
     key: str
-    """The call's idempotency key. With `fingerprint` and `kind` it names what the call waits for, in any process."""
+    """The call's idempotency key. With `fingerprint` and `kind`, it names what the call waits for in any process."""
     fingerprint: str
-    """A hash of what is shown: of the tool and its arguments, or of what a running call has asked."""
+    """A hash of what is shown: the tool and its arguments, or the question of a running call."""
     kind: Literal["approval", "answer", "question"]
-    """``approval``: a `Decision` about the call. ``answer``: its result, since it is done outside. ``question``: the
-    answer to what it has asked while it runs."""
+    """``approval``: a `Decision` about the call. ``answer``: its result, since it runs outside the pipeline.
+    ``question``: the answer to a question that it asked while running."""
     call_id: str
     approvals: int = 1
-    """How many people have to approve it, by different names. One denial is enough."""
+    """How many people, under different names, have to approve it. One denial is enough."""
     edited: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
-    """The arguments that it was approved with, if they were edited; only of a call that waits for its answer."""
+    """The edited arguments that it was approved with, if there are any; set only while it waits for its answer."""
     findings: tuple[Finding, ...] = field(default=(), compare=False)
     """As `ApprovalRequested.findings`."""
 
     def is_settled(self, responses: Sequence[Response]) -> bool:
-        """Returns whether these responses, in the order of their places, leave nothing to wait for."""
+        """Returns whether these responses, in the order of their places, settle what the call waits for."""
         last, is_full = responses[-1] if responses else None, len(responses) >= self.approvals
         return last is not None and (is_full or isinstance(last, WrittenAnswer) or not last.verdict)
 
     def check(self, decision: Decision) -> None:
-        """Raises a `DecisionError` if several people have to approve the call, and this decision has no name, or
-        arguments that only one of them has seen."""
+        """Raises a `DecisionError` if several people have to approve the call, and this decision has no name or has
+        edited arguments."""
         if self.approvals > 1 and (decision.by is None or decision.arguments is not None):
             needs = f"the call {one_line(self.call_id, 100)!r} requires {self.approvals} people, so each decision"
             if decision.by is None:
-                raise DecisionError(self.call_id, "unnamed", f"{needs} says by= whom it is")
-            raise DecisionError(self.call_id, "edited", f"{needs} is about the arguments that were shown to all")
+                raise DecisionError(self.call_id, "unnamed", f"{needs} needs by=, the name of the person")
+            raise DecisionError(self.call_id, "edited", f"{needs} must keep the arguments as shown; drop arguments=")
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """The verdict that a call may not run, with the reason for the model to read.
+    """A verdict that denies a call, with a reason for the model to read.
 
     approve=lambda request: request.arguments["amount"] < 100 or Deny("more than 100 needs a manager")
     """
@@ -72,11 +72,11 @@ class Deny:
 
     def __post_init__(self) -> None:
         if not isinstance(self.reason, str):
-            raise TypeError(f"Deny takes a text that the model reads, not {type(self.reason).__name__}")
+            raise TypeError(f"Deny: expected reason as a str for the model to read, got {type(self.reason).__name__}")
 
 
 class ShownCall(Protocol):
-    """Anything that shows a call to whoever decides: an `ApprovalRequested`, or a `SuspendedCall`."""
+    """Anything that shows a call to the person who decides: an `ApprovalRequested` or a `SuspendedCall`."""
 
     @property
     def call_id(self) -> str:
@@ -90,12 +90,12 @@ class ShownCall(Protocol):
 
 
 Asked: TypeAlias = ShownCall | ToolCall | str
-"""A call that somebody was asked about, given as the event or record of it, or as its id."""
+"""A call that waits for a decision: its event, its record, or its id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A verdict on one call, bound to the arguments that were shown to whoever decided.
+    """A verdict on one call, bound to the arguments that were shown to the person who decided.
 
     An id alone does not say what was approved: a model may use the same id again for another call, even in one run. So
     a decision repeats the fingerprint of the `ApprovalRequested` or `SuspendedCall` that was shown, and counts for no
@@ -106,19 +106,19 @@ class Decision:
 
     call_id: str
     fingerprint: str
-    """That of the event or record that was shown."""
+    """The fingerprint of the event or record that was shown."""
     verdict: bool
     """True: the call may run. False: it may not."""
     by: str | None = None
     """Who decided, as your application names people: 1 to 256 characters. A tool with ``approvals=2`` needs it."""
     at: float = field(default_factory=time.time)
-    """When, in seconds since 1970; by default now."""
+    """When it was made, in seconds since 1970; by default now."""
     reason: str | None = field(default=None, repr=False)
     """Why; the model reads it if the call is denied."""
     arguments: Mapping[str, Any] | None = field(default=None, repr=False, hash=False)
-    """All arguments that the call is to run with instead of those that were shown, as JSON by the names in the tool's
-    schema, at most 256 kB; None: as shown. They are validated and judged as the model's own, the model reads that they
-    were changed, and a call for which they do not fit is denied. Only a call that one person decides takes them."""
+    """All arguments to run the call with instead of those shown, as JSON by the names in the tool's schema, at most
+    256 kB; None keeps them as shown. They are validated and judged like the model's own: if they do not fit, the call
+    is denied. The model reads that they were changed. Only a call that a single person decides takes them."""
 
     def __post_init__(self) -> None:
         for name in ("call_id", "fingerprint"):
@@ -134,10 +134,10 @@ class Decision:
         if self.by is not None and not 0 < len(self.by) <= _MOST_NAME_CHARS:
             raise ValueError(f"Decision: expected by of 1 to {_MOST_NAME_CHARS} characters, got {len(self.by)}")
         if not 0 <= self.at < math.inf:
-            raise ValueError("Decision: expected at in seconds since 1970, got no such time")
+            raise ValueError("Decision: expected at in seconds since 1970, got a negative or infinite number")
         if _ARGUMENTS.__get__(self) is not None:
             if not self.verdict:
-                raise ValueError("Decision: expected no arguments with a denial")
+                raise ValueError("Decision: expected no arguments with a denial; drop arguments=")
             object.__setattr__(self, "arguments", _plain(_ARGUMENTS.__get__(self)))
 
     @classmethod
@@ -151,8 +151,8 @@ class Decision:
         reason: str | None = None,
         arguments: Mapping[str, Any] | None = None,
     ) -> Decision:
-        """Returns the decision about a call, given by the event or record that was shown; `arguments` are those that it
-        is to run with, if they were edited."""
+        """Returns a decision about a call from the event or record that was shown. To run the call with edited
+        arguments, pass all of them as `arguments`."""
         if isinstance(verdict, Deny):
             reason, verdict = verdict.reason, False
         return cls(
@@ -167,8 +167,8 @@ class Decision:
 
 
 def read_verdict(verdict: Any) -> tuple[bool | None, str | None]:
-    """Returns whether a verdict approves, None if it decides nothing, and its reason; raises a `TypeError` for what is
-    no verdict."""
+    """Returns whether a verdict approves, None if it decides nothing, and its reason; raises a `TypeError` for anything
+    else."""
     if verdict is None or isinstance(verdict, bool):
         return verdict, None
     if isinstance(verdict, Deny):
@@ -183,57 +183,55 @@ Decision.arguments = owned(_ARGUMENTS)  # type: ignore[misc]
 
 
 def _plain(arguments: Any) -> Any:
-    """Raises a `TypeError` for what is not an object of JSON, a `ValueError` for what is too large."""
+    """Raises a `TypeError` if the arguments are not a JSON object, a `ValueError` if they are too large or masked."""
     written, plain = "", None
     try:
         written = json.dumps(to_jsonable_python(dict(arguments)), allow_nan=False)
         plain = json.loads(written)
-        json.dumps(plain, ensure_ascii=False).encode()  # a lone surrogate could be sent to no model
+        json.dumps(plain, ensure_ascii=False).encode()  # a lone surrogate cannot be sent to a model
     except (TypeError, ValueError, RecursionError):  # the error's text quotes the value
         plain = None
     if plain is None or plain.keys() != arguments.keys():
         kind = type(arguments).__name__
-        raise TypeError(f"Decision: expected arguments as a mapping of names to JSON, got another {kind}")
+        raise TypeError(f"Decision: expected arguments as a mapping of names to JSON, but this {kind} is not")
     if len(written) > _MOST_ARGUMENT_CHARS:
         most = _MOST_ARGUMENT_CHARS
         raise ValueError(f"Decision: expected arguments of at most {most} characters of JSON, got {len(written)}")
     if any(mask in written for mask in _MASKS):
-        raise ValueError(
-            "Decision: expected whole arguments, got one that is masked, as a policy or a SecretStr shows it"
-        )
+        raise ValueError("Decision: expected arguments in full, got a masked one, as a policy or a SecretStr shows it")
     return plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenAnswer:
-    """The result of a call that was done outside, or the answer to what a call has asked."""
+    """The result of a call that ran outside the pipeline, or the answer to a call's question."""
 
     call_id: str
     fingerprint: str
-    """That of the `Pending` that it answers."""
+    """The fingerprint of the `Pending` that it answers."""
     record: bytes = field(repr=False)
-    """The result as bytes, to be kept as they are."""
+    """The result as bytes. Store them unchanged."""
 
 
 Response: TypeAlias = Decision | WrittenAnswer
-"""What somebody says about a call that waits: a `Decision` for an approval, else a `WrittenAnswer`."""
+"""A response to a waiting call: a `Decision` for an approval, else a `WrittenAnswer`."""
 
 
 class Desk(Protocol):
-    """The one place that knows who was the first to decide or to answer. Without one, that is the run itself.
+    """The one place that knows who was first to decide or to answer. Without a desk, the run itself keeps track.
 
-    A pending call has a place for each of those who have to approve it, and one for an answer. A response takes the
-    next place, if that is free and is needed: the place behind an approval is, unless enough people have approved. The
-    same response again, equal in all fields, takes no second place, nor does an approval by the name of an earlier one.
+    A pending call has a place for each person who has to approve it, or one place for an answer. A response takes the
+    next place if that is free and still needed: after an approval it is, until enough people have approved. A response
+    that equals an earlier one in all fields takes no second place, nor does a second approval under the same name.
     """
 
     async def look(self, pending: Pending, /) -> Sequence[Response]:
-        """Returns the responses that count so far, in the order of their places. It is called before anybody is asked,
-        and again when there is news. If it raises, or returns anything else, the call goes on waiting, with a warning.
+        """Returns the responses that count so far, in the order of their places. It is called before anyone is asked,
+        and again when there is news. If it raises, or returns anything else, the call keeps waiting, with a warning.
         """
         ...
 
     async def respond(self, pending: Pending, response: Response, /) -> Sequence[Response]:
-        """Puts a response on record, unless no place is left for it; returns those that count then. The response counts
-        if it is among them. If this raises, or returns anything else, the call goes on waiting, with a warning."""
+        """Records a response if there is a place for it, and returns the responses that count then. This response
+        counts if it is among them. If this raises, or returns anything else, the call keeps waiting, with a warning."""
         ...

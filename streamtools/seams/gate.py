@@ -1,4 +1,4 @@
-"""A gate lets calls in that must not run twice."""
+"""A gate admits calls that must not run twice."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def call_fingerprint(tool: str, arguments: Mapping[str, Any]) -> str:
     """Returns a hash of the tool's name and the arguments as plain JSON; the order of keys does not matter.
 
     Raises:
-        ValueError: the arguments are no plain JSON.
+        ValueError: the arguments are not plain JSON.
     """
     try:
         text = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError):  # the error's text quotes the value
-        raise ValueError(f"the arguments of {tool} are no plain JSON, so they have no fingerprint") from None
+        raise ValueError(f"the arguments of {tool} are not plain JSON, so they have no fingerprint") from None
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -32,35 +32,35 @@ class GateView:
     """A call that must not run twice, as a `Gate` sees it: one of a ``once`` tool, or one that needs an approval."""
 
     key: str
-    """Its idempotency key: the same whenever its run goes on, and no other call's."""
+    """Its idempotency key: unique to the call, and the same whenever its run is continued."""
     call_id: str
     tool_name: str
     arguments: Mapping[str, Any] = field(repr=False)
-    """Plain JSON by parameter name, as it was shown, also if a person has edited it since. Empty if it does not fit the
-    tool any more."""
+    """Plain JSON by parameter name, as shown, even if a person has edited it since. Empty if it no longer fits the
+    tool."""
     operation: Callable[[], Any] | None = field(default=None, repr=False)
-    """Returns what the ``idempotency_key=`` of its tool names; None if the tool has none. It may raise."""
+    """Returns the value that its tool's ``idempotency_key=`` names; None if the tool has none. It may raise."""
     scope: Literal["run", "conversation", "forever"] = "run"
-    """Where that names the same operation."""
+    """Where the same value of `operation` means the same operation."""
     effect: Literal["pure", "idempotent", "once"] = "once"
     """The tool's effect."""
     goes_on: bool = False
-    """True if its tool goes on by what it has noted (`Entered`), so that it may enter again where its process died."""
+    """True if its tool can continue from its notes (see `Entered`): it may enter again after its process died."""
     is_approved: bool
-    """True if it needs an approval, which it has."""
+    """True if it needed an approval and has it."""
     run_id: str
     step: int
     conversation_id: str | None
     seconds: float
-    """How long the call may run; infinite if there is no limit. So long a gate may wait for one that runs already."""
+    """The seconds the call may run; infinite without a limit. A gate may wait as long for a call that already runs."""
     waits_for: Callable[[WaitReason], object] = field(repr=False)
-    """Notes what the call waits for from now on, as ``elsewhere``; see `Invocation.waits_for`."""
+    """Notes what the call waits for from now on, such as ``elsewhere``; see `Invocation.waits_for`."""
     known_as: str = field(default="", repr=False)
-    """The fingerprint that it was suspended with, if its arguments do not fit the tool any more."""
+    """The fingerprint that it was suspended with, if its arguments no longer fit the tool."""
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the tool's name and `arguments`. Raises a `ValueError` if these are no plain JSON."""
+        """A hash of the tool's name and `arguments`. Raises a `ValueError` if these are not plain JSON."""
         return self.known_as or call_fingerprint(self.tool_name, self.arguments)
 
 
@@ -71,11 +71,11 @@ class CallEnd:
     value: Any = field(default=None, repr=False)
     """Plain JSON, or the tool's own `ToolResult` or `AnsweredLater`."""
     content: str | None = field(default=None, repr=False)
-    """The text that the model has read, if it is not that of the value as JSON."""
+    """The text that the model read, if it differs from the value as JSON."""
     error: ToolError | None = None
     """The call's failure, in words for the model."""
     by_another: bool = False
-    """True if another call has done what this one asks for: the model reads that it had been done already."""
+    """True if another call already did what this one asks for. The model reads that."""
     notes: Mapping[str, Any] | None = None
     """As `Observation.notes`."""
 
@@ -87,53 +87,53 @@ class CallEnd:
 
 
 class Entered(Protocol):
-    """A call that has entered a gate. One of these is awaited when it ends; what one raises becomes a warning of the
-    stream, and changes nothing of how the call ended."""
+    """A call that has entered a gate. One of these methods is awaited when the call ends. If it raises, the stream gets
+    a warning, and the call's end stays the same."""
 
     # Optional: ``async def note(self, text: str, /) -> None`` keeps a text until the call ends. With it, ``noted`` is
     # the text that was kept when the call entered before, in a process that died, and ``outlives`` is True if the call
-    # goes on elsewhere once its run is left.
+    # continues elsewhere once its run is left.
 
     async def kept(self, end: CallEnd, /) -> None:
-        """Keeps how the call ended: from now on `Gate.look` and `Gate.enter` return that."""
+        """Records how the call ended. From now on, `Gate.look` and `Gate.enter` return that."""
         ...
 
     async def free(self) -> None:
-        """Lets the call enter again: it has not run, or has had no effect."""
+        """Lets the call enter again, since it did not run or had no effect."""
         ...
 
     async def lost(self) -> None:
-        """Notes that nobody knows how the call ended: from now on `Gate.enter` raises a `ToolOutcomeUnknown`."""
+        """Records that the call's end is unknown. From now on, `Gate.enter` raises a `ToolOutcomeUnknown`."""
         ...
 
 
 class Gate(Protocol):
-    """The one way into a call that must not run twice: it lets a call in, or says how the call has ended before.
+    """Admits a call that must not run twice, or says how it ended before.
 
-    Whatever a method begins it hands over before it waits for the first time, and leaves nothing behind if that wait is
-    cancelled. A `ToolError` that `look` or `enter` raises is the call's end. If a method raises anything else, or does
-    not return what it should, the call does not run.
+    A method hands its work over before its first ``await``, and leaves nothing behind if that ``await`` is cancelled.
+    If `look` or `enter` raises a `ToolError`, that is the call's end. If a method raises anything else, or returns
+    something of another type, the call does not run.
     """
 
     # Optional: ``def key(self, call: GateView, /) -> str`` names what a call asks for, in place of its own key, before
-    # it enters: its tool and its `Observation` have that key then.
+    # it enters. Its tool and its `Observation` then have that key.
 
     async def look(self, call: GateView, /) -> CallEnd | None:
-        """Returns how a call ended that may have run before; None if it has not begun. No rule is asked about it until
-        then.
+        """Returns how a call that may have run before ended; None if it has not begun. No rule is asked about it before
+        that.
 
         Raises:
-            ToolNotStarted: nobody can say that now.
-            ToolOutcomeUnknown: it was begun, and its end is not known.
+            ToolNotStarted: the gate cannot tell now.
+            ToolOutcomeUnknown: the call has begun, and its end is unknown.
         """
         ...
 
     async def enter(self, call: GateView, /) -> Entered | CallEnd:
-        """Lets a call in, once; returns its end if it has run before. It is asked right before the tool's code runs,
-        and waits for a call that runs already.
+        """Admits a call once; returns its end if it has run before. It is called right before the tool's code runs,
+        and waits if the same call runs already.
 
         Raises:
             ToolNotStarted: the call may not run now.
-            ToolOutcomeUnknown: it was begun before, and its end is not known.
+            ToolOutcomeUnknown: the call has begun before, and its end is unknown.
         """
         ...

@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
 
 class Guard(Protocol):
-    """Decides what is seen of a run by its observers, also late ones: recordings, spans, logs and pages among them.
+    """Decides what observers see of a run: recordings, spans, logs and pages, also those that join late.
     `streamtools.privacy.Privacy` is one.
 
-    It may guard many runs. The state of a run is no copy, and an observer with ``sees_originals = True`` is a part of
-    the run: neither asks it.
+    One guard may serve many runs. It is not asked about the state of a run, nor for an observer with
+    ``sees_originals = True``: both belong to the run itself.
     """
 
     def step(self, run: RunFacts, names: Collection[str], /) -> Shown | None:
-        """Returns what shows a step to observers, or the run's begin and end; None if they may see everything.
+        """Returns what shows a step, or the run's begin and end, to observers; None if they may see everything.
 
         Args:
             run: the step's run, the same object for all its steps.
-            names: the names of the step's tools; a call of any other name is one that the model has made up.
+            names: the names of the step's tools; the model made up any other name in a call.
         """
         ...
 
@@ -33,18 +33,18 @@ class Guard(Protocol):
 
 
 class Shown(Protocol):
-    """Shows the events of one step. None of the methods may wait. If one raises, its observers are dropped."""
+    """Shows the events of one step. The methods must not block. If one raises, the observers it serves are dropped."""
 
     def event(self, event: Event, /) -> Sequence[Event]:
-        """Returns what is seen of an event: itself, changed copies with numbers up to its own, or nothing. It is asked
-        once, in the order of the events and for all observers together; again only if it was interrupted itself."""
+        """Returns what observers see of an event: itself, changed copies with numbers up to its own, or nothing. It is
+        called once for each event, in order, for all observers together; again only if it was interrupted itself."""
         ...
 
     def fact(self, method: str, /, *facts: Any) -> Sequence[Any]:
-        """Returns what is seen of the arguments of another method of observers: of ``on_item``, a piece of the body, a
-        `Withheld`, say."""
+        """Returns what observers see of the arguments of their other methods: for ``on_item`` and its piece of the
+        body, a `Withheld`, say."""
         ...
 
     def words(self, error: BaseException, /) -> BaseException | None:
-        """Returns what a log may have of a tool's exception; None for its type alone."""
+        """Returns what a log may contain of a tool's exception; None for only its type."""
         ...

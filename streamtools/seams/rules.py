@@ -1,4 +1,4 @@
-"""Calls as rules and filters see them, and what these may say."""
+"""Calls and results as rules and filters see them, and the verdicts of rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepView:
-    """The step that a call belongs to, for those who judge it."""
+    """The step that a call belongs to, as rules and filters see it."""
 
     run_id: str
     """The id of its run."""
@@ -31,11 +31,11 @@ class StepView:
     conversation_id: str | None = None
     """The conversation that the run belongs to."""
     request: Mapping[str, Any] | None = field(default=None, repr=False)
-    """The request's fields as they were sent, if they are known; not to be changed."""
+    """The request's fields as they were sent, if they are known. Do not change them."""
     warn: Callable[[StreamWarning], None] = field(repr=False)
     """Emits a warning."""
     text_of: Callable[[Observation], ReadText | None] = field(repr=False)
-    """Returns what the model reads of a result, and whose it is, where a filter has changed that; else None."""
+    """Returns the text that the model reads of a result, and its origin, if a filter changed it; else None."""
     read_wire: Callable[[], Wire | str | None] = field(repr=False)
     read_parts: Callable[[], Sequence[Part]] = field(repr=False)
 
@@ -52,22 +52,22 @@ class StepView:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReadyCall:
-    """A call that is valid and may run if nobody objects."""
+    """A valid call that may run unless a rule objects."""
 
     call: ToolCall
     """The call as the model made it."""
     tool: Tool[..., Any]
     """Its tool."""
     given: Mapping[str, Any] = field(repr=False)
-    """The arguments by the names of the tool's schema, before they were validated; not to be changed."""
+    """The arguments before validation, by the names in the tool's schema. Do not change them."""
     bound: Bound = field(repr=False)
-    """The arguments as they were validated."""
+    """The validated arguments."""
     is_edited: bool = False
-    """True if the arguments are a person's, who approves the call with them: now only a `Refuse` counts."""
+    """True if a person edited the arguments and approves the call with them: then only a `Refuse` counts."""
     waited: bool = False
-    """True if the call was suspended, and so was judged before: somebody is asked about it in any case."""
+    """True if the call was suspended, and so was judged before: it needs its approval in any case."""
     findings: tuple[Finding, ...] = ()
-    """What was found of its arguments before it was suspended."""
+    """What rules found about its arguments before it was suspended."""
     read_shown: Callable[[], str] = field(repr=False)
 
     @property
@@ -82,7 +82,7 @@ class ReadyCall:
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """The arguments that the tool is to get, by name; not to be changed."""
+        """The arguments that the tool will get, by name. Do not change them."""
         return self.bound.by_name
 
     @property
@@ -92,17 +92,17 @@ class ReadyCall:
 
     @property
     def shown(self) -> str:
-        """The fingerprint of the call as the model made it, by which a decision about it is known."""
+        """The fingerprint of the call as the model made it. Decisions about the call refer to it."""
         return self.read_shown()
 
     @property
     def effect(self) -> Effect:
-        """The effect of a second run of the same call."""
+        """The tool's effect: what a second run of the same call would do."""
         return self.tool.effect
 
     @property
     def caller(self) -> Caller:
-        """Who calls: the model itself, or its code."""
+        """Who made the call: the model itself, or code that it wrote."""
         return self.call.caller
 
     @property
@@ -127,17 +127,17 @@ class Allow:
     """Lets a call run, as far as one rule is concerned."""
 
     findings: tuple[Finding, ...] = ()
-    """What is known of its arguments; the call's `Observation` has it, too."""
+    """What the rule found about the arguments; the call's `Observation` has it too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Lets a call run once people have approved it, as a tool with ``needs_approval=True``."""
+    """Lets a call run once people have approved it, like a tool with ``needs_approval=True``."""
 
     approvals: int = 1
-    """How many people have to."""
+    """How many people have to approve it."""
     findings: tuple[Finding, ...] = ()
-    """What is known of its arguments, for those who are asked."""
+    """What the rule found about the arguments, for the people who decide."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.approvals, int) or self.approvals < 1:
@@ -149,11 +149,11 @@ class Refuse:
     """Ends a call without running it."""
 
     outcome: Outcome
-    """Its outcome, usually ``denied``; one of a call that has not run, and does not run later."""
+    """Its outcome, usually ``denied``; it must mean that the call did not run and will not run later."""
     error: ToolError
-    """Why; the model reads its text."""
+    """The reason; the model reads its text."""
     findings: tuple[Finding, ...] = ()
-    """What is known of its arguments."""
+    """What the rule found about the arguments."""
 
     def __post_init__(self) -> None:
         if self.outcome not in _REFUSED:
@@ -166,23 +166,23 @@ Verdict: TypeAlias = Allow | Ask | Refuse
 
 
 class CallRule(Protocol):
-    """Judges calls before they may run: before anybody is asked for an approval, and before a call takes its place.
+    """Judges calls before they may run: before anyone is asked for an approval, and before a call takes its place.
 
-    Every rule is asked, one after the other, until one refuses. A rule that raises, or returns no verdict, fails its
-    call: its tool does not run. If a listener of a rule raises, the rule has missed something: with a warning, it hears
-    nothing more, and fails each later call of the run that concerns it.
+    The rules are asked one after the other, until one refuses. If a rule raises, or returns no verdict, the call fails
+    without running. If a listener of a rule raises, the rule has missed something: the stream gets a warning, the rule
+    hears no more events, and each later call of the run that concerns it fails.
 
-    A rule may have more, each of it optional:
+    A rule may also have these members:
 
-    * ``concerns(name) -> bool``: whether it judges calls of that name; the others cost nothing.
+    * ``concerns(name) -> bool``: whether it judges calls of the tool of that name; the others cost nothing.
     * ``only_refuses = True``: it never returns `Ask`.
     * ``listeners(step) -> Mapping[type[Event], Callable[[Any], None]]``: functions to call with the step's events of
-      these types, as they are, before any policy hides something of them: an `Observation` as it ends a call.
+      these types, in full, before any policy hides parts of them; an `Observation` comes as it ends its call.
     """
 
     def judge(self, call: ReadyCall, step: StepView, /) -> Verdict | Awaitable[Verdict]:
-        """Returns the verdict on a call, or an awaitable of it. Calls are judged at the same time where rules await,
-        and go on in their order."""
+        """Returns the verdict on a call, or an awaitable of it. If rules await, several calls are judged at the same
+        time; the calls then continue in their order."""
         ...
 
 
@@ -191,30 +191,30 @@ class CallRule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadText:
-    """A text that the model reads of a call's result."""
+    """The text that the model reads of a call's result."""
 
     text: str
     """The text, without a filter's own words."""
     tool: str
-    """The tool that has returned it, perhaps in an earlier call."""
+    """The tool that returned it, perhaps in an earlier call."""
     call_id: str | None
-    """That call."""
+    """The id of that call."""
     is_trusted: bool = False
-    """Nobody but the user and the program has written it."""
+    """True if only the user and the program wrote it."""
 
 
 class ResultFilter(Protocol):
-    """Changes what the model reads of calls' results. `Observation.value`, the program's own, stays as it is.
+    """Changes what the model reads of calls' results. `Observation.value`, which the program reads, stays the same.
 
-    If a filter raises, or returns no observation, the model reads that the result was left out. A filter may have more,
-    each of it optional:
+    If a filter raises, or returns no observation, the model reads that the result was left out. A filter may also have
+    these methods:
 
-    * ``restore(observation, step)``: is called with each result of a step that a journal replays, as it was filtered.
-    * ``text_of(observation) -> ReadText | None``: for a result that it has changed, or that has a part of another one;
-      a policy of origins looks at that text.
+    * ``restore(observation, step)`` is called with each result, as filtered, of a step that a journal replays.
+    * ``text_of(observation) -> ReadText | None`` returns the text of a result that it changed, or that contains part of
+      another result; a policy of origins looks at that text.
     """
 
     def apply(self, observation: Observation, step: StepView, /) -> Observation:
-        """Returns the observation, or a changed one by ``dataclasses.replace``: its ``model_content`` counts, and its
-        ``result`` where there is one, and nothing else of it. It may not wait."""
+        """Returns the observation, or a copy changed with ``dataclasses.replace``. Only its ``model_content`` and, if
+        it has one, its ``result`` count. It must not block."""
         ...

@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnRecord:
-    """What is known of a response that a run had read before: its step is then the same one, with the same ids."""
+    """What is known of a response that the run read before, so that its step keeps its number and ids."""
 
     step: int
     """The number of the step in the run."""
     salt: int
-    """The number of the text that its made-up call ids come from (`StreamFacts.id_salt`)."""
+    """The number of the salt from which its generated call ids come."""
     attempt: int = 1
-    """Which attempt at the answer it was; a part of its calls' keys."""
+    """Which attempt at the answer it was; part of its calls' keys."""
     fallback: int | None = 0
-    """The function that was asked, as `AttemptBegan.fallback` says it; None if that is not known."""
+    """The function that made the request, as in `AttemptBegan.fallback`; None if that is unknown."""
     traceparent: str | None = None
-    """The span of the step that had asked for it, as W3C Trace Context has it."""
+    """The span of the step that requested it, as a W3C Trace Context ``traceparent``."""
     proposed_by: str | None = None
     """The span of the response."""
     is_broken: bool = False
-    """It had broken off, which is no error any more."""
+    """True if it broke off, which no longer counts as an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,33 +39,33 @@ class StepPlan:
     stream: Any = None
     """The response, as `pipeline` takes it; or calls that wait (`Suspended`)."""
     asks_model: bool = False
-    """The stream is a request of your own to a model, in the place of ``call_model``; otherwise it is on record."""
+    """True if the stream is your own request to a model, in place of ``call_model``; False if it is on record."""
     ends: Sequence[Observation] | None = None
-    """How its calls have ended: none of them runs. None: they run."""
+    """How its calls ended, so none of them runs. None: they run."""
     said: Sequence[Mapping[str, Any]] | None = None
-    """The entries that enter the history before it, as `StepRequest.said` has them. None: all that wait."""
+    """The entries that enter the history before it, as in `StepRequest.said`. None: all that are waiting."""
     waited: Sequence[Observation] = ()
-    """Calls of the history that the step is about, as `Suspended.placeholders` returns them: their results are put
-    there."""
+    """The waiting calls of the history that the step resolves, as `Suspended.placeholders` returns them. Their results
+    go there."""
     record: OnRecord | None = None
     """Makes it the same step as before."""
 
 
 class StepRequest:
-    """What the model would be asked for in the next step; it is put together when it is read."""
+    """The request that the next step would send to the model; it is built when you read it."""
 
     def __init__(
         self, number: int, said: Sequence[Mapping[str, Any]], render: Callable[[], tuple[list[Any], Any]]
     ) -> None:
         self.number = number
-        """How many steps are over."""
+        """How many steps have ended."""
         self.said = said
-        """What was said to the run and waits to be read: entries with ``id``, ``when`` and ``messages``."""
+        """What was said to the run and is still unread: entries with ``id``, ``when`` and ``messages``."""
         self._render = render
 
     @property
     def messages(self) -> list[Any]:
-        """The history with what was said, in the wire's shape: a list of your own."""
+        """The history including `said`, in the wire's format: a new list, yours to change."""
         return self._render()[0]
 
     @property
@@ -75,11 +75,11 @@ class StepRequest:
 
 
 class RunView(Protocol):
-    """A run, for those that give it its steps."""
+    """A run, as a `StepSource` sees it."""
 
     @property
     def run_id(self) -> str:
-        """Its id."""
+        """The run's id."""
         ...
 
     @property
@@ -109,72 +109,72 @@ class RunView(Protocol):
 
     @property
     def is_stopped(self) -> bool:
-        """True once the run is to stop: it goes on only as long as a source can `StepSource.peek`."""
+        """True once the run was told to stop: it continues only while `StepSource.peek` of a source returns True."""
         ...
 
     @property
     def is_iterated(self) -> bool:
-        """True while somebody waits for the run's next event."""
+        """True while a consumer waits for the run's next event."""
         ...
 
     @property
     def step(self) -> Any:
-        """The step that goes on, a `Pipeline`; None between two."""
+        """The current step, a `Pipeline`; None between two steps."""
         ...
 
     @property
     def standing(self) -> Turn | None:
-        """The last turn, if the run goes on behind it in any case; None if the model is to be asked for it again."""
+        """The last turn, if the run continues after it in any case; None if the model will be asked for it again."""
         ...
 
     def say(self, message: Any, when: Literal["next", "now"] = "next", entry_id: str | None = None) -> None:
-        """Says something to the run, as `AgentLoop.say` does, that is on record elsewhere."""
+        """Says something to the run, as `AgentLoop.say` does; use it for what is on record elsewhere."""
         ...
 
     def add(self, message: Any, entry_id: str) -> None:
-        """Says something to the run under an id of yours, and puts it on record."""
+        """Says something to the run under your own id, and records it."""
         ...
 
     def tell(self) -> None:
-        """Has the run ask again whether it `StepSource.holds`."""
+        """Makes the run call ``holds`` of its sources again."""
         ...
 
     def stop(self) -> None:
-        """Stops the run, as `AgentLoop.stop` does, because that is on record elsewhere."""
+        """Stops the run, as `AgentLoop.stop` does; use it for a stop that is on record elsewhere."""
         ...
 
     def watch(self, task: Callable[[], Awaitable[None]]) -> None:
-        """Runs a task beside the steps. It is cancelled as the block is left, before `StepSource.leave`."""
+        """Runs a task alongside the steps. It is cancelled when the block is left, before `StepSource.leave`."""
         ...
 
 
 class StepSource(Protocol):
-    """Gives a run its steps. The model is asked only where no source has one.
+    """Gives a run its steps. The model is asked only if no source has one.
 
-    There may be more methods: ``put(entry)`` is told what is said to the run (``kind`` "say") and the wish that it
-    stops ("stop"), and refuses it by raising. ``cancel(call_id)`` ends what goes on beside the steps for a call, and
-    returns whether there is something. ``await read(take)`` returns the run's next event in the place of
-    ``await take()``. ``ticket(suspended)`` returns the calls that wait as others are given them.
-    ``holds(outcome)`` says whether the run is to wait, instead of ending so or, with None, resting, until it is told or
+    These methods are optional: ``put(entry)`` gets what is said to the run (``kind`` "say") and requests to stop it
+    ("stop"), and refuses one by raising. ``cancel(call_id)`` ends background work for a call, and returns whether
+    there was any. ``await read(take)`` returns the run's next event in place of ``await take()``.
+    ``ticket(suspended)`` returns the waiting calls in the form that others get. ``holds(outcome)`` says whether the
+    run should wait, instead of ending with that outcome or, for None, resting; it waits until `RunView.tell` or
     something is said.
     """
 
     async def begin(self, run: RunView) -> None:
-        """Is called before the first step. What it raises comes out of the block's beginning; `leave` is not called
-        then."""
+        """Is called before the first step. If it raises, entering the block raises that error, and `leave` is not
+        called."""
         ...
 
     def peek(self) -> bool:
-        """Returns whether there is a next step without asking the model. The run then goes on, whatever it has read."""
+        """Returns whether a next step exists without asking the model. The run then continues, whatever it has read."""
         ...
 
     async def next(self, request: StepRequest) -> StepPlan | RunOutcome | None:
         """Returns the next step, the outcome with which the run ends here, or None, which leaves the step to the
-        next source. If the wait is cancelled, it is asked again."""
+        next source. If the wait is cancelled, it is called again."""
         ...
 
     async def ended(self, turn: Turn) -> RunOutcome | None:
-        """Is called with the turn of each step that is over; may end the run by returning an outcome."""
+        """Is called with the turn of each finished step. Return an outcome to end the run."""
         ...
 
     async def leave(self, outcome: RunOutcome) -> None:

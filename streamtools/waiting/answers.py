@@ -1,4 +1,4 @@
-"""Writes the answers to calls that are done outside, and reads them; says how a call ends that nobody answered."""
+"""Writes and reads the answers to calls that run outside; says how a call without an answer ends."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _MOST_ANSWER_BYTES = 32 << 20  # of JSON: more than any result may have that a m
 
 
 def written_answer(result: Any, *, is_error: bool) -> bytes:
-    """Returns the result of a call that was done outside as bytes, so that one from another process is treated alike.
-    Raises a `TypeError` if it is no JSON, a `ValueError` if it is too large."""
+    """Returns the result of a call that ran outside as bytes, so that results of other processes are treated the same.
+    Raises a `TypeError` if it is not JSON, a `ValueError` if it is too large."""
     try:
         if isinstance(result, AnsweredLater):
-            raise ToolFailed("it is no result")
+            raise ToolFailed("it is not a result")
         written = encode_result(result)
     except ToolFailed as error:
         raise TypeError(f"answer: expected text, JSON or a ToolResult, got a {type(result).__name__}") from error
@@ -42,13 +42,13 @@ def undecided() -> Ending:
 
 
 def unanswered(reason: str | None, *, is_kept: bool) -> Ending:
-    """`is_kept`: somebody may answer later."""
+    """`is_kept`: an answer may come later."""
     if is_kept:
         return Ending("suspended", AnswerPending())
     why = f" ({reason})" if reason else ""
-    text = f"the call was handed out, and its answer is not waited for any more{why}; it may have had its effect"
+    text = f"the call was handed out, but its answer is no longer awaited{why}; it may have had its effect"
     return Ending("cancelled", CallCancelled(text))
 
 
 def already_answered(call_id: str) -> AnswerError:
-    return AnswerError(call_id, "already_answered", "had another answer before, which holds")
+    return AnswerError(call_id, "already_answered", "already has a different answer, and the first one counts")

@@ -39,7 +39,7 @@ async def ask(
     approver: Approver, event: ApprovalRequested, pending: Pending
 ) -> tuple[Decision | None, BaseException | None]:
     """Asks an approver; returns its decision, or None if it made none, and the error for which the call is denied. Of
-    the approver's exceptions, only a cancellation that was requested here comes out."""
+    the approver's exceptions, it raises only a cancellation that was requested here."""
     try:
         return _decision(await verdict_of(approver, event), event, pending), None
     except BaseException as error:
@@ -53,7 +53,7 @@ def _decision(verdict: Verdict, event: ApprovalRequested, pending: Pending) -> D
         return None
     decision = verdict if isinstance(verdict, Decision) else Decision.on(event, approved, reason=reason)
     if (decision.call_id, decision.fingerprint) != (event.call_id, event.fingerprint):
-        raise LocalProtocolError("the approver has decided about another call than it was asked about")
+        raise LocalProtocolError("the approver returned a Decision about another call than it was asked about")
     if approved:
         pending.check(decision)
     return _named(decision, event)

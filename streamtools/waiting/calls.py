@@ -1,9 +1,9 @@
-"""Keeps the calls of one turn that wait for somebody, and takes what is said about them.
+"""Keeps the waiting calls of one turn, and takes decisions about them and answers to them.
 
-Theory of operation. A call waits for one thing at a time: its approval; its result, if it is done outside; the answer
-to what it asks while it runs. A response takes the next place of that: at once, or, where the run has a `Desk`, when
-the desk has it, which alone knows who was first. When no place is left, the call goes on: to its place in the order, to
-those who do it, or to its end. A desk that fails leaves the call waiting.
+Theory of operation. A call waits for one thing at a time: its approval; its result, if it runs outside; the answer to
+what it asks while it runs. A response takes the next place there: at once or, if the run has a `Desk`, once the desk
+has it, since only the desk knows who was first. When no place is left, the call continues: to its place in the order,
+to those who run it outside, or to its end. If a desk fails, the call keeps waiting.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LOOKS_AGAIN_S, _LOOKS_AGAIN_MOST_S = 0.2, 30.0  # after a desk has failed
 @dataclass(slots=True, eq=False)
 class Waiting:
     transitions: Transitions
-    _asked_in: EventLoopToken | None = None  # the event loop in which somebody was asked
+    _asked_in: EventLoopToken | None = None  # the event loop in which a call first asked
     _table: dict[str, list[_PendingCall]] = field(default_factory=dict)  # what was asked, by call id, the latest last
 
     @property
@@ -60,7 +60,7 @@ class Waiting:
         if given is not None and isinstance(given.value, AnsweredLater):
             rests = not given.value.wait
         else:
-            rests = call.ready[0].deferred is True or call.before is not None  # not waited for anew
+            rests = call.ready[0].deferred is True or call.before is not None  # not awaited anew
         self.transitions.work(call, partial(self._hand_out, call, one, rests))
 
     def _pending(self, call: Call, kind: Any) -> Pending:
@@ -89,7 +89,7 @@ class Waiting:
         return call.pending is one and call.state == state and not one.is_settled and self.transitions.stopped is None
 
     def asked_about(self, call_id: str) -> list[Call]:
-        """Returns the call of this id, if it waits for an approval or an answer, also while its response goes on."""
+        """Returns the call with this id if it waits for an approval or an answer, even while its response continues."""
         call = self.transitions.calls.get(call_id)
         return [] if call is None or call.state != "waiting" else [call]
 
@@ -120,20 +120,20 @@ class Waiting:
             self._respond(call, one, decision)
 
     def decide(self, call_id: str, verdict: bool, fingerprint: str | None, **given: Any) -> bool:
-        """Takes a decision about a call, as `Decision.on` makes it of what is `given`; returns False if that changes
+        """Takes a decision about a call, made by `Decision.on` from what is `given`; returns False if that changes
         nothing, since the call was decided before or is over.
 
         Raises:
             InvalidArguments: the edited arguments do not fit.
-            LocalProtocolError: nobody was asked about it, or about these arguments; or this is another thread.
+            LocalProtocolError: it has not asked for approval, or not for these arguments; or this is another thread.
             DecisionError: as `Pending.check`.
         """
         call = self.transitions.call_of(call_id, "an ApprovalRequested")
         one = self._find(call_id, "approval")
         if one is None:
-            raise LocalProtocolError("nobody was asked about this call; decide after its ApprovalRequested")
+            raise LocalProtocolError("this call has not asked for approval; decide after its ApprovalRequested")
         if fingerprint is not None and fingerprint != one.pending.fingerprint:
-            raise LocalProtocolError("the call has other arguments than those that were decided about")
+            raise LocalProtocolError("the call's arguments are not those that were decided about; decide again")
         check_loop(self._asked_in, "approve" if verdict else "deny")
         decision = Decision.on(one.pending, verdict, **given)
         one.pending.check(decision)
@@ -160,7 +160,7 @@ class Waiting:
 
     def ending_of(self, call: Call, reason: str | None) -> Ending | None:
         end, stopped = self.transitions.end, self.transitions.stopped
-        is_kept = stopped == endings.LEFT and endings.ended_well(end)  # somebody may say something later
+        is_kept = stopped == endings.LEFT and endings.ended_well(end)  # a decision or an answer may come later
         if call.is_outside:
             return answers.unanswered(reason or stopped, is_kept=is_kept)
         if is_kept:
@@ -186,10 +186,10 @@ class Waiting:
 
     async def ask(self, call: Call, question: Any) -> Any:
         """Returns the answer, or raises it if it is a `ToolError`. A call asks one question at a time. Raises a
-        `TypeError` if the question is no JSON."""
+        `TypeError` if the question is not JSON."""
         latest = self._find(call.call_id)
         if latest is not None and latest.answered is not None and self._waits(call, latest):
-            raise LocalProtocolError(f"{call.label}: it asks for something already; ask one thing at a time")
+            raise LocalProtocolError(f"{call.label}: it already waits for an answer; ask one question at a time")
         number = 1 + sum(one.answered is not None for one in self._table.get(call.call_id, ()))
         try:
             text = json.dumps([call.fingerprint, number, question], sort_keys=True, allow_nan=False)
@@ -227,29 +227,29 @@ class Waiting:
         self.transitions.host.emit(event)
 
     def answer(self, call_id: str, record: bytes, fingerprint: str | None) -> bool:
-        """Takes the answer to a call that is done outside, or asks; returns False if it has the same one. Raises an
-        `AnswerError` if it waits for none, or has another one, a `LocalProtocolError` in another thread."""
+        """Takes the answer to a call that runs outside, or that asks; returns False if it already has this answer.
+        Raises an `AnswerError` if it waits for none or has another one, a `LocalProtocolError` in another thread."""
         call, one = self.transitions.calls.get(call_id), self._find(call_id, "answer", "question")
         if call is None:
-            raise AnswerError(call_id, "unknown_call", "is none of this step")
+            raise AnswerError(call_id, "unknown_call", "is not in this step")
         if self._asked_in is not None:
             check_loop(self._asked_in, "answer")
         if one is None:
             raise AnswerError(call.call_id, "unknown_call", "waits for no answer; answer after its AnswerRequested")
         if fingerprint is not None and fingerprint != one.pending.fingerprint:
-            raise AnswerError(call.call_id, "changed_call", "waits for another answer than to what was shown")
+            raise AnswerError(call.call_id, "changed_call", "is not the one that was shown: its fingerprint differs")
         given = WrittenAnswer(call_id=call.call_id, fingerprint=one.pending.fingerprint, record=record)
         if one.is_taken and given not in (*one.found, *one.giving):
             raise answers.already_answered(call.call_id)
         if not one.is_taken and not self._waits(call, one):
-            raise AnswerError(call.call_id, "over", "waits for its answer no longer")
+            raise AnswerError(call.call_id, "over", "no longer waits for an answer")
         return self._respond(call, one, given)
 
     # -- responses --
 
     def look_again(self, call_id: str, key: str | None = None) -> bool | None:
-        """Looks for responses that were put on record elsewhere, about the call of this key if one is given; returns
-        False if the call waits no longer, and None if nobody was asked about it yet, or it is judged again."""
+        """Looks for responses that were recorded elsewhere, about the call with this key if one is given; returns
+        False if the call no longer waits, and None if it has not asked yet, or is judged again."""
         call, one = self.transitions.calls.get(call_id), self._find(call_id)
         if call is None or one is None or (one.is_settled and call.pending is one and call.state == "waiting"):
             return None
@@ -260,7 +260,7 @@ class Waiting:
         return True
 
     async def _look_alone(self, call: Call, one: _PendingCall) -> None:
-        """Looks until the desk has said what is on record, since nobody may tell of it again."""
+        """Looks until the desk has said what is on record, since there may be no second notice."""
         if one.looking is not None:
             one.looking.cancel()
         with CancelScope() as one.looking:
@@ -271,8 +271,8 @@ class Waiting:
                 pause = min(2 * pause, _LOOKS_AGAIN_MOST_S)
 
     async def _look(self, call: Call, one: _PendingCall) -> bool | None:
-        """Takes what is on record; returns True if the call goes on by it, or by the ending that it had, and None if
-        the desk has failed."""
+        """Takes what is on record; returns True if the call continues with it, or with the ending that it had, and None
+        if the desk has failed."""
         found: Sequence[Response] = ()
         before: Ending | None = None
         try:
@@ -305,7 +305,7 @@ class Waiting:
             return True
         one.giving.append(response)
         if one.is_taken and one.scope is not None and isinstance(response, Decision):
-            one.scope.cancel()  # its approver is asked no longer
+            one.scope.cancel()  # its approver is no longer asked
         if len(one.giving) == 1:
             self.transitions.work(call, partial(self._give, call, one, self.desk))
         return True
@@ -320,7 +320,7 @@ class Waiting:
                 with scope:
                     kept = _checked(one.pending, await desk.respond(one.pending, response))
                     if not kept:
-                        raise LookupError("the desk has kept no response")
+                        raise LookupError("the desk returned no response")
                     found = kept
             except Exception as error:
                 self._not_kept(call, one, error)
@@ -334,25 +334,25 @@ class Waiting:
             self._count(call, one, found)
 
     def _was_first(self, call: Call, first: Response) -> None:
-        code, text = "already_answered", f"{call.label}: it had another answer before"
+        code, text = "already_answered", f"{call.label}: it was answered before, and the first answer counts"
         if isinstance(first, Decision):
-            who = one_line(first.by or "somebody", 100)
-            code, text = "already_decided", f"{call.label}: {'approved' if first.verdict else 'denied'} by {who} before"
+            who = one_line(first.by or "someone", 100)
+            code, text = "already_decided", f"{call.label}: {'approved' if first.verdict else 'denied'} by {who} first"
         self.transitions.host.emit(StreamWarning(code, text))
 
     def _count(self, call: Call, one: _PendingCall, found: Sequence[Response]) -> bool:
-        """Keeps what counts, and lets the call go on if no place is left; returns whether it does."""
+        """Keeps what counts, and lets the call continue if no place is left; returns whether it does."""
         if not self._waits(call, one):
             return False
         one.found = list(found)
         if not one.is_settled:
             return False
         last = one.found[-1]
-        one.cancel()  # its approver is asked no longer
+        one.cancel()  # its approver is no longer asked
         if isinstance(last, Decision):
             is_edited = any(isinstance(each, Decision) and each.arguments is not None for each in one.found)
             if is_edited and one.pending.approvals > 1:  # it required one when it was decided
-                why = "its arguments were edited, and it requires several people"
+                why = "its arguments were edited, but several people have to approve it"
                 one.found[-1] = last = replace(last, verdict=False, by=None, reason=why, arguments=None)
             may_have_run = not last.verdict and self.desk is None and self.transitions.options.seams.gate is not None
             if last.arguments is not None or may_have_run:
@@ -362,8 +362,8 @@ class Waiting:
         return True
 
     async def _judge_again(self, call: Call, one: _PendingCall, decision: Decision) -> None:
-        """Gives a call the arguments that it was approved with; if they cannot be run, it is denied. One that is denied
-        and has run has the ending that it had."""
+        """Gives a call the arguments that it was approved with; if they cannot be run, it is denied. A denied call that
+        has run keeps the ending that it had."""
         before: Ending | None = None
         try:
             with CancelScope() as call.scope:
@@ -371,7 +371,7 @@ class Waiting:
                 if decision.arguments is not None:
                     one.error = await self.edits.apply(call, decision.arguments)
                     if one.error is not None:
-                        why = f"its arguments were edited, and cannot be run: {one.error}"
+                        why = f"its edited arguments cannot be run: {one.error}"
                         decision = replace(decision, verdict=False, reason=why, arguments=None)
                 if not decision.verdict and self.transitions.options.seams.gate is not None:
                     before = await self.transitions.at_gate.look(call)
@@ -411,7 +411,7 @@ class Waiting:
         code = "decision_not_kept" if one.pending.kind == "approval" else "answer_not_kept"
         self.transitions.host.emit(StreamWarning(code, f"{call.label}: the store raised {type_name(error)}"))
 
-    # -- arguments of those who approve --
+    # -- edited arguments --
 
     @property
     def edits(self) -> Edits:
@@ -440,7 +440,7 @@ class Waiting:
 
     async def apply_as_on_record(self, call: Call) -> None:
         """Binds a call that has perhaps run before to the arguments that it was approved with then, if they were
-        edited; notes whether somebody has decided about it. Raises `ToolNotStarted` if the store failed."""
+        edited; notes whether there is a decision about it. Raises `ToolNotStarted` if the store failed."""
         if call.bound is None or call.edited is not None or self.desk is None:
             return
         try:
@@ -451,7 +451,7 @@ class Waiting:
         except Exception as error:
             raise ToolNotStarted(f"not run: the store raised {type_name(error)}") from error
         if found:
-            call.needs = call.needs or 1  # what was decided holds, also if the tool of today needs no approval
+            call.needs = call.needs or 1  # a decision holds, even if the tool needs no approval today
         edited = found[-1].arguments if len(found) == 1 and isinstance(found[-1], Decision) else None
         if edited is not None:
             self.edits.bind_again(call, edited)
@@ -495,14 +495,14 @@ class _PendingCall:
 
 
 def _checked(pending: Pending, found: Any) -> list[Response]:
-    """Returns what a desk has of a call; raises a `TypeError` for what can be no row of responses to it."""
+    """Returns a desk's responses to a call; raises a `TypeError` if they cannot be responses to it."""
     responses, kind = list(found), Decision if pending.kind == "approval" else WrittenAnswer
     for place, one in enumerate(responses):
         if not isinstance(one, kind) or (one.call_id, one.fingerprint) != (pending.call_id, pending.fingerprint):
-            raise TypeError(f"expected each response as a {kind.__name__} about the call that waits")
+            raise TypeError(f"expected each response as a {kind.__name__} about the waiting call")
         if pending.is_settled(responses[:place]):
-            raise TypeError("expected no response behind the last place")
+            raise TypeError("expected no response after the last place")
     named = [one.by for one in responses if isinstance(one, Decision) and one.verdict]
     if len(set(named)) < len(named):
-        raise TypeError("expected approvals by different names")
+        raise TypeError("expected approvals under different names")
     return responses

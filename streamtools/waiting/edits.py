@@ -1,7 +1,7 @@
-"""Applies arguments that a person has edited: bounded, validated and judged by the policies as the model's own.
+"""Applies arguments that a person has edited: bounded, validated and judged by the policies like the model's own.
 
-In the store the call stays the one that was shown: the first decision on record about that names the arguments, so
-there is never a second set of them.
+In the store, the call stays the one that was shown. The first decision on record about it names the arguments, so there
+is never a second set of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Edits:
     rules: Rules | None
 
     def check(self, call: Call, arguments: Mapping[str, Any]) -> None:
-        """Raises `InvalidArguments` for those that do not fit, as far as that can be said at once."""
+        """Raises `InvalidArguments` if they do not fit, as far as a quick check can tell."""
         try:
             call.ready[0].validate(self._plain(call, arguments), quick=True)
         except TakesLong:  # they are checked before the call runs
@@ -44,7 +44,7 @@ class Edits:
 
     async def apply(self, call: Call, arguments: Mapping[str, Any]) -> ToolError | None:
         """Binds a call to the arguments that it was approved with; returns an error if they do not fit or a rule does
-        not allow them, and then the call is as it was."""
+        not allow them, and leaves the call as it was then."""
         try:
             plain = self._plain(call, arguments)
             bound = await _validated(call.ready[0], plain)
@@ -57,7 +57,7 @@ class Edits:
         return None
 
     def bind_again(self, call: Call, arguments: Mapping[str, Any]) -> None:
-        """Binds a call to arguments that were judged before; leaves it as it is where they do not fit any more."""
+        """Binds a call to arguments that were judged before; leaves it as it is if they no longer fit."""
         try:
             plain = self._plain(call, arguments)
             call.change(call.ready[0].validate(plain), plain, arguments)
@@ -73,7 +73,7 @@ class Edits:
 
     def _plain(self, call: Call, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if call.call.kind == "approval":
-            raise InvalidArguments("the provider runs this call, and takes no other arguments for it")
+            raise InvalidArguments("the provider runs this call and takes no edited arguments; approve it as shown")
         found = arguments_of(json.dumps(dict(arguments)), self.limits)
         if isinstance(found, str):
             raise InvalidArguments(words_of_problem(found, self.limits))

@@ -1,7 +1,7 @@
-"""Looks how calls ended that may have run before, before today's rules are applied to any of them.
+"""Looks up how calls that may have run before ended, before today's rules are applied to any of them.
 
-So neither a rule that has changed, nor a stop, nor a message makes a call that had its effect one that the model reads
-as not run.
+So if a call had its effect, neither a changed rule, nor a stop, nor a message makes the model read that it was not
+run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _UNASKED = "the call may have run before the process ended, and the store could not say whether it has"
-_UNREADABLE = "the call has run before, and is not valid now, so that nobody can go on with it"
+_UNREADABLE = "the call has run before, but it is no longer valid, so it cannot be continued"
 
 
 class _Waiting(Protocol):
@@ -37,11 +37,11 @@ class _Waiting(Protocol):
 
 
 def look_up_first(waiting: _Waiting, withheld: tuple[str, bool] | None, listeners: Listeners) -> Listeners:
-    """Returns listeners that pass events on to these, once the gate was asked about the calls. `withheld` is why calls
-    that have not begun and may have an effect are not run, and whether those are spared that need an approval; None if
-    all are run."""
+    """Returns listeners that pass events on to `listeners` once the gate was asked about the calls. `withheld` says why
+    calls that have not begun and may have an effect are not run, and whether those that need an approval are spared;
+    None if all are run."""
     transitions = waiting.transitions
-    if transitions.options.start == "manual":  # they may be run as soon as they are ready, and are asked about behind
+    if transitions.options.start == "manual":  # they may be run once they are ready, and are looked up at the end
         return listeners | {StreamEnd: _LooksFirst(waiting, transitions, withheld, listeners, "held").stream_ended}
     looks = _LooksFirst(waiting, transitions, withheld, listeners, "announced")
     mine: Listeners = {
@@ -53,7 +53,7 @@ def look_up_first(waiting: _Waiting, withheld: tuple[str, bool] | None, listener
 
 
 async def refuse_unless_it_ran(waiting: _Waiting, call: Call, ending: Ending) -> None:
-    """Ends a call that was suspended so, unless it has run: then it has the ending that it had."""
+    """Ends a suspended call with `ending`, unless it has run: then it keeps the ending that it had."""
     assert call.before is not None, "it was suspended"
     try:
         before = await _look(waiting, call, call.before.fingerprint)
@@ -63,7 +63,7 @@ async def refuse_unless_it_ran(waiting: _Waiting, call: Call, ending: Ending) ->
 
 
 async def _look(waiting: _Waiting, call: Call, known_as: str | None) -> Ending | None:
-    """Notes what was decided about a call, and asks the gate about it, `known_as` so; None: it cannot have run."""
+    """Notes what was decided about a call, and asks the gate about it as `known_as`; None: it cannot have run."""
     with CancelScope() as call.scope:
         before = call.ready, call.changed
         await waiting.apply_as_on_record(call)
@@ -94,7 +94,7 @@ class _LooksFirst:
     _open: int = 0
 
     def ended(self, event: ToolCallEnd) -> None:
-        if event.call.problem == "void":  # whatever it was, it is in no turn
+        if event.call.problem == "void":  # it is in no turn
             self.listeners[ToolCallEnd](event)
             return
         call = self.transitions.calls.get(event.call.call_id)
@@ -128,7 +128,7 @@ class _LooksFirst:
         return tool.effect == "once" or (self.withheld is not None and tool.effect != "pure")
 
     def _is_withheld(self, call: Call) -> bool:
-        assert self.withheld is not None, "else nobody asks"
+        assert self.withheld is not None, "asked only then"
         if call.bound is None or call.tool is None or not self._has_effect(call):
             return False
         try:
@@ -138,7 +138,7 @@ class _LooksFirst:
 
     async def _ask(self, call: Call) -> None:
         ending: Ending | None = None
-        is_kept = self.transitions.options.seams.gate is not None  # else nobody knows what has begun
+        is_kept = self.transitions.options.seams.gate is not None  # else nothing knows what has begun
         may_have_begun = is_kept and (call.tool is None or self._has_effect(call))
         try:
             known_as = None  # but it was perhaps approved, or denied
@@ -149,7 +149,7 @@ class _LooksFirst:
             unknown = ToolOutcomeUnknown(_UNASKED)
             unknown.__cause__ = error
             ending = failure(unknown if may_have_begun else error)
-        except (ValueError, RecursionError):  # its arguments are no JSON: it was never claimed
+        except (ValueError, RecursionError):  # its arguments are not JSON: it was never claimed
             pass
         if ending is not None and call.state == self.state:
             _count_begun(self.transitions, call)
@@ -165,7 +165,7 @@ class _LooksFirst:
         enters_again = getattr(ending.error, "goes_on", False)
         if not goes_on and not enters_again and not (has_middleware and ending.recorded):
             move(call, "refused", ending)
-        elif call.bound is None:  # it has no arguments to be shown to those whose answer or middleware it needs
+        elif call.bound is None:  # it has no arguments to show to those who answer, or to its middleware
             move(call, "refused", failure(ToolOutcomeUnknown(_UNREADABLE)))
         else:
             call.needs = int(call.ready[0].effect != "once")  # so that it is claimed, whatever its tool is today
@@ -177,7 +177,7 @@ class _LooksFirst:
                 return
             move(call, "wait", ending)
             if self.transitions.stopped is not None or (self.withheld is not None and not self.withheld[1]):
-                move(call, "bad_end")  # its answer is not waited for
+                move(call, "bad_end")  # its answer is not awaited
 
     def _go_on(self) -> None:
         if self.withheld is not None:
@@ -193,6 +193,6 @@ class _LooksFirst:
 
 
 def _arguments(call: ToolCall) -> Mapping[str, Any]:
-    """Returns a call's arguments, also if they do not fit its tool any more; raises a `ValueError` if they are
-    no JSON."""
+    """Returns a call's arguments, even if they no longer fit its tool; raises a `ValueError` if they are
+    not JSON."""
     return json.loads(call.arguments_text or "{}") if call.arguments is None else call.arguments

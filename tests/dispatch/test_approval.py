@@ -91,7 +91,7 @@ async def test_calls_that_need_none_run_meanwhile_and_a_loop_ends_when_only_appr
 async def test_what_was_approved_has_to_be_what_would_run() -> None:
     async with block([PAY_A, PAY_B]) as events:
         a, b = [event async for event in events if isinstance(event, ApprovalRequested)]
-        with pytest.raises(LocalProtocolError, match="other arguments than those"):
+        with pytest.raises(LocalProtocolError, match="arguments are not those"):
             events.approve("a", fingerprint=b.fingerprint)
         assert events.approve("a", fingerprint=a.fingerprint)
         assert events.deny(b, fingerprint=b.fingerprint)
@@ -105,7 +105,7 @@ async def test_a_word_about_a_call_that_nobody_was_asked_about_is_a_mistake() ->
             if isinstance(event, ToolCallValidated) and event.call_id == "a":
                 break
         for call_id in ("a", "l"):  # one waits for the turn's end, one needs none
-            with pytest.raises(LocalProtocolError, match="nobody was asked about this call; decide after"):
+            with pytest.raises(LocalProtocolError, match="this call has not asked for approval; decide after"):
                 events.approve(call_id)
         with pytest.raises(LocalProtocolError, match="no such call in this turn"):
             events.deny("nobody")

@@ -42,7 +42,7 @@ async def test_nothing_starts_by_itself_and_what_nobody_ran_is_skipped_and_says_
             seen = [event async for event in events]
             assert not any(isinstance(event, (ToolStarted, Observation)) for event in seen)
     assert (ran, outcomes(events)) == ([], ["skipped"] * 3)
-    assert "nobody ran it (start='manual')" in events.turn.observations[0].model_content
+    assert "the program did not run it (start='manual')" in events.turn.observations[0].model_content
 
 
 async def test_a_call_that_is_run_in_the_loop_is_observed_there_and_the_step_ends_when_all_have_run() -> None:

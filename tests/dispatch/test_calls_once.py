@@ -486,7 +486,7 @@ async def test_a_call_that_was_left_is_cancelled_also_if_its_claim_is_not_taken_
             async with pipeline(body, tools=[Effects().tool()], store=store, trajectory=run_) as events:
                 await store.asked.wait()
     assert [seen.outcome for seen in events.turn.observations] == ["cancelled"]
-    text = "pay, call a: the store could not take its claim back (OSError); the call stays claimed"
+    text = "pay, call a: the store could not release its claim (OSError); the call stays claimed"
     assert warnings == [f"claim_not_released: {text}"]
 
 

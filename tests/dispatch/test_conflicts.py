@@ -194,7 +194,7 @@ def test_what_is_no_pool_is_refused(given: Any) -> None:
     with pytest.raises(TypeError, match=r"pool must be a streamtools\.dispatch\.CallPool\(\), not"):
         pipeline(stream([]), pool=given)
     if isinstance(given, int):
-        with pytest.raises(TypeError, match=r"limits is a streamtools\.Limits"):
+        with pytest.raises(TypeError, match=r"limits: expected a streamtools\.Limits"):
             CallPool(given)  # type: ignore[arg-type]
 
 

@@ -302,7 +302,7 @@ async def test_two_people_approve_in_the_open_block(kept: bool) -> None:
         async with pipeline(stream(anthropic(calls=[CALL])), tools=[pay_much], **options) as events:
             (asked,) = [e async for e in events if isinstance(e, ApprovalRequested)]
             assert asked.approvals == 2
-            with pytest.raises(DecisionError, match="requires 2 people, so each decision says by="):
+            with pytest.raises(DecisionError, match="requires 2 people, so each decision needs by="):
                 events.approve(asked)
             for name in ("ann", "ann"):
                 events.approve(asked, by=name)

@@ -134,7 +134,7 @@ async def test_a_result_that_is_too_large_to_be_checked_is_not_sent_on() -> None
     limits = Limits(max_result_media_bytes=1000)
     seen = await run_alone(tool(returning([1] * 2000), output_schema=INTEGERS), {}, limits=limits)
     assert seen.outcome == "failed"
-    assert "is larger than max_result_media_bytes=1000, so that nothing can check it" in seen.model_content
+    assert "is larger than max_result_media_bytes=1000, too large to check" in seen.model_content
 
 
 async def test_a_result_that_is_much_work_by_its_schema_is_judged_outside_the_event_loop() -> None:

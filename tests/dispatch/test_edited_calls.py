@@ -87,7 +87,7 @@ async def test_an_open_block_takes_edits_and_leaves_the_call_waiting_if_they_do_
                 for wrong in ({"to": 7}, {"amount": 3}, {"to": "x", "more": 1}, {"to": "x", "amount": "many"}):
                     with pytest.raises(InvalidArguments):
                         events.approve(asked, arguments=wrong)
-                with pytest.raises(LocalProtocolError, match="other arguments"):
+                with pytest.raises(LocalProtocolError, match="arguments are not those"):
                     events.approve(asked, fingerprint="another", arguments=EDITS)
                 assert events.approve(asked, by="ann", arguments=EDITS)
                 assert not events.approve(asked)
@@ -127,7 +127,7 @@ async def test_edits_on_record_that_do_not_fit_deny_the_call_and_say_why() -> No
         await suspended.decide([edited(suspended.calls[0], wrong)], store)
         seen, events = await resumed(suspended, store)
         assert (seen.outcome, ran) == ("denied", [])
-        assert "its arguments were edited, and cannot be run" in seen.model_content
+        assert "its edited arguments cannot be run" in seen.model_content
         assert why in seen.model_content
         assert [row[:2] for row in resolved(events)] == [(False, ("ann",))]
         assert seen.validated_args == {"to": "x", "amount": 5}
@@ -162,14 +162,14 @@ async def test_a_call_that_ran_with_edits_has_its_end_whatever_the_rules_are_tod
 async def test_a_call_of_several_people_takes_no_edits() -> None:
     tools = [replace(pay, approvals=2)]
     store, suspended = MemoryStore(), await suspended_of(tools=tools)
-    with pytest.raises(DecisionError, match="is about the arguments that were shown to all") as refused:
+    with pytest.raises(DecisionError, match="must keep the arguments as shown") as refused:
         resume(suspended, tools=tools, store=store, decisions=[edited(suspended.calls[0])])
     assert refused.value.code == "edited"
     with pytest.raises(DecisionError):
         await suspended.decide([edited(suspended.calls[0])], store)
     async with pipeline(stream(chat(calls=[CALL])), tools=tools) as events:
         (asked,) = [event async for event in events if isinstance(event, ApprovalRequested)]
-        with pytest.raises(DecisionError, match="requires 2 people, so each decision is about"):
+        with pytest.raises(DecisionError, match="requires 2 people, so each decision must keep"):
             events.approve(asked, by="ann", arguments=EDITS)
     turn = await pipeline(stream(chat(calls=[CALL])), tools=tools, approve=edited)
     assert (turn.observations[0].outcome, ran) == ("denied", [])
@@ -212,7 +212,7 @@ def test_a_decision_takes_only_json_as_edits() -> None:
         redact_secrets()(f"to {one}") for one in (*secrets, "4111 1111 1111 1111", "?key=abcdefgh", "Cookie: abcd")
     ]
     for masked in (SecretStr("word"), "·" * 8, {"in": ["sk-····"]}, *masks):  # as a page shows it, or the event
-        with pytest.raises(ValueError, match="expected whole arguments, got one that is masked"):
+        with pytest.raises(ValueError, match="expected arguments in full, got a masked one"):
             Decision(**shown, arguments={"a": masked})
     typed = Decision(**shown, arguments={"on": date(2026, 11, 28), "sum": Decimal("1.10")})
     assert typed.arguments == {"on": "2026-11-28", "sum": "1.10"}
@@ -230,7 +230,7 @@ def test_a_decision_takes_only_json_as_edits() -> None:
 async def test_edits_reach_whoever_does_the_call() -> None:
     async def passing(call: Any, run: Any) -> Any:
         assert call.arguments == EDITS
-        with pytest.raises(LocalProtocolError, match="it was approved with the arguments that it has"):
+        with pytest.raises(LocalProtocolError, match="its approved arguments cannot change"):
             await run({"to": "z"})
         return await run()
 

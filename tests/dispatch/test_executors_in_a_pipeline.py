@@ -300,7 +300,7 @@ async def put(amount: int = 1) -> str:
     raise AssertionError("it runs elsewhere")
 
 
-NOT_AGAIN = "\nIt may have taken effect. Do not call it again for the same thing: find out first, or say so."
+NOT_AGAIN = "\nIt may have taken effect. Do not call it again for the same purpose: first find out, or tell the user."
 UNKNOWN_NOW = "Error: the executor of pay raised {} after the call had begun"
 WORDS: list[tuple[Any, str, type[Exception], str]] = [
     (ToolOutcomeUnknown("lost"), "unknown", ToolOutcomeUnknown, "Error: lost"),
@@ -345,7 +345,7 @@ async def test_whatever_an_executor_raises_before_the_call_has_begun_it_has_not_
 async def test_a_value_of_a_call_that_never_began_is_not_believed() -> None:
     events, seen = await run([said("a", "pay")], [pay], executor=Scripted(Early("done")))
     assert (seen["a"].outcome, seen["a"].value, started(events)) == ("unknown", None, [])
-    words = "Error: the executor of pay returned without having begun the call"
+    words = "Error: the executor of pay returned without awaiting begin()"
     assert seen["a"].model_content == words + NOT_AGAIN
 
 
@@ -457,7 +457,7 @@ async def test_observers_hold_their_contexts_around_a_tool_and_leave_them_in_the
         assert log == [*expected, *(["ran"] if executor else [])]
     del events, seen
     gc.collect()
-    with pytest.raises(ToolError, match="nobody can be asked any more"):
+    with pytest.raises(ToolError, match="the tool can no longer ask"):
         await kept[0].ask("?")
 
 

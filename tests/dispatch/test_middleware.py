@@ -148,7 +148,7 @@ async def test_middleware_that_neither_runs_nor_returns_is_named() -> None:
 
     seen = await one(ADD, [add], middleware=forgetful)
     assert (seen.outcome, ran) == ("failed", [])
-    assert "the middleware forgetful returned nothing, and did not run the call" in seen.model_content
+    assert "the middleware forgetful returned None without running the call" in seen.model_content
 
 
 async def test_a_call_is_run_once() -> None:
@@ -163,7 +163,7 @@ async def test_a_call_is_run_once() -> None:
 
     seen = await one(ADD, [add], middleware=twice)
     assert (seen.value, ran) == (3, [(1, 2)])
-    assert problems == ["add, call c1: it was run already; its tool's retries= run it again"]
+    assert problems == ["add, call c1: it has already run; set retries= on its tool"]
 
 
 async def test_retries_are_inside() -> None:
@@ -339,7 +339,7 @@ async def test_a_call_that_has_run_is_not_denied() -> None:
 
     seen = await one(ADD, [add], middleware=late)
     assert (seen.outcome, ran) == ("failed", [(1, 2)])
-    assert "denied after it had run" in seen.model_content
+    assert "denied the call after it had run" in seen.model_content
 
 
 async def test_leaving_the_block_ends_middleware() -> None:

@@ -366,11 +366,11 @@ async def test_an_async_tool_that_blocks_the_event_loop_is_told_of(
     assert list(events.turn.warnings) == warned
     for call in ("a", "b"):
         at = next(n for n, one in enumerate(seen) if isinstance(one, Observation) and one.call_id == call)
-        says = f"{think.name}, call {call}: kept the event loop from running for 0."
+        says = f"{think.name}, call {call}: blocked the event loop for 0."
         (detail,) = [one.detail for one in seen[:at] if isinstance(one, StreamWarning) and says in one.detail]
-        assert "make it a `def`" in detail
+        assert "make the tool a `def`" in detail
     (record,) = caplog.messages
-    assert record.startswith(f"{think.name}: kept the event loop from running for 0.")
+    assert record.startswith(f"{think.name}: blocked the event loop for 0.")
 
 
 # -- cleaning up ------------------------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from streamtools.errors import ModelRetry, ToolDefinitionError, ToolError, ToolN
 
 pytestmark = [pytest.mark.anyio, pytest.mark.asyncio_only]  # nothing here depends on how tasks take turns
 
-DONE = "This had been done already, by an earlier call, and was not done again. The result of that call:"
-FAILED = "This had been tried already, by an earlier call, and was not tried again. That call ended so:"
-NOT_AGAIN = "It may have taken effect. Do not call it again for the same thing: find out first, or say so."
+DONE = "An earlier call already did this, so it was not done again. The result of that call:"
+FAILED = "An earlier call already tried this, so it was not tried again. That call ended like this:"
+NOT_AGAIN = "It may have taken effect. Do not call it again for the same purpose: first find out, or tell the user."
 
 
 class Bank:

@@ -93,7 +93,7 @@ async def test_a_tool_that_wants_to_be_called_again_says_so_until_its_budget_is_
         assert observation.outcome == "failed"
         assert isinstance(observation.error, ModelRetry)
         said.append(observation.model_content)
-    again = "Error: 1 letters are too few\nMend the arguments and call find again."
+    again = "Error: 1 letters are too few\nCorrect the arguments and call find again."
     assert said[:2] == [again, again]
     assert said[2] == (
         "Error: 1 letters are too few\n"
@@ -169,7 +169,7 @@ async def test_calls_of_tools_that_are_not_there_share_one_budget() -> None:
 
     calls = [(f"c{number}", f"seek_{number}", "{}") for number in range(5)] + [("d", "find", '{"city": 1}')]
     seen = (await turn_of(calls, [find])).observations
-    last = "Call no other tools: more than max_model_retries=3 calls were of tools that do not exist."
+    last = "Call only tools that exist: more than max_model_retries=3 calls named unknown tools."
     assert [one.model_content.endswith(last) for one in seen] == [*[False] * 3, True, True, False]
 
 

@@ -226,7 +226,7 @@ def test_a_fingerprint_knows_tool_and_arguments_and_no_order_of_keys() -> None:
 
 @every("value", [float("nan"), object(), {1, 2}])
 def test_arguments_without_json_have_no_fingerprint(value: Any) -> None:
-    with pytest.raises(ValueError, match="no plain JSON") as caught:
+    with pytest.raises(ValueError, match="are not plain JSON") as caught:
         call_fingerprint("order", {"a": value})
     assert repr(value) not in str(caught.value)
 

@@ -61,7 +61,7 @@ async def test_a_tool_that_swallows_its_cancellation_is_told_of_after_the_grace_
             except OSError:
                 assert how == "failed"
     found = [warning for warning in events.turn.warnings if warning.code == "tool_unresponsive"]
-    assert [warning.detail for warning in found] == ["stay, call a: goes on 0.02 s after it was to stop"]
+    assert [warning.detail for warning in found] == ["stay, call a: still runs 0.02 s after it was told to stop"]
     assert len(events.turn.observations) == 1
 
 

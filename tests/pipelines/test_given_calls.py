@@ -110,7 +110,7 @@ async def test_a_value_is_any_object_and_is_written_only_when_its_text_is_read(
     assert (other.model_content, written) == ('["one"]', ["rows"])
     assert caplog.messages == []
     assert one.model_content == "[a value of type Row, which cannot be written as JSON]"
-    says = "a result of type Row cannot be written as JSON; the model reads a note in its place"
+    says = "a result of type Row cannot be written as JSON; the model reads a note instead"
     assert caplog.messages == [f"{frame.name}: {says}"]
 
 

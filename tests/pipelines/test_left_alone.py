@@ -120,7 +120,7 @@ async def test_a_call_that_is_left_cannot_be_run_by_hand_and_is_not_suspended() 
     async with pipeline(stream(chat([], CALLS)), tools=[double], start="off") as events:
         async for _ in events:
             pass
-        with pytest.raises(LocalProtocolError, match="calls are left alone"):
+        with pytest.raises(LocalProtocolError, match="calls are left to you"):
             await events.run_call("c1")
         assert events.cancel("c1") is False
         assert events.suspended is None
