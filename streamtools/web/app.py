@@ -163,7 +163,7 @@ class ChatApp:
         except FILE_ERRORS as error:
             _logger.exception("a request about a conversation could not be answered")
             if fault_of(error) == "passing":
-                await request.refuse(503, "unavailable", "the store of the conversation is busy or full; try again")
+                await request.refuse(503, "unavailable", "the store is not reachable, busy or full; try again")
             else:
                 await request.refuse(500, "internal_error", "the conversation cannot be read")
         except GoneError as gone:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any, NotRequired, Self, TypeAlias, TypedDict
 from weakref import WeakValueDictionary
@@ -426,6 +427,10 @@ class ChatRuns:
             self._scopes[run_id].cancel()
 
     async def __aenter__(self) -> Self:
+        try:
+            await self._store.is_held("")
+        except FILE_ERRORS as error:  # it may start later than this program
+            _logger.error("the conversations cannot be read, so requests are refused until they can: %s", error)
         return self
 
     async def __aexit__(self, *raised: object) -> None:
@@ -704,7 +709,7 @@ class ChatRuns:
         made_of = turn.chat_id, turn.run_id, turn.message, turn.user, owner, tools, self.journal
         chat = Chat(*made_of, past, self.privacy, is_new)
         made = self._run(chat)
-        loop = made if isinstance(made, AgentLoop) else await made  # which is awaitable itself
+        loop = await made if isawaitable(made) and not isinstance(made, AgentLoop) else made
         self._check(loop, chat)
         if past and past[-1].wire == loop.wire.name:
             loop._carrying.go_on(past[-1].carry)

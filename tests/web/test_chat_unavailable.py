@@ -18,6 +18,7 @@ from test_chat_app import WIRE, Program, said, texts
 
 from streamtools import agent_loop, tool
 from streamtools.dispatch import SqliteStore
+from streamtools.durable.store_postgres import PostgresStore
 from streamtools.web import Chats
 
 pytestmark = pytest.mark.anyio
@@ -110,6 +111,19 @@ async def test_a_disk_that_is_full_or_a_store_that_is_closed_is_an_answer_on_eac
                 assert answer.status == (503 if fault == "full" else 500), (fault, route, answer.body)
                 assert answer.json["error"]["code"] in ("unavailable", "internal_error")
         store.close()
+
+
+async def test_a_program_that_is_mistaken_is_told_so_in_its_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    nowhere = PostgresStore("postgresql://somebody@127.0.0.1:1/chats", timeout=0.1)
+    async with Program(nowhere).chats:  # type: ignore[arg-type]
+        assert "requests are refused until they can: Postgres did not answer" in caplog.text
+    nowhere.close()
+    chats = Chats(records=tmp_path / "chats.db", run=lambda chat: None)  # type: ignore[arg-type, return-value]
+    async with chats:
+        await Page(chats.app(may=lambda request: True)).ask("POST", "/", said("you"))
+    assert "run must return an agent_loop(...), not NoneType" in caplog.text
 
 
 def _large(body: Any) -> Any:
