@@ -63,7 +63,7 @@ async def test_items_come_as_they_close_each_one_validated() -> None:
 WHOLE = '{"path": "p", "text": "Hello, you"}'
 UNDONE: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "cut for its length": (WHOLE[:-5], "length", "arguments were cut", {}),
-    "whole, in an answer cut for its length": (WHOLE, "length", "ended by length", {}),
+    "whole, in an answer cut for its length": (WHOLE, "length", "finish reason is length", {}),
     "a filter's verdict": (WHOLE, "content_filter", "content_filter", {}),
     "another argument": (WHOLE[:-1] + ', "b": 1}', "tool_calls", "b: is not an argument", {}),
     "broken behind it": (WHOLE + "}", "tool_calls", "not valid JSON", {}),

@@ -221,7 +221,7 @@ async def test_a_task_goes_on_where_its_id_cannot_be_noted_and_a_warning_says_so
             raise OSError(text)
 
     (seen,), told = await ended(TaskServer(V1, DONE), store=Full())
-    assert (seen.outcome, ["could not note" in one for one in told[:1]]) == ("ok", [True]), told
+    assert (seen.outcome, ["could not record" in one for one in told[:1]]) == ("ok", [True]), told
 
 
 @sdk2_only
