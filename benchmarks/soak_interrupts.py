@@ -153,7 +153,8 @@ def _noise_of(row: dict[str, Any], said: str) -> str | None:
     words = f"{_without_interrupt(said)}\n{row['raised'] or ''}"
     if not any(_NOISE.search(line) for line in words.splitlines()):
         return None
-    return "ours" if _OURS.search(words) else "loop"
+    is_trios = "github.com/python-trio/trio/issues/new" in words  # a second interrupt has met trio's own code
+    return "ours" if _OURS.search(words) and not is_trios else "loop"
 
 
 def _without_interrupt(said: str) -> str:
