@@ -111,7 +111,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "carry_unsent": WarningFacts("fault", "a request lacked a field that the provider requires beside the messages"),
     "capability_failed": WarningFacts("fault", "a rule or filter raised"),
     "claim_not_abandoned": WarningFacts("fault", "the store could not record that a call's end is unknown"),
-    "claim_not_released": WarningFacts("fault", "the store could not take back a call's claim"),
+    "claim_not_released": WarningFacts("fault", "the store could not release a call's claim"),
     "late_result": WarningFacts("fault", "an abandoned tool has ended"),
     "loop_blocked": WarningFacts("fault", "an async tool blocked the event loop"),
     "observer_failed": WarningFacts("fault", "an observer raised, and was dropped"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from ..errors import SchemaError
 from ..limits import Limits
 
 P = ParamSpec("P")
@@ -34,6 +35,15 @@ _OF_CHATS = {
     "auth authorize may": "write it in chats.app(may=...)",
     "ttl retention": "write keep=..., in seconds",
 }
+_OF_TOOLS = {
+    "description": "the docstring is the description; Tool.from_schema takes one",
+    "parameters schema": "type hints make it; Tool.from_schema takes one that you wrote by hand",
+    "strict": "a tool is made strict for a request: tool.to(wire, strict=True)",
+    "requires_approval require_approval needsApproval": "write needs_approval=...",
+    "read_only readonly readOnlyHint": "write effect='pure'",
+    "idempotent": "write effect='idempotent', or 'once' for what must not happen twice",
+}
+_KEYWORDS = {"properties", "patternProperties", "additionalProperties", "required", "$ref", "allOf", "anyOf", "oneOf"}
 
 
 def explained(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -60,14 +70,26 @@ def refuse_unknown(function: str, options: Iterable[str], known: Collection[str]
         raise TypeError(f"{function} has no option {name!r}; {_instead_of(name, known)}")
 
 
+def refuse_declaration(schema: Mapping[str, Any]) -> None:
+    """Raises a `SchemaError` for a tool's declaration in place of its schema, with the key of the schema."""
+    if schema.get("type") == "object" or not _KEYWORDS.isdisjoint(schema):
+        return
+    function = schema.get("function")
+    outer, declaration = ("['function']", function) if isinstance(function, Mapping) else ("", schema)
+    for key in ("input_schema", "inputSchema", "parameters"):
+        if isinstance(declaration.get(key), Mapping):
+            what = "this is the declaration of a tool, not its parameters' schema"
+            raise SchemaError(f"{what}: pass schema{outer}[{key!r}], with name= and description=")
+
+
 def _instead_of(option: str, known: Collection[str]) -> str:
     from difflib import get_close_matches  # only for a mistake
 
-    rows = _WORDS | _OF_CHATS if "records" in known else _WORDS
+    rows = _OF_TOOLS if "effect" in known else _WORDS | _OF_CHATS if "records" in known else _WORDS
     for words, instead in rows.items():
         if option in words.split():
             return instead
-    if option in Limits.__dataclass_fields__:
+    if option in Limits.__dataclass_fields__ and "effect" not in known:
         return f"it is a limit; write limits=Limits({option}=...)"
     near = get_close_matches(option, known, 1)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"

@@ -359,7 +359,8 @@ def _check(
         given = type(call_model).__name__
         raise TypeError(f"call_model must be a function that makes the request, as in {_ASK}; got {given}")
     if not accepts(partial(call_model, carry={}) if takes_carry(call_model) else call_model, 2):
-        raise TypeError(f"call_model must take two arguments, and may take carry: {_ASK}")
+        own = getattr(call_model, "__name__", "ask")
+        raise TypeError(f"your function {own} must take two arguments, messages and tools, and may take carry: {_ASK}")
     if stop is not None and not callable(stop):
         raise TypeError(f"stop must be a function of a turn, not {type(stop).__name__}")
     if trajectory is not None and not isinstance(trajectory, Trajectory):

@@ -106,13 +106,12 @@ class Source:
             stream = as_items(answer_of(await stream), None)
             kind = _check(stream)
         if kind is Kind.MANAGER:
-            stream = await self._opened.enter_async_context(stream)
+            manager, stream = stream, await self._opened.enter_async_context(stream)
             kind = _check(stream)
             if kind is Kind.MANAGER:
-                raise TypeError(
-                    f"cannot stream from {type(stream).__name__}, which a context manager opened; for a client, "
-                    "pass the response of a request: client.stream(...)"
-                )
+                by = "" if stream is manager else ", which a context manager opened"
+                advice = "for a client, pass the response of a request: client.stream(...)"
+                raise TypeError(f"cannot stream from {type(stream).__name__}{by}; {advice}")
         if kind is Kind.AWAITABLE:
             raise TypeError(f"cannot stream from a {type(stream).__name__}; await the request where you make it")
         return self._read(stream, kind)

@@ -75,10 +75,11 @@ class BlockingItems:
         # other, and a generator's context variables stay together.
         kind = kind_of(stream)
         if kind is Kind.BLOCKING_MANAGER:
-            stream = self._opened.enter_context(stream)
+            manager, stream = stream, self._opened.enter_context(stream)
             kind = kind_of(stream)
             if kind not in _READABLE:
-                raise TypeError(f"cannot stream from {type(stream).__name__}, which a context manager opened")
+                by = "; pass the response of a request" if stream is manager else ", which a context manager opened"
+                raise TypeError(f"cannot stream from {type(stream).__name__}{by}")
         if kind is Kind.MEMORY:
             return iter([stream] if isinstance(stream, (bytes, bytearray, memoryview, str)) else stream)
         close_later(self._opened, stream)

@@ -46,7 +46,12 @@ from .typed import TypedBinder, docstring_of
 if TYPE_CHECKING:
     from .foreign import PassAs
 
-(run_one,) = functions("streamtools.tools", ".front.at_hand:run_one")
+run_one, refuse_declaration, refuse_unknown = functions(
+    "streamtools.tools",
+    ".front.at_hand:run_one",
+    ".front.mistaken:refuse_declaration",
+    ".front.mistaken:refuse_unknown",
+)
 P = ParamSpec("P", default=...)
 Q = ParamSpec("Q")
 R = TypeVar("R", default=Any)
@@ -220,6 +225,9 @@ class Tool(RunOptions, Generic[P, R]):
             SchemaError: the schema is not a schema, refers to another document, or exceeds a limit.
             ToolDefinitionError: the function cannot take the arguments, or there is neither schema nor check.
         """
+        refuse_unknown(
+            "Tool.from_schema", running, RunKeywords.__optional_keys__ | Tool.from_schema.__kwdefaults__.keys()
+        )
         options = ToolOptions(
             name=name,
             coerce=coerce,
@@ -531,11 +539,14 @@ def of_schema(
         raise refuse(name, "a schema names its arguments; *args cannot take them", placement.var_positional)
     if schema is not None and not isinstance(schema, Mapping):
         raise SchemaError(f"schema: expected a JSON object, got {type(schema).__name__}")
+    refuse_declaration(schema or {})
     given = schema if schema is None or isinstance(schema, Kept) else dict(schema)
     # The validator looks at the schema first: it has the limits, and names the place of a mistake.
     # A validator of the user's takes its place: two judges would have to agree.
     judge = None if checks.validator is not None or given is None else Enforced(given, limits)
     accepted = None if given is None else _of_object(plain(given))
+    if description is None:
+        description = _required(_docstring(function).description, name, ", or pass description=...")
     binder = Foreign(
         tool=name,
         schema=_ANYTHING if accepted is None else accepted,
@@ -551,7 +562,7 @@ def of_schema(
         options,
         binder,
         name=name,
-        description=_required(_docstring(function).description, name) if description is None else description,
+        description=description,
         schema_source=schema_source,
         boundary="advisory" if judge is None and checks.validator is None else "validated",
         results=NO_RESULTS if declared is None else results_of(function, name, declared, limits),
@@ -657,9 +668,9 @@ def _docstring(function: Callable[..., Any]) -> Docstring:
     return parse_docstring("" if text == type.__call__.__doc__ else text, names)
 
 
-def _required(description: str, name: str) -> str:
+def _required(description: str, name: str, instead: str = "") -> str:
     if not description:
-        raise refuse(name, "has no docstring; write one, by which the model decides when to call the tool")
+        raise refuse(name, "has no docstring; write one, by which the model decides when to call the tool" + instead)
     return description
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, get_args
@@ -139,31 +139,12 @@ class ToolKeywords(RunKeywords, total=False):
     abort: Callable[..., Any] | None
 
 
-_INSTEAD_OF: Mapping[str, str] = {
-    "description": "the docstring is the description",
-    **dict.fromkeys(("parameters", "schema"), "type hints make it; Tool.from_schema takes one that you wrote by hand"),
-    "strict": "a tool is made strict for a request: tool.to(wire, strict=True)",
-    **dict.fromkeys(("requires_approval", "require_approval", "needsApproval"), "write needs_approval=..."),
-    **dict.fromkeys(("read_only", "readonly", "readOnlyHint"), "write effect='pure'"),
-    "idempotent": "write effect='idempotent', or 'once' for what must not happen twice",
-}
-
-
 def policies_of(given: AnyPolicy | Sequence[AnyPolicy] | None) -> tuple[AnyPolicy, ...]:
     if given is None:
         return ()
     if isinstance(given, Sequence):
         return tuple(given)
     return (given,)
-
-
-def check_names(options: Iterable[str]) -> None:
-    """Raises a TypeError, which names the way out, for a name that is not an option of `tool`."""
-    known = ToolKeywords.__optional_keys__
-    for name in options:
-        if name not in known:
-            instead = _INSTEAD_OF.get(name, f"the options are {', '.join(sorted(known))}")
-            raise TypeError(f"tool has no option {name!r}; {instead}")
 
 
 def check_options(tool: str, options: ToolOptions) -> None:

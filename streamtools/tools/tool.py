@@ -15,8 +15,8 @@ from typing import Any, Unpack, overload
 from typing_extensions import ParamSpec, TypeVar
 
 from .callables import class_body_of, refuse
-from .definition import FrameworkTool, Tool, of_framework, of_function
-from .options import ToolKeywords, ToolOptions, check_names
+from .definition import FrameworkTool, Tool, of_framework, of_function, refuse_unknown
+from .options import ToolKeywords, ToolOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -119,7 +119,7 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
         ToolDefinitionError: the function cannot be a tool; the message names the tool, the parameter and the way out.
         TypeError: there is no such option.
     """
-    check_names(options)
+    refuse_unknown("tool", options, ToolKeywords.__optional_keys__)
     chosen = ToolOptions(**options)
 
     def make(target: Callable[..., Any]) -> Any:

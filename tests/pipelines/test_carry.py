@@ -444,8 +444,8 @@ def test_a_program_without_an_event_loop_sends_it() -> None:
 @every(
     ("ask", "given", "words"),
     [
-        (lambda messages: None, {}, "call_model must take two arguments, and may take carry"),
-        (lambda messages, tools, other: None, {}, "call_model must take two arguments, and may take carry"),
+        (lambda messages: None, {}, "your function <lambda> must take two arguments, messages and tools"),
+        (lambda messages, tools, other: None, {}, "must take two arguments, messages and tools, and may take carry"),
         (lambda messages, tools: None, {"carry": NAMED}, "carry must be a mapping, and needs async def ask"),
         (lambda messages, tools, carry: None, {"carry": "c_1"}, "carry must be a mapping, and needs async def ask"),
     ],

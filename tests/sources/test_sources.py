@@ -248,6 +248,18 @@ async def test_a_context_manager_that_opens_another_is_refused() -> None:
         await run(nullcontext(nullcontext()))
 
 
+async def test_a_client_that_opens_itself_is_refused_by_its_name() -> None:
+    class Client(nullcontext[Any]):
+        async def __aenter__(self) -> Any:
+            return self
+
+        def __enter__(self) -> Any:
+            return self
+
+    with pytest.raises(TypeError, match="cannot stream from Client;"):
+        await run(Client())
+
+
 async def test_an_item_that_is_nothing_we_know_is_an_error_that_names_its_type() -> None:
     for make in (stream, iter):
         async with pipeline(make([b"", 42])) as events:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -233,7 +234,7 @@ def rest(*title: str) -> None:
 @every(
     ("function", "options", "says"),
     [
-        (no_docstring, {}, "has no docstring"),
+        (no_docstring, {}, r"has no docstring; write one.*description="),
         (two_dicts, {"pass_as": "mapping"}, "in its one parameter; this has: a, b"),
         (rest, {"pass_as": "mapping"}, "in its one parameter; this has: title"),
         (rest, {}, r"\*args cannot take them"),
@@ -249,6 +250,33 @@ def rest(*title: str) -> None:
 def test_what_cannot_be_a_tool_is_refused(function: Callable[..., Any], options: dict[str, Any], says: str) -> None:
     with pytest.raises(ToolDefinitionError, match=says):
         Tool.from_schema(function, **{"schema": SCHEMA, **options})
+
+
+@every(
+    ("declaration", "inner"),
+    [
+        ({"name": "t", "input_schema": SCHEMA}, "schema['input_schema']"),
+        ({"name": "t", "inputSchema": SCHEMA}, "schema['inputSchema']"),
+        ({"type": "function", "name": "t", "parameters": SCHEMA}, "schema['parameters']"),
+        ({"type": "function", "function": {"name": "t", "parameters": SCHEMA}}, "schema['function']['parameters']"),
+    ],
+)
+def test_a_declaration_is_refused_with_the_key_of_its_schema(declaration: dict[str, Any], inner: str) -> None:
+    with pytest.raises(SchemaError, match=re.escape(f"pass {inner}, with name= and description=")):
+        Tool.from_schema(create_ticket, declaration)
+    # The same names may be those of arguments.
+    Tool.from_schema(lambda **given: None, {"properties": declaration_names(declaration)}, name="t", description="T.")
+
+
+def declaration_names(declaration: dict[str, Any]) -> dict[str, Any]:
+    return {name: {"type": "object"} for name in declaration}
+
+
+def test_a_misspelt_option_is_refused_with_the_nearest() -> None:
+    with pytest.raises(TypeError, match=r"^Tool\.from_schema has no option 'efect'; did you mean 'effect'\?"):
+        Tool.from_schema(create_ticket, SCHEMA, efect="pure")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^tool has no option 'need_approval'; did you mean 'needs_approval'\?"):
+        tool(need_approval=True)  # type: ignore[call-overload]
 
 
 # -- validators and checks of the user's ------------------------------------------------------------------------------
