@@ -36,7 +36,7 @@ NOTES = {
     "{sdk_helper}.",
     ("cut", "langgraph"): "LangChain completes partial JSON while it streams. The message's metadata has "
     "`finish_reason: length`, which your node or middleware can check.",
-    ("lost", ""): "The body ends without an error, as a proxy can cause, so `max_retries` and "
+    ("lost", ""): "The body ends without an error, which a proxy can cause, so `max_retries` and "
     "`ModelRetryMiddleware` have nothing to retry; streamtools' `retry=` sends the request again. If the transport "
     "reports the cut, {reset}.",
     ("same_index", ""): "Seen with Ollama, LiteLLM and Gemini's compatible endpoint (ollama/ollama#15457, "

@@ -225,9 +225,8 @@ class Tool(RunOptions, Generic[P, R]):
             SchemaError: the schema is not a schema, refers to another document, or exceeds a limit.
             ToolDefinitionError: the function cannot take the arguments, or there is neither schema nor check.
         """
-        refuse_unknown(
-            "Tool.from_schema", running, RunKeywords.__optional_keys__ | Tool.from_schema.__kwdefaults__.keys()
-        )
+        known = {*RunKeywords.__optional_keys__, *(Tool.from_schema.__kwdefaults__ or ())}
+        refuse_unknown("Tool.from_schema", running, known)
         options = ToolOptions(
             name=name,
             coerce=coerce,
