@@ -474,4 +474,4 @@ def _run_part(run_id: str) -> str:
 
 def _check_id(run_id: Any) -> None:
     if not isinstance(run_id, str):
-        raise TypeError(f"run_id is a text, not {type(run_id).__name__}")
+        raise TypeError(f"run_id must be a string, not {type(run_id).__name__}")

@@ -421,7 +421,7 @@ def test_mistakes_are_refused_in_words(tmp_path: Path, monkeypatch: pytest.Monke
             Journal(tmp_path / "runs.db", wait=wait)  # type: ignore[arg-type]
     journal: Any = Journal(tmp_path / "runs.db")
     for act in (journal.forget, journal.stop, partial(journal.say, message="x")):
-        with pytest.raises(TypeError, match="run_id is a text, not int"):
+        with pytest.raises(TypeError, match="run_id must be a string, not int"):
             anyio.run(act, 7)
     journal.store.close()
     with closing(sqlite3.connect(tmp_path / "runs.db")) as connection, connection:
