@@ -26,10 +26,10 @@ COLUMNS = {
 ROWS = {
     "cut": 'The arguments end early: `{"to":"Ada`',
     "lost": "The stream ends before the response does",
-    "same_index": "The server gives both calls the index 0",
+    "same_index": "The server gives both calls index 0",
     "raises": "One of three tools raises",
-    "started": "A call that may run twice starts",
-    "killed": "The process dies while it pays, and restarts",
+    "started": "A call that can safely run twice starts",
+    "killed": "The process dies while paying, then restarts",
 }
 NOTES = {
     ("cut", "sdk"): "Raised by `json.loads` in the guide's loop. The SDK's helper, `chat.completions.stream()`, raises "
@@ -40,9 +40,9 @@ NOTES = {
     "`ModelRetryMiddleware` have nothing to retry; streamtools' `retry=` sends the request again. If the transport "
     "reports the cut, {reset}.",
     ("same_index", ""): "Seen with Ollama, LiteLLM and Gemini's compatible endpoint (ollama/ollama#15457, "
-    "vercel/ai#14277, huggingface/smolagents#1569). When the indexes differ, all columns run both.",
+    "vercel/ai#14277, huggingface/smolagents#1569). When the indexes differ, all five loops run both.",
     ("raises", ""): "LangGraph with `ToolErrorMiddleware`, pydantic-ai with `raise ToolFailed` in the tool; "
-    "openai-agents and streamtools by default. In your own loop, write a `try`.",
+    "openai-agents and streamtools by default. In your own loop, use `try`/`except`.",
     ("started", ""): 'On the Responses API, with `effect="idempotent"`; the others have no such declaration. In '
     "pydantic-ai-harness, `CodeMode(eager=True)` starts lines of *generated code* early.",
     ("killed", "langgraph"): '`create_agent` with a checkpointer and `durability="sync"`.',
