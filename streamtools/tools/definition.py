@@ -224,6 +224,7 @@ class Tool(RunOptions, Generic[P, R]):
         Raises:
             SchemaError: the schema is not a schema, refers to another document, or exceeds a limit.
             ToolDefinitionError: the function cannot take the arguments, or there is neither schema nor check.
+            TypeError: there is no such option.
         """
         known = {*RunKeywords.__optional_keys__, *(Tool.from_schema.__kwdefaults__ or ())}
         refuse_unknown("Tool.from_schema", running, known)
@@ -544,8 +545,6 @@ def of_schema(
     # A validator of the user's takes its place: two judges would have to agree.
     judge = None if checks.validator is not None or given is None else Enforced(given, limits)
     accepted = None if given is None else _of_object(plain(given))
-    if description is None:
-        description = _required(_docstring(function).description, name, ", or pass description=...")
     binder = Foreign(
         tool=name,
         schema=_ANYTHING if accepted is None else accepted,
@@ -561,7 +560,7 @@ def of_schema(
         options,
         binder,
         name=name,
-        description=description,
+        description=_required(_docstring(function).description, name) if description is None else description,
         schema_source=schema_source,
         boundary="advisory" if judge is None and checks.validator is None else "validated",
         results=NO_RESULTS if declared is None else results_of(function, name, declared, limits),
@@ -667,9 +666,10 @@ def _docstring(function: Callable[..., Any]) -> Docstring:
     return parse_docstring("" if text == type.__call__.__doc__ else text, names)
 
 
-def _required(description: str, name: str, instead: str = "") -> str:
+def _required(description: str, name: str) -> str:
     if not description:
-        raise refuse(name, "has no docstring; write one, by which the model decides when to call the tool" + instead)
+        why = "by which the model decides when to call the tool"
+        raise refuse(name, f"has no docstring; write one, {why} (Tool.from_schema also takes description=...)")
     return description
 
 
