@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -178,6 +178,14 @@ async def test_a_context_manager_that_opens_nothing_to_read_is_refused_and_left(
         with pytest.raises(TypeError, match="which a context manager opened"):
             await run(opened(stream))
     assert left == nothing
+
+    class Client(AbstractContextManager["Client"]):
+        def __exit__(self, *raised: object) -> None:
+            left.append(self)
+
+    with pytest.raises(TypeError, match="cannot stream from Client; pass the response of a request"):
+        await run(Client())
+    assert len(left) == 4
 
 
 async def test_a_stream_that_was_never_begun_is_closed_all_the_same() -> None:
