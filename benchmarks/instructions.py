@@ -20,6 +20,7 @@ up unseen.
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import marshal
 import os
@@ -221,15 +222,16 @@ def _deltas(jobs: Sequence[Job], root: Path | None, seed: str) -> Figures:
 
 
 def _import(root: Path | None, seed: str) -> Figures:
-    """Counts an import in a fresh process. A first one compiles what has to be compiled."""
+    """Counts an import in a fresh process."""
     statement = "from streamtools import pipeline, tool"
-    subprocess.run([sys.executable, "-P", "-c", statement], env=_environment(root, seed), cwd=ROOT, check=True)
     with_it, without = (sum(_valgrind(["-c", code], root, seed)[1].values()) for code in (statement, ""))
     return {"import": {"import": with_it - without}}
 
 
 def measure(only: str | None = None, *, jobs: int = 2, root: Path | None = None, seed: str = SEEDS[0]) -> Figures:
     """Counts every row whose name contains `only`, in that many processes at a time, with that seed of hashes."""
+    # What a fork imports first is compiled there, and counted, where no earlier process has compiled it.
+    compileall.compile_dir((root or ROOT) / "streamtools", quiet=1)
     # A wire's jobs stay together, since the interpreter's warm-up by one is part of what another costs.
     groups = {wire: its for wire, its in delta_jobs().items() if only is None or any(only in job[0] for job in its)}
     tasks: dict[Any, str] = {}
