@@ -154,6 +154,34 @@ async def test_a_replica_that_stood_still_shows_a_run_as_those_do_that_went_on_w
     assert texts((await here.page().ask("POST", "/", said("you", id="m2"))).chunks) == "Hello, you"
 
 
+async def test_a_client_of_ag_ui_reads_the_same_from_a_replica_that_stood_still(replica: Replica) -> None:
+    here, there = replica(), replica()
+    slow = {"threadId": "k", "runId": "r", "messages": [{"id": "m1", "role": "user", "content": "slow"}]}
+    begun, answers = anyio.Event(), dict[str, Answer]()
+
+    def watch(answer: Answer) -> bool:
+        if is_read(answer):
+            begun.set()
+        return False
+
+    async def follow() -> None:
+        answers["follows"] = await here.page().ask("POST", "/ag-ui", slow, leave=watch)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(follow)
+        await begun.wait()
+        await here.chats.journal.store.records.commit(DeletePrefix(("lease",)))  # as the time does
+        there.held.set()
+        answers["there"] = await there.page().ask("POST", "/ag-ui", slow)
+        answers["here"] = await here.page().ask("POST", "/ag-ui", slow)
+    for name, answer in answers.items():
+        assert answer.chunks[-1]["type"] == "RUN_FINISHED", name
+        assert texts(answer.chunks)[-4:] == "abcd", name
+    loaded = [(await one.page().ask("GET", "/k/ag-ui")).json for one in (here, there)]
+    assert loaded[0] == loaded[1]
+    assert [one["content"] for one in loaded[0]["messages"]] == ["slow", "abcd"]
+
+
 async def test_what_a_replica_leaves_is_gone_on_with_by_whoever_is_asked_next_or_recovers(replica: Replica) -> None:
     for act in ("join", "recover"):
         first = replica()
