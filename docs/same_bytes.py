@@ -24,10 +24,10 @@ COLUMNS = {
     "streamtools": "streamtools",
 }
 ROWS = {
-    "cut": 'The arguments end early: `{"to":"Ada`',
+    "cut": 'The arguments are cut off: `{"to":"Ada`',
     "lost": "The stream ends before the response does",
     "same_index": "The server gives both calls index 0",
-    "raises": "One of three tools raises",
+    "raises": "One of three tools raises an exception",
     "started": "A call that can safely run twice starts",
     "killed": "The process dies while paying, then restarts",
 }
@@ -37,7 +37,7 @@ NOTES = {
     ("cut", "langgraph"): "LangChain completes partial JSON while it streams. The message's metadata has "
     "`finish_reason: length`, which your node or middleware can check.",
     ("lost", ""): "The body ends without an error, which a proxy can cause, so `max_retries` and "
-    "`ModelRetryMiddleware` have nothing to retry; streamtools' `retry=` sends the request again. If the transport "
+    "`ModelRetryMiddleware` have nothing to retry. With streamtools, `retry=` sends the request again. If the transport "
     "reports the cut, {reset}.",
     ("same_index", ""): "Seen with Ollama, LiteLLM and Gemini's compatible endpoint (ollama/ollama#15457, "
     "vercel/ai#14277, huggingface/smolagents#1569). When the indexes differ, all five loops run both.",
@@ -46,7 +46,7 @@ NOTES = {
     ("started", ""): 'On the Responses API, with `effect="idempotent"`; the others have no such declaration. In '
     "pydantic-ai-harness, `CodeMode(eager=True)` starts lines of *generated code* early.",
     ("killed", "langgraph"): '`create_agent` with a checkpointer and `durability="sync"`.',
-    ("killed", "pydantic_ai"): "With DBOS, and the tool as a step: {pydantic_ai_dbos}, because "
+    ("killed", "pydantic_ai"): "With DBOS and the tool as a step: {pydantic_ai_dbos}, because "
     "[steps run at least once](https://docs.dbos.dev/explanations/concurrent-executions). With pydantic-ai-harness' "
     "`StepPersistence`: {pydantic_ai_steps}; its ledger lists the open payment, which your program has to check.",
     ("killed", "openai_agents"): "With `SQLiteSession`. With DBOS (`DBOSRunner`, the tool as a step): "

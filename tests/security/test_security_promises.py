@@ -105,7 +105,7 @@ async def no_content(folder: Path, log: pytest.LogCaptureFixture) -> None:
     assert "\x1b" not in told
 
 
-@promise("A decision counts for the call that was shown.")
+@promise("A decision applies only to the call that was shown.")
 async def shown(folder: Path, log: pytest.LogCaptureFixture) -> None:
     paid: list[str] = []
     waits = payer(paid, needs_approval=True)
@@ -170,7 +170,7 @@ async def asked(folder: Path, log: pytest.LogCaptureFixture) -> None:
     assert statuses == [403] * 5
 
 
-@promise("Files are the owner's alone.")
+@promise("Only their owner can read files.")
 async def private(folder: Path, log: pytest.LogCaptureFixture) -> None:
     if os.name != "posix":
         return
