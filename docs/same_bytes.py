@@ -37,8 +37,8 @@ NOTES = {
     ("cut", "langgraph"): "LangChain completes partial JSON while it streams. The message's metadata has "
     "`finish_reason: length`, which your node or middleware can check.",
     ("lost", ""): "The body ends without an error, which a proxy can cause, so `max_retries` and "
-    "`ModelRetryMiddleware` have nothing to retry. With streamtools, `retry=` sends the request again. If the transport "
-    "reports the cut, {reset}.",
+    "`ModelRetryMiddleware` have nothing to retry. With streamtools, `retry=` sends the request again. If the "
+    "transport reports the cut, {reset}.",
     ("same_index", ""): "Seen with Ollama, LiteLLM and Gemini's compatible endpoint (ollama/ollama#15457, "
     "vercel/ai#14277, huggingface/smolagents#1569). When the indexes differ, all five loops run both.",
     ("raises", ""): "LangGraph with `ToolErrorMiddleware`, pydantic-ai with `raise ToolFailed` in the tool; "

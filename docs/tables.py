@@ -149,7 +149,7 @@ def _subcommands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[s
 _WORDS: dict[str, tuple[tuple[str, ...], Iterable[tuple[str, ...]]]] = {
     "counts": (("count", "part of", "on spans", "`gen_ai.token.type` of the metric"), [*_counts()]),
     "waits": (
-        ("`streamtools.wait.reason`", "waited for", "ends by itself"),
+        ("`streamtools.wait.reason`", "the call waits for", "ends on its own"),
         [(f"`{reason}`", one.phrase, "no" if one.reader_acts else "yes") for reason, one in WAITS.items()],
     ),
     "runs": (("outcome", "what happened"), [(f"`{word}`", one.words) for word, one in RUN_OUTCOMES.items()]),

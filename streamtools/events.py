@@ -111,17 +111,17 @@ class StepStart(CausedEvent):
     """True if the calls run here, so that each gets an `Observation`; False with ``start="off"`` and ``"pure"``, which
     leave calls to other programs."""
     requested_at: float | None = field(default=None, kw_only=True, metadata=NEVER)
-    """The time of the request on ``time.monotonic``; None if unknown: it was no later than `time`."""
+    """The time of the request on ``time.monotonic``; None if unknown, but it was no later than `time`."""
     request: Mapping[str, Any] | None = field(default=None, kw_only=True, repr=False, metadata=NEVER)
-    """The request (model, parameters, messages), as far as the caller passed it."""
+    """The request (model, parameters, messages), if the caller passed it, or the part that was passed."""
     resumes: str | None = field(default=None, kw_only=True, metadata=NEVER)
-    """The ``traceparent`` (W3C Trace Context) of the step that suspended these calls, or had this response, if it was
-    traced."""
+    """The ``traceparent`` (W3C Trace Context) of the step that suspended these calls or received this response, if that
+    step was traced."""
     proposed_by: str | None = field(default=None, kw_only=True, metadata=NEVER)
     """The ``traceparent`` of the response that made the calls."""
     continued: bool = field(default=False, kw_only=True)
-    """True if no model is asked, since the step continues calls that an earlier one left open. Its events report them
-    from the beginning; calls that were decided are not asked about again."""
+    """True if no model is asked, because the step continues calls that an earlier step left open. Its events report
+    these calls from the beginning; no approval is requested again for a call that was already decided."""
     replayed: bool = field(default=False, kw_only=True)
     """True if the whole step comes from the run's journal: its events report the past, nothing runs, and observers do
     not see them."""
@@ -129,11 +129,11 @@ class StepStart(CausedEvent):
 
 @event
 class RequestFailed(CausedEvent):
-    """The request got no stream: `StreamEnd` has the error, and the step ends."""
+    """The request did not return a stream: `StreamEnd` has the error, and the step ends."""
 
     outcome: RequestOutcome
     error_type: str
-    """The HTTP status, else the class of the exception."""
+    """The HTTP status, or the class of the exception if there is none."""
     status: int | None = None
     """The HTTP status of the response, if there was one."""
     retry_after: float | None = None
@@ -142,14 +142,14 @@ class RequestFailed(CausedEvent):
 
 @event
 class MessageAdded(CausedEvent):
-    """A message of the user was added to the history, first in the request of this step. See `AgentLoop.say`."""
+    """A user message was added to the history; this step's request is the first to contain it. See `AgentLoop.say`."""
 
     message_id: str
     """The id that `AgentLoop.say` returned."""
     messages: tuple[Any, ...] = field(default=(), repr=False)
     """The message in the wire's own shape: one dict, or as many as the wire needs."""
     when: Literal["next", "now"] = "next"
-    """The moment that was asked for; ``now`` cut the response of the previous step."""
+    """The moment that was requested; ``now`` cut off the response of the previous step."""
 
 
 @event
@@ -181,7 +181,7 @@ class TextEnd(CausedEvent):
     """Text ends."""
 
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
-    """Data that the provider wants back with this text (citations)."""
+    """Data that must be sent back to the provider with this text (citations)."""
     whole: str | None = field(default=None, repr=False)
     """The whole text, if the provider repeated it at the end and it differs from the deltas: the turn has this text.
     Nearly always None."""
@@ -204,8 +204,8 @@ class ReasoningEnd(CausedEvent):
     """Reasoning ends."""
 
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
-    """Data that the provider wants back with the reasoning, byte for byte (signatures, encrypted reasoning, the field's
-    name)."""
+    """Data that must be sent back to the provider with the reasoning, byte for byte (signatures, encrypted reasoning,
+    the field's name)."""
     whole: str | None = field(default=None, repr=False)
     """The whole reasoning, if the provider repeated it at the end and it differs; see `TextEnd.whole`."""
 
@@ -219,7 +219,7 @@ class RefusalDelta(EventBase):
 
 @event
 class ProviderItem(CausedEvent):
-    """A part of the response that the turn keeps as it came (redacted thinking, search results, images, sources)."""
+    """A part of the response that the turn keeps unchanged (redacted thinking, search results, images, sources)."""
 
     type: str
     """The provider's name for the part."""
@@ -266,7 +266,7 @@ class AttemptCommitted(CausedEvent):
 
     attempt: int
     cut: bool = False
-    """True if the attempt broke off after a call had begun that must not run twice: calls that have begun go on, the
+    """True if the attempt broke off after a call that must not run twice had begun: calls that have begun continue, the
     others are ``skipped``, and the next request has their results."""
 
 
@@ -320,12 +320,12 @@ class ToolCallStart(CausedEvent):
     call_id: str
     """The call's identity, unique within the turn."""
     name: str
-    """The tool's name as you registered it, else as the model spelled it; ``""`` if it never came."""
+    """The tool's name as you registered it, or as the model spelled it if it is unknown; ``""`` if it never arrived."""
     kind: CallKind = "function"
     index: int = 0
     """Position among the turn's calls, from 0."""
     call_id_synthesized: bool = False
-    """True if the wire gave no usable id, so that `call_id` was made up (the same for the same stream)."""
+    """True if the wire gave no usable id and `call_id` was generated (always the same for the same stream)."""
 
 
 Moment: TypeAlias = tuple[Any, tuple[str | int, ...] | None]
@@ -351,7 +351,7 @@ class ToolCallDelta(EventBase):
 
     call_id: str
     delta: str = field(repr=False)
-    """The new text. It may be cut anywhere, also inside an escape sequence."""
+    """The new text. It may be cut anywhere, even inside an escape sequence."""
     _source: Preview | Moment | None = field(default=None, repr=False, compare=False)
     _end: int = field(default=0, repr=False, compare=False)
 
@@ -374,14 +374,14 @@ class ToolCallDelta(EventBase):
 
 @event
 class ToolCallEnd(CausedEvent):
-    """The call's text is complete, or never will be: `call.status` says which. A call with the problem ``void``, which
-    may come after another end of it, is `discarded` and in no turn."""
+    """The call's text has ended: `call.status` says whether it is complete. A call with the problem ``void`` is
+    `discarded` and in no turn; it may already have had a `ToolCallEnd`."""
 
     call: ToolCall
     error: ToolError | None = None
     """The reason why `call` is not ready; None if it is."""
     in_disorder: bool = False
-    """True if its pieces did not come in the order that the wire promises: its text is read verbatim or not at all."""
+    """True if its pieces arrived in an order that the wire forbids: its text is read verbatim or not at all."""
 
     @property
     def call_id(self) -> str:
@@ -408,14 +408,14 @@ class ToolCallValidated(CausedEvent):
 
 @event
 class ApprovalRequested(CausedEvent):
-    """The call is complete and valid, and waits until it is approved or denied: `Pipeline.approve`, `Pipeline.deny`."""
+    """The call is complete and valid, and waits until you approve or deny it: `Pipeline.approve`, `Pipeline.deny`."""
 
     call_id: str
     tool_name: str
     arguments: Mapping[str, Any] = field(repr=False)
     """The validated arguments by parameter name, defaults included, exactly as the tool would get them."""
     fingerprint: str = field(kw_only=True)
-    """A hash of the tool's name and the arguments, by which a later decision can say which arguments were shown."""
+    """A hash of the tool's name and the arguments, with which a later decision says which arguments were shown."""
     index: int = field(default=0, kw_only=True)
     """Position among the turn's calls, from 0."""
     caller: Caller = field(default="direct", kw_only=True)
@@ -423,22 +423,23 @@ class ApprovalRequested(CausedEvent):
     findings: tuple[Finding, ...] = field(default=(), kw_only=True)
     """The origins of the argument values, if the tool has a `policy`; ``str()`` makes a sentence of each."""
     approvals: int = field(default=1, kw_only=True)
-    """The number of people who have to approve the call; if more than one, each decision has to name its maker."""
+    """The number of people who have to approve the call; if more than one, each decision must name who made it."""
 
 
 @event
 class ApprovalResolved(CausedEvent):
-    """The call was approved or denied. An approved call runs as soon as it can; a denied one is observed at once."""
+    """The call was approved or denied. An approved call runs as soon as it can; a denied one is reported
+    immediately (`Observation`)."""
 
     call_id: str
     tool_name: str
     approved: bool
     reason: str | None = None
-    """The reason; the model reads that of a denial."""
+    """The reason; for a denial, the model reads it."""
     by: tuple[str, ...] = field(default=(), kw_only=True)
     """The people who approved, or the one who denied, if the decisions named them."""
     at: float = field(default=0.0, kw_only=True)
-    """The time of the last decision in seconds since 1970, perhaps long ago in another process."""
+    """The time of the last decision in seconds since 1970; it may have been made long ago, in another process."""
     arguments: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
     """The changed arguments, if the approver changed them; the call runs with these."""
 
@@ -448,7 +449,7 @@ class ApprovalResolved(CausedEvent):
 
 @event
 class AnswerRequested(CausedEvent):
-    """The call needs something from outside, to be passed to `Pipeline.answer`: its result, since nothing here runs it,
+    """The call needs something from outside, to be passed to `Pipeline.answer`: its result, if another program runs it,
     or the answer to a `question` that the running tool asks."""
 
     call_id: str
@@ -456,7 +457,7 @@ class AnswerRequested(CausedEvent):
     arguments: Mapping[str, Any] = field(repr=False)
     """The validated arguments by parameter name, defaults included."""
     fingerprint: str = field(kw_only=True)
-    """A hash of the tool's name, the arguments and the question, which an answer repeats."""
+    """A hash of the tool's name, the arguments and the question; an answer must repeat it."""
     question: Any = field(default=None, repr=False, kw_only=True)
     """The running call's question, as text or JSON; None if the call's result is wanted."""
     rests: bool = field(default=False, kw_only=True)
@@ -494,14 +495,14 @@ class ToolProgress(CausedEvent):
 
 @event
 class Observation(CausedEvent):
-    """The outcome of one call: its last event, exactly one per call. Immutable at run time, too."""
+    """The outcome of one call: its last event, exactly one for each call. Immutable even at run time."""
 
     call_id: str = field(kw_only=True)
     tool_name: str = field(kw_only=True)
     outcome: Outcome = field(kw_only=True)
-    """How the call ended, in a word of `streamtools.parts.Outcome`; docs/guide/parallel-calls.md explains them."""
+    """How the call ended, one of `streamtools.parts.Outcome`; docs/guide/parallel-calls.md explains each."""
     value: Any = field(default=None, repr=False, kw_only=True)
-    """The tool's return value, the Python object; None unless the outcome is ``ok``."""
+    """The tool's return value as a Python object; None unless the outcome is ``ok``."""
     error: ToolError | None = field(default=None, kw_only=True)
     """The reason why the call is not ``ok``; the exception of a failed tool is its ``__cause__``."""
     model_content: str = field(default="", repr=False, kw_only=True, metadata=NEVER)
@@ -519,7 +520,7 @@ class Observation(CausedEvent):
     validated: bool = field(default=False, kw_only=True, metadata=NEVER)
     """True if the arguments passed the schema."""
     validator: str | None = field(default=None, kw_only=True, metadata=NEVER)
-    """The validator of the arguments: ``pydantic``, ``jsonschema-rs``, the name of your own, or None."""
+    """The validator of the arguments: ``pydantic``, ``jsonschema-rs``, the name of your own validator, or None."""
     boundary: Literal["validated", "advisory"] = field(default="validated", kw_only=True)
     """``advisory``: the tool has no enforceable schema, so only its own code checked the arguments."""
     coercions: tuple[str, ...] = field(default=(), kw_only=True)
@@ -531,7 +532,7 @@ class Observation(CausedEvent):
     edited: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
     """The arguments that a person substituted for the model's; None if nobody did."""
     observation_type: str = field(default="none", kw_only=True, metadata=NEVER)
-    """The Python type of `value`, ``"error"`` if the call is not ``ok``."""
+    """The Python type of `value`, or ``"error"`` if the call is not ``ok``."""
     duration: float | None = field(default=None, kw_only=True)
     """Seconds for which the tool ran; None if it never started."""
     attempts: int = field(default=0, kw_only=True)
@@ -545,12 +546,11 @@ class Observation(CausedEvent):
     idempotency_key: str | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
     """The call's key in the store, which the tool gets as ``ctx.idempotency_key``."""
     recorded: bool = field(default=False, kw_only=True)
-    """True if the end of the call was known from the idempotency store or a discarded attempt, so that nothing ran
-    now."""
+    """True if the outcome was already known from the idempotency store or a discarded attempt, so nothing ran now."""
     still_running: bool = field(default=False, kw_only=True)
     """True if an abandoned sync tool continues in its thread, which Python cannot stop."""
     notes: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
-    """What the call has left for its run, by the method of `ToolContext`: ``{"add_tools": ["pay"]}``."""
+    """What the call passed to its run, keyed by the method of `ToolContext`: ``{"add_tools": ["pay"]}``."""
 
     if not TYPE_CHECKING:  # checkers derive it from the fields; the generated one would pass the guard for each field
 
@@ -682,7 +682,7 @@ def _moment_of(delta: ToolCallDelta | OutputDelta) -> Moment:
 
 @event
 class OutputEnd(CausedEvent):
-    """The answer for ``output=`` is over: its value, or the reason why there is none."""
+    """The answer for ``output=`` has ended: its value, or the reason why there is none."""
 
     value: Any = field(default=None, repr=False)
     """The answer as a value of the type; None if the answer does not fit."""
@@ -703,18 +703,18 @@ class StreamEnd(CausedEvent):
     complete: bool = field(default=False, metadata=ALWAYS)
     """True if the wire's own terminal marker was seen."""
     error: StreamError | None = None
-    """The error that ended the stream; None if it ended by itself. Raised at ``async for`` after the last event."""
+    """The error that ended the stream, or None. ``async for`` raises it after the last event."""
     usage: Usage | None = None
     usage_raw: Mapping[str, Any] | None = field(default=None, repr=False)
-    """The provider's own usage object; several are merged, the last one's fields win."""
+    """The provider's own usage object. If there are several, they are merged, and the latest fields take precedence."""
     response_id: str | None = None
-    """The provider's id of the response, if it changed during the stream or came late."""
+    """The provider's id of the response, if it changed during the stream or arrived late."""
     model: str | None = None
     """The model that ended the response, if another one had begun it."""
     resume_from: ResumePoint | None = field(default=None, repr=False)
-    """The place from which to continue, if the stream was cut and its wire can be resumed."""
+    """The point from which to continue, if the stream was cut off and its wire supports resuming."""
     carry: Carry | None = None
-    """The fields that the provider wants in the next request besides the messages; see `Turn.carry`."""
+    """The fields that the provider requires in the next request in addition to the messages; see `Turn.carry`."""
 
     @property
     def ended_well(self) -> bool:
@@ -730,13 +730,13 @@ class StepEnd(CausedEvent):
 
     outcome: StepOutcome = field(default="complete", metadata=ALWAYS)
     """``suspended``: calls wait for people, and a step with `StepStart.continued` will continue them. ``abandoned``:
-    the consumer left the block early, or the response was cut (`AgentLoop.say`, ``stop``). ``cancelled``: the step was
-    cancelled from outside."""
+    the consumer left the block early, or the response was cut off (`AgentLoop.say`, ``stop``). ``cancelled``: the
+    step was cancelled from outside."""
 
 
 @event
 class StreamWarning(CausedEvent):
-    """The peer deviated from its wire format, and that was tolerated. The stream goes on."""
+    """The peer deviated from its wire format in a way that is tolerated. The stream continues."""
 
     code: str
     """The code of the tolerance (``index_reused``); the documentation of each wire lists its codes."""
@@ -745,20 +745,20 @@ class StreamWarning(CausedEvent):
 
 @event
 class UnknownPayload(CausedEvent):
-    """A chunk, block, event or field that this version does not interpret. None is dropped silently."""
+    """A chunk, block, event or field that this version does not interpret. streamtools drops none of these silently."""
 
     raw: Any = field(repr=False)
-    """The data as the provider sent it; of an object that is otherwise understood, only the unknown fields."""
+    """The data as the provider sent it; only the unknown fields if the rest of the object is understood."""
     place: str | None = None
-    """The path in the payload of the object with the unknown fields (``choices[0].delta``; ``""`` for the payload
+    """The payload's path to the object with the unknown fields (``choices[0].delta``; ``""`` for the payload
     itself); None if `raw` is a whole object."""
 
 
 @event
 class EventsDropped(EventBase):
-    """A full branch has dropped events here (`Pipeline.branch`, ``"drop_oldest"``); only this branch has the gap.
+    """A full branch dropped events here (`Pipeline.branch`, ``"drop_oldest"``); only this branch has the gap.
 
-    Its own `seq` is `to_seq`, so the last `seq` that you saw shows how far the branch has come.
+    Its own `seq` is `to_seq`, so the last `seq` that you saw shows the branch's position.
     """
 
     from_seq: int

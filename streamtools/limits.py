@@ -34,22 +34,22 @@ class Limits:
     max_argument_bytes: int = 1 << 20
     """One call's arguments, counted in characters. The call becomes ``invalid`` (``argument_too_large``)."""
     max_total_argument_bytes: int = 8 << 20
-    """The arguments of all calls of a turn together."""
+    """The arguments of all calls of a turn in total."""
     max_json_depth: int = 64
     """Nesting of one call's arguments. The call becomes ``invalid`` (``too_deep``)."""
     max_argument_containers: int = 50_000
-    """Objects and arrays in one call's arguments: Python's garbage collector looks at each of them, and nothing else
-    runs meanwhile. The call becomes ``invalid`` (``argument_too_large``)."""
+    """Objects and arrays in one call's arguments. Python's garbage collector visits each of them while nothing else
+    runs. The call becomes ``invalid`` (``argument_too_large``)."""
     max_id_bytes: int = 8 << 10
-    """A call id, which contains a signature at some gateways. A longer one is replaced by a synthesised id."""
+    """A call id, which some gateways combine with a signature. A longer one is replaced by a generated id."""
     max_name_bytes: int = 128
     """A tool name; a call with a longer one becomes ``invalid`` (``name_too_long``)."""
     # -- its blocks, and connections with several responses --
     max_open_blocks: int = 1024
     """Content blocks of one message."""
     max_open_responses: int = 64
-    """Responses of one connection (`streamtools.sources.responses`) that have not ended or not been read (OpenAI allows
-    16 active ones on 32 lanes)."""
+    """Responses of one connection (`streamtools.sources.responses`) that have not ended or have not been read (OpenAI
+    allows 16 active ones on 32 lanes)."""
     max_waiting_bytes: int = 16 << 20
     """Raw events of such responses that wait for their reader, and chunks of a tapped response
     (`streamtools.integrations.httpx`) that wait for the decoder. Beyond that, the tap drops its copy."""
@@ -64,13 +64,13 @@ class Limits:
     """Text of a run that is searched for the values of arguments (``policy=``), counted in characters. Beyond that, a
     value that is not the user's needs approval."""
     max_result_media_bytes: int = 20 << 20
-    """Images and files of one result together, as base64; any beyond that become placeholders (Anthropic takes 32 MB a
+    """Images and files of one result in total, as base64; any beyond that become placeholders (Anthropic takes 32 MB a
     request, OpenAI 50 MB)."""
     max_error_excerpt: int = 512
     """Characters of the peer's bytes that an error message may quote."""
     # -- foreign tools, and their lists --
     max_schema_bytes: int = 256 << 10
-    """A foreign tool's JSON Schema, written as JSON. A larger one is refused (`SchemaError`)."""
+    """A foreign tool's JSON Schema, serialised as JSON. A larger one is refused (`SchemaError`)."""
     max_schema_nodes: int = 10_000
     """Subschemas of a foreign schema (Notion's and GitHub's tools have several hundred)."""
     max_schema_values: int = 30_000
@@ -85,12 +85,12 @@ class Limits:
     schema, estimated before validation begins (about 0.2 s at worst; a usual call needs tens). A call beyond that
     becomes ``invalid``; a schema that needs more for one small value is refused (`SchemaError`)."""
     max_message_bytes: int = 1 << 20
-    """One message of an MCP server, over the transports of `streamtools.mcp` (the MCP SDK allows as much for an event,
-    and has no limit for a line or body). A JSON value counts as at least 20. A larger answer is an error."""
+    """One message of an MCP server, over the transports of `streamtools.mcp` (the MCP SDK has the same limit for an
+    event, and none for a line or body). Each JSON value counts as at least 20 bytes. A larger answer is an error."""
     max_listed_tools: int = 1_000
     """Tools taken from one MCP server's list; any beyond that are left out and listed as refused."""
     max_list_bytes: int = 8 << 20
-    """Descriptions and schemas of one such list together, as JSON (GitHub's hundred tools take a quarter of a million
+    """Descriptions and schemas of one such list in total, as JSON (GitHub's hundred tools take a quarter of a million
     bytes; no model accepts 8 MiB of tools). Tools beyond that are left out and listed as refused."""
     max_list_values: int = 50_000
     """JSON values in all schemas of one such list (a hundred tools of real servers have about 20,000); each takes up to
@@ -98,12 +98,12 @@ class Limits:
     max_list_pages: int = 100
     """Pages of one such list, which a server could make endless."""
     max_description_chars: int = 16_384
-    """One foreign tool's description. A longer one is refused, not cut: the end may hold the warning."""
+    """One foreign tool's description. A longer one is refused instead of cut, because a warning may be at its end."""
     # -- what runs at once, and how often --
     max_progress_events: int = 1_000
     """Progress reports of an MCP server about one call; later ones are dropped."""
     max_waiting_progress: int = 1_000
-    """Events waiting for the consumer, or for a branch that must not lose any. While there are that many, progress
+    """Events waiting for the consumer, or for a branch that must not lose any. At that number, progress
     reports of tools are dropped and counted (``progress_dropped``)."""
     max_concurrency: int = 16
     """Tools running at once in one pipeline, or in all that share a `CallPool`; further calls wait."""
@@ -116,7 +116,7 @@ class Limits:
     is told not to call again."""
     call_budget: int | None = None
     """Calls that a run (trajectory) may execute over all its steps; the next ones are ``over_budget``. A call counts
-    from its admission, unless it ends without having begun. None: no limit."""
+    as soon as it is admitted, unless it ends before it begins. None: no limit."""
     token_budget: int | None = None
     """Input and output tokens of a run, as its responses report them at their end. Once they are spent, no further call
     runs (``over_budget``), and `agent_loop` makes no further request (``budget``). None: no limit."""
@@ -144,8 +144,8 @@ class Limits:
     """The same for all steps of a run (trajectory), from the beginning of the first; the requests of `agent_loop` count
     too. None: no limit."""
     idle_timeout: float | None = 120.0
-    """Seconds that the source may be silent; then `TruncatedStream`. Anything that arrives ends the silence, even a
-    keep-alive. Time in which the consumer is behind or the process is stopped does not count. None: no limit."""
+    """Seconds that the source may be silent; then `TruncatedStream`. Any data ends the silence, even a keep-alive.
+    Time in which the consumer is behind or the process is stopped does not count. None: no limit."""
     # -- files and queues --
     max_recording_bytes: int = 256 << 20
     """One file of `streamtools.record.record`. A full recording ends with a note; the run continues."""

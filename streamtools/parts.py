@@ -162,18 +162,18 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
     ),
     "suspended": OutcomeFacts(
         stage="execution",
-        words="not ended: it waits for an answer from outside",
+        words="not finished: it waits for an answer from outside",
         sign="‖",
         tone="held",
         may_run_later=True,
         frees_claim=True,
     ),
     "discarded": OutcomeFacts(
-        stage="dispatch", words="void: another answer replaced the one with this call", sign="↺", tone="mute"
+        stage="dispatch", words="discarded: another answer replaced the one with this call", sign="↺", tone="mute"
     ),
     "unknown": OutcomeFacts(
         stage="dispatch",
-        words="unknown end: it may or may not have run",
+        words="outcome unknown: it may or may not have run",
         sign="?",
         tone="odd",
         cancels_siblings=True,
@@ -309,7 +309,7 @@ WAITS: Mapping[WaitReason, WaitFacts] = {
     "key": WaitFacts(words="same key", phrase="its key"),
     "tool_limit": WaitFacts(words="tool's limit", phrase="the tool's limit"),
     "exclusive": WaitFacts(words="exclusive tool", phrase="an exclusive tool"),
-    "limit": WaitFacts(words="place", phrase="a free place"),
+    "limit": WaitFacts(words="place", phrase="a free slot"),
     "loop": WaitFacts(words="event loop", phrase="the event loop", states=("queued", "starting"), is_passing=True),
     "middleware": WaitFacts(words="middleware", phrase="its middleware", is_passing=True),
     "thread": WaitFacts(words="thread", phrase="a thread"),

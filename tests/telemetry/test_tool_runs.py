@@ -75,7 +75,7 @@ DID_NOT = {
     "pay skipped": "not run: it waits for an approval",
     "pay invalid": "not run: its arguments do not fit the tool's schema",
     "nothing unknown_tool": "not run: no tool has this name",
-    "book unknown": "unknown end: it may or may not have run",
+    "book unknown": "outcome unknown: it may or may not have run",
     "book ok": "not run again: its end is recorded",
     "answer skipped": "not run: its turn ended by length",
     "answer over_budget": "not run: the budget is spent",
