@@ -90,7 +90,7 @@ def _limits() -> Iterator[tuple[str, ...]]:
     for name, type_, default, words in _documented("limits.py", "Limits"):
         value = getattr(Limits(), name)
         shown = f"{value >> 20} MiB" if "<< 20" in default else f"{value >> 10} KiB" if "<< 10" in default else value
-        yield (f"`{name}`", f"{shown}", _cell(words), "yes" if "None" in type_ else "")
+        yield (f"`{name}`", f"{shown}", _cell(words.removesuffix(" None: no limit.")), "yes" if "None" in type_ else "")
 
 
 def _events() -> str:
@@ -165,7 +165,7 @@ _WORDS: dict[str, tuple[tuple[str, ...], Iterable[tuple[str, ...]]]] = {
             for word, one in OUTCOMES.items()
         ],
     ),
-    "limits": (("limit", "default", "bounds", "may be `None`"), [*_limits()]),
+    "limits": (("limit", "default", "bounds", "`None`: no limit"), [*_limits()]),
     "extras": (("extra", "installs", "for"), [*_extras()]),
     "warnings": (
         ("code", "severity", "what happened"),
@@ -210,12 +210,13 @@ def _outputs() -> _Table:
 
 
 def _keywords() -> _Table:
-    """The action for each keyword of JSON Schema in each dialect."""
-    rows = [
-        (keyword if keyword.startswith("(") else f"`{keyword}`", *(_WORDS_OF_ACTIONS[row[one]] for one in COLUMNS))
-        for keyword, row in KEYWORDS.items()
-    ]
-    return ("Keyword", *(f"`{column}`" for column in COLUMNS)), rows
+    """The action for each keyword of JSON Schema in each dialect; keywords with the same actions share a row."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for keyword, row in KEYWORDS.items():
+        actions = tuple(_WORDS_OF_ACTIONS[row[one]] for one in COLUMNS)
+        alike.setdefault(actions, []).append(keyword if keyword.startswith("(") else f"`{keyword}`")
+    rows = [(", ".join(keywords), *actions) for actions, keywords in alike.items()]
+    return ("Keywords", *(f"`{column}`" for column in COLUMNS)), rows
 
 
 _EXPORTS = {"targets": _targets, "keywords": _keywords, "outputs": _outputs}

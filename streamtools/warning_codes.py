@@ -57,9 +57,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "steer_failed": WarningFacts("loss", "a steering input was refused"),
     # -- blocks: what begins, grows and ends, be it called a block, an item, a step or a call --
     "delta_after_stop": WarningFacts("loss", "a piece arrived after the end of its block; arguments are dropped"),
-    "arguments_lost": WarningFacts(
-        "loss", "arguments arrived while no call was open; calls that may lack them are truncated"
-    ),
+    "arguments_lost": WarningFacts("loss", "arguments arrived when no call was open; calls that may lack them are cut"),
     "delta_without_block": WarningFacts("guess", "a piece arrived for a block that had not begun"),
     "done_overrides_delta": WarningFacts("guess", "the end of an item contradicted its deltas; the end was used"),
     "duplicate_block_stop": WarningFacts("note", "a block ended twice; the first end was used"),
@@ -74,9 +72,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "state_dropped": WarningFacts("loss", "a call's data for the next request exceeded the limit"),
     "stop_without_block": WarningFacts("note", "a block that had never begun ended"),
     "stray_marker": WarningFacts("loss", "the text contained a closing marker without an opening one"),
-    "terminal_backfill": WarningFacts(
-        "guess", "the last event had items, texts or arguments that had not been sent before"
-    ),
+    "terminal_backfill": WarningFacts("guess", "the last event had new items, texts or arguments"),
     "text_differs": WarningFacts("guess", "the text at the end differed from the deltas; the end was used"),
     "text_resent": WarningFacts("guess", "the last chunk repeated the whole text, which is emitted once"),
     "unclosed_think": WarningFacts("guess", "a reasoning block in the text was never closed"),
@@ -105,18 +101,14 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "name_repeated": WarningFacts("note", "a tool's name was repeated"),
     "name_split": WarningFacts("note", "a tool's name arrived in pieces"),
     "no_payload": WarningFacts("loss", "the text began a call, but did not complete it"),
-    "quoted_call": WarningFacts(
-        "guess", "a call in the text also appears in a tool result, and was not run without checking"
-    ),
+    "quoted_call": WarningFacts("guess", "a call in the text also appears in a tool result, and was not simply run"),
     "raw_line_break": WarningFacts("note", "a string in the arguments had a line break or tab that was not escaped"),
     # -- what runs here --
     "tools_changed": WarningFacts("note", "the list of tools changed within a run, which costs the provider's cache"),
     "call_not_compared": WarningFacts(
         "fault", "a call that was started early could not be compared with the framework's"
     ),
-    "carry_unsent": WarningFacts(
-        "fault", "a request lacked a field that the provider requires in addition to the messages"
-    ),
+    "carry_unsent": WarningFacts("fault", "a request lacked a field that the provider requires besides the messages"),
     "capability_failed": WarningFacts("fault", "a rule or filter raised an exception"),
     "claim_not_abandoned": WarningFacts("fault", "the store could not record that a call's end is unknown"),
     "claim_not_released": WarningFacts("fault", "the store could not release a call's claim"),

@@ -76,7 +76,7 @@ TOOLS = (
     ToolFormat(
         name="openai.responses",
         dialect=OPENAI,
-        strict=replace(STRICT, location="`strict`, always said"),
+        strict=replace(STRICT, location="`strict`, always sent"),
         names=PLAIN_NAMES,
         function=FUNCTION,
         freeform=CUSTOM,
