@@ -72,7 +72,7 @@ def test_runs_are_listed_reported_and_forgotten(
     found = prints("report", FILE)
     assert re.fullmatch(
         r"order-8: dead, 1 response on record, began NOW\n  order-8:0:\w+:c: unknown, begun NOW\n"
-        r"for a call of unknown end, .*\n  streamtools store complete runs.db KEY --result JSON\n"
+        r"for a call with an unknown outcome, .*\n  streamtools store complete runs.db KEY --result JSON\n"
         r"  streamtools store release runs.db KEY\nto continue a run, .*\n",
         found,
     )

@@ -32,7 +32,7 @@ has not changed. Invisible characters are printed as codes."""
 
 APPROVE = """\
 Approves the current definitions of tools, and writes FILE. Restart a running
-program, since it has its own pins in memory. With --fingerprint, a tool that
+program, because it keeps its pins in memory. With --fingerprint, a tool that
 has changed since you looked at it is not approved."""
 
 EXAMPLES = """\
@@ -54,13 +54,13 @@ def add(commands: Any) -> None:
     group = add_command(commands, "mcp", None, help=help, description=DESCRIPTION, epilog=EXAMPLES)
     subjects = group.add_subparsers(title="subjects", metavar="SUBJECT", required=True)
     help = "the approved definitions of tools"
-    action = file_actions(subjects, "pins", help, DESCRIPTION, EXAMPLES, file="the file of the pins")
+    action = file_actions(subjects, "pins", help, DESCRIPTION, EXAMPLES, file="the file with the pins")
     action("list", _list, "list the tools of each server and their states", LIST)
     show = action("show", _show, "show the changes of a tool", SHOW)
     approve = action("approve", _approve, "approve a changed tool", APPROVE)
     for parser in (show, approve):
         parser.add_argument("server", metavar="SERVER", help="the name of the server, as listed")
-        parser.add_argument("tools", metavar="TOOL", nargs="*", help="the server's own name of a tool")
+        parser.add_argument("tools", metavar="TOOL", nargs="*", help="a tool's name on the server")
     approve.add_argument("--all", action="store_true", help="approve all changes of the server")
     approve.add_argument("--fingerprint", metavar="HEX", help="the beginning of the tool's fingerprint, as shown")
 

@@ -16,10 +16,10 @@ from .common import FAILED, add_command
 from .view import terminal
 
 DESCRIPTION = """\
-Shows a recording of streamtools.record in the terminal: the steps, their text,
-and each call with its arguments, waits, attempts and result. No tool runs. The
-bodies are decoded again, and the exit status is 1 if the events differ from
-the recorded ones."""
+Shows a recording made by streamtools.record in the terminal: the steps, their
+text, and each call with its arguments, waits, attempts and result. No tool
+runs. The bodies are decoded again, and the exit status is 1 if the events
+differ from the recorded ones."""
 
 EXAMPLES = """\
 examples:

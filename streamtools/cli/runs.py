@@ -23,11 +23,11 @@ that died, with the calls that had begun. No content of a run is printed."""
 
 LIST = """\
 Prints a line for each run. A run is dead if it has not ended and no process
-runs it. To continue it, run the line of your program that began it."""
+runs it. To continue it, run the code that started it again."""
 
 REPORT = """\
-Prints the runs that died or wait for a person, with their calls of unknown
-end, and says how to settle these."""
+Prints the runs that died or wait for a person, lists their calls with an
+unknown outcome, and says how to settle these calls."""
 
 FORGET = """\
 Removes a run that is not in progress, with its responses. The store keeps its
@@ -43,7 +43,7 @@ examples:
 
 def add(commands: Any) -> None:
     help = "show the runs in a journal"
-    where = "the file of a journal, or the URL of its server"
+    where = "a journal: its file, or the URL of its server"
     action = file_actions(commands, "runs", help, DESCRIPTION, EXAMPLES, file=where, kind=str)
     action("list", _list, "list all runs, one per line", LIST)
     action("report", _report, "report dead and waiting runs, and how to settle their calls", REPORT)
@@ -82,12 +82,12 @@ def _report(options: argparse.Namespace) -> None:
         for call in begun:
             print(printable(f"  {call.key}: {call.state}, begun {_time(call.claimed_at)}"))
     if any(begun for _, begun in found):
-        print("for a call of unknown end, find out whether it took effect, then either")
+        print("for a call with an unknown outcome, find out whether it took effect, then either")
         where = shlex.quote(named_store(options.file))
         print(f"  streamtools store complete {where} KEY --result JSON")
         print(f"  streamtools store release {where} KEY")
     if found:
-        print("to continue a run, settle or approve its calls, then run the line of your program that began it")
+        print("to continue a run, settle or approve its calls, then run the code that started it again")
 
 
 def _calls_of(run: StoredRun, calls: list[StoredCall]) -> list[StoredCall]:

@@ -26,7 +26,7 @@ sent."""
 
 SHOW = """\
 Prints, for each target, the tool's entry in a request, and the parts of the
-schema that the target cannot express (validation enforces them all the same)."""
+schema that the target cannot express (validation still enforces these parts)."""
 
 DIFF = """\
 Prints the differences between the first target and each of the others in name,
@@ -57,11 +57,11 @@ def add(commands: Any) -> None:
     show = add_command(actions, "show", _show, help="show the payload for each target", description=SHOW, epilog=epilog)
     compare = add_command(actions, "diff", _diff, help="show how targets differ", description=DIFF, epilog=epilog)
     for parser in (show, compare):
-        parser.add_argument("tool", metavar="MODULE:FUNCTION", help="a tool, or a function that becomes one")
+        parser.add_argument("tool", metavar="MODULE:FUNCTION", help="a tool, or a function to make into one")
         parser.add_argument("--json", action="store_true", help="print JSON, for programs")
     about: dict[str, Any] = {"type": _targets, "metavar": "A,B,..."}
     show.add_argument("--targets", default="openai", help="the targets (default: openai)", **about)
-    compare.add_argument("--targets", required=True, help="for whom", **about)
+    compare.add_argument("--targets", required=True, help="the targets to compare", **about)
     compare.add_argument("--check", action="store_true", help="exit with 1 if there is a difference")
 
 

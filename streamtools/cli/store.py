@@ -1,4 +1,4 @@
-"""``streamtools store``: shows and settles calls of unknown end."""
+"""``streamtools store``: shows and settles calls with an unknown outcome."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from ..ground import printable
 from .common import file_actions, print_table, with_store
 
 DESCRIPTION = """\
-Shows the calls in a store whose end is unknown, because their process died or
-they ran out of time, and lets you settle them. First find out whether the
-tool took effect: did the payment arrive?"""
+Shows the calls in a store whose outcome is unknown, because their process died
+or they timed out, and lets you settle them. First find out whether the tool
+took effect: did the payment arrive?"""
 
 STORE = "a file of a SqliteStore, or the URL of a Postgres or Redis server"
 
 LIST = """\
-Prints the calls that are running, and those of unknown end. Results are not
-printed."""
+Prints the calls that are running and those with an unknown outcome. Results
+are not printed."""
 
 RELEASE = """\
-Says that the call had no effect. It may run when it is made again."""
+Records that the call had no effect, so that it may run again."""
 
 COMPLETE = """\
-Says that the call had its effect. It never runs again; when it is made again,
-the model gets this result."""
+Records that the call took effect. It never runs again; if it is made again, the
+model gets this result."""
 
 EXAMPLES = """\
 examples:
@@ -46,15 +46,15 @@ examples:
 
 
 def add(commands: Any) -> None:
-    help = "show and settle calls of unknown end"
+    help = "show and settle calls with an unknown outcome"
     action = file_actions(commands, "store", help, DESCRIPTION, EXAMPLES, file=STORE, kind=str)
-    show = action("list", _list, "list running calls and calls of unknown end", LIST)
+    show = action("list", _list, "list running calls and calls with an unknown outcome", LIST)
     show.add_argument("--all", action="store_true", help="show recorded calls, too")
     release = action("release", _release, "let a call run again", RELEASE)
     complete = action("complete", _complete, "record a call's result", COMPLETE)
     for parser in (release, complete):
         parser.add_argument("key", type=_text, metavar="KEY", help="the key of the call, as listed")
-        parser.add_argument("--force", action="store_true", help="even if the call is still running")
+        parser.add_argument("--force", action="store_true", help="settle the call even if it is still running")
     result = complete.add_mutually_exclusive_group()
     result.add_argument("--result", type=_json, metavar="JSON", help="the tool's result (default: null)")
     result.add_argument("--error", type=_text, metavar="TEXT", help="the call's error, for the model")
@@ -77,7 +77,7 @@ def _json(text: str) -> Any:
 def _list(options: argparse.Namespace) -> None:
     calls = with_store(options.file, lambda store: store.calls(completed=options.all))
     if not calls:
-        print("no calls" if options.all else "no call is running or of unknown end")
+        print("no calls" if options.all else "no call is running or has an unknown outcome")
         return
     print_table([("KEY", "STATE", "SINCE", "HOST", "PROCESS"), *map(_row, calls)])
 

@@ -27,8 +27,8 @@ Writes a run as one self-contained HTML page and prints the path of the page,
 or prints the run itself. Texts, arguments and results in the file are shown."""
 
 EXAMPLES = """\
-RUN is a recording of streamtools.record. Several recordings, such as those of
-a run that was resumed on another day, become one page.
+RUN is a recording made by streamtools.record. Several recordings, such as
+those of a run that was resumed on another day, become one page.
 
 examples:
   streamtools view run.jsonl --open

@@ -140,7 +140,7 @@ def test_a_person_settles_calls_of_a_server_by_its_url_which_is_not_printed(
         assert f"{key}: unknown" in report
         assert f"streamtools store release {url.partition('//')[0]}//... KEY" in report
         assert prints("store", "complete", url, key, "--result", '"paid"').startswith("completed")
-        assert prints("store", "list", url) == "no call is running or of unknown end\n"
+        assert prints("store", "list", url) == "no call is running or has an unknown outcome\n"
     for wrong in (
         *(re.sub(r":\d+/", ":1/", url) for url in (postgres.url, redis.url)),
         "mysql://u:secret@h/d",
