@@ -306,7 +306,7 @@ WAITS: Mapping[WaitReason, WaitFacts] = {
     "approval": WaitFacts(words="approval", phrase="approval", has_own_span=True, reader_acts=True),
     "answer": WaitFacts(words="answer", phrase="its answer", reader_acts=True),
     "caller": WaitFacts(words="caller", phrase="its caller", reader_acts=True),
-    "key": WaitFacts(words="same key", phrase="its key"),
+    "key": WaitFacts(words="same key", phrase="another call with its key"),
     "tool_limit": WaitFacts(words="tool's limit", phrase="the tool's limit"),
     "exclusive": WaitFacts(words="exclusive tool", phrase="an exclusive tool"),
     "limit": WaitFacts(words="place", phrase="a free slot"),
@@ -317,7 +317,7 @@ WAITS: Mapping[WaitReason, WaitFacts] = {
     "worker_start": WaitFacts(words="worker's start", phrase="a worker to start"),
     "worker_busy": WaitFacts(words="free worker", phrase="a free worker"),
     "store": WaitFacts(words="store", phrase="its store", is_passing=True),
-    "elsewhere": WaitFacts(words="its run elsewhere", phrase="its run elsewhere"),
+    "elsewhere": WaitFacts(words="its run elsewhere", phrase="the same call elsewhere"),
 }
 """All reasons to wait."""
 
