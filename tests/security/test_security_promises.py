@@ -170,7 +170,7 @@ async def asked(folder: Path, log: pytest.LogCaptureFixture) -> None:
     assert statuses == [403] * 5
 
 
-@promise("Only their owner can read files.")
+@promise("Files can be read only by their owner.")
 async def private(folder: Path, log: pytest.LogCaptureFixture) -> None:
     if os.name != "posix":
         return
