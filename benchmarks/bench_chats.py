@@ -42,8 +42,6 @@ from .bodies import CHAT
 from .measure import Figure
 from .workloads import NEXT_ROUND, body, source, text
 
-__all__ = ["run"]
-
 DELTAS, PAIRS = 10_000, 5
 READERS, READ_DELTAS, STILL_PAIRS = 1000, 100, 2
 JOINS = 200

@@ -24,8 +24,6 @@ from streamtools.events import ToolCallEnd, ToolStarted
 from .measure import Figure
 from .workloads import ANTHROPIC, WIRES, Pause, body, reads, source, text
 
-__all__ = ["run"]
-
 CALLS = 8
 TOOL_SECONDS = 0.1
 REPEATS = 9

@@ -29,8 +29,6 @@ from dataclasses import dataclass, field
 from time import process_time_ns
 
 import anyio
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
 from streamtools import Observation, Tool, pipeline, tool
 from streamtools.decode.decoder import StreamDecoder
@@ -39,9 +37,7 @@ from streamtools.observers import Observer
 from streamtools.telemetry import Tracing
 
 from .measure import Figure
-from .workloads import NEXT_ROUND, WIRES, body, text
-
-__all__ = ["run"]
+from .workloads import NEXT_ROUND, WIRES, body, text, tracer
 
 STREAMS = 200
 WARM_UP = 20
@@ -67,13 +63,6 @@ async def send(key: str) -> str:
     _started.append(process_time_ns())
     await asyncio.sleep(0)
     return key
-
-
-class _Dropped(SpanExporter):
-    """Takes spans."""
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        return SpanExportResult.SUCCESS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +118,7 @@ def _ends(decoder: StreamDecoder, chunks: Iterable[bytes]) -> list[int]:
 
 
 async def _measure(wire: str, workload: _Workload, calls: int, streams: int) -> list[Figure]:
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(_Dropped()))
+    provider, _ = tracer()
     without, with_spans, bare = _Costs(), _Costs(), _Costs()
     for number in range(-WARM_UP, streams):
         if number == 0:  # what warmed up is not counted
@@ -139,10 +127,7 @@ async def _measure(wire: str, workload: _Workload, calls: int, streams: int) -> 
         await _stream(workload, [Tracing(provider)], with_spans)
         await _bare_task(bare)
     name = f"{wire}: {calls} {workload.one_tool.effect} call{'s' if calls > 1 else ''}"
-    return [
-        _figure(name, without, bare),
-        _figure(f"{name}, with spans", with_spans, bare),
-    ]
+    return [_figure(name, without, bare), _figure(f"{name}, with spans", with_spans, bare)]
 
 
 async def _stream(workload: _Workload, observers: Sequence[Observer], costs: _Costs) -> None:

@@ -34,8 +34,6 @@ from .measure import Figure
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 from servers import postgres_server, redis_server
 
-__all__ = ["run"]
-
 ROUNDS, REPEATS, WAKES = 500, 10, 500
 WATCHED = ("watched", "by another")
 

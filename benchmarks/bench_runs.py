@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
@@ -36,17 +37,14 @@ from typing import Any
 import httpx
 import orjson
 
-from streamtools import Limits, Tool, agent_loop, pipeline, tool
+from streamtools import Limits, Tool, agent_loop, tool
 
-from .bodies import ANTHROPIC, CHAT
+from .bodies import CHAT, RESPONSES
 from .measure import Figure, OneCore, best_of
-from .workloads import NEXT_ROUND, WIRES, body, source, text
-
-__all__ = ["LAST", "answers", "by_hand", "by_us", "note", "run"]
+from .workloads import NEXT_ROUND, WIRES, body, consume, exhaust, source, text
 
 Loop = Callable[..., Awaitable[object]]
 
-RESPONSES = "openai.responses"
 PACE, FIRST_TOKEN_S, TOOL_S = 60, 0.5, 0.5
 URL, QUESTION = "http://model/", {"role": "user", "content": "Which of the three has what we look for?"}
 RUNS, MANY, STREAMS, DELTAS = 100, 300, 300, 50
@@ -196,11 +194,8 @@ async def _all(loop: Loop, model: _Model, count: int, spread_s: float = 0.0, rou
 # -- a turn, a call, a run -------------------------------------------------------------------------------------------
 
 
-async def _consume(chunks: AsyncIterator[bytes], wire: str = CHAT) -> None:
-    async with pipeline(chunks, wire=wire, tools=[look_up, note], observers=[]) as events:
-        async for _ in events:
-            pass
-    assert all(one.outcome == "ok" for one in events.turn.observations)
+def _given(wire: str) -> dict[str, Any]:
+    return {"wire": wire, "tools": [look_up, note], "observers": []}
 
 
 def _parts(runner: asyncio.Runner) -> list[Figure]:
@@ -209,7 +204,7 @@ def _parts(runner: asyncio.Runner) -> list[Figure]:
 
     async def many(chunks: Sequence[bytes]) -> None:
         for _ in range(50):
-            await _consume(source(chunks))
+            await consume(source(chunks), **_given(CHAT))
 
     rivals = {str(count): lambda chunks=chunks: runner.run(many(chunks)) for count, chunks in turns.items()}
     none, one, nine = (took * 2e4 for took in best_of(rivals, repeats=9).values())
@@ -290,11 +285,11 @@ def _streams(runner: asyncio.Runner, wire: str) -> Figure:
     async def concurrent() -> None:
         async with asyncio.TaskGroup() as group:
             for _ in range(STREAMS):
-                group.create_task(_consume(source(chunks, NEXT_ROUND), wire))
+                group.create_task(consume(source(chunks, NEXT_ROUND), **_given(wire)))
 
     async def sequential() -> None:
         for _ in range(STREAMS):
-            await _consume(source(chunks, NEXT_ROUND), wire)
+            await consume(source(chunks, NEXT_ROUND), **_given(wire))
 
     rivals = {"sequential": lambda: runner.run(sequential()), "concurrent": lambda: runner.run(concurrent())}
     best = best_of(rivals, repeats=3)
@@ -308,15 +303,10 @@ def _response(wire: str) -> list[bytes]:
     return body(wire, text=text(DELTAS), calls=[(note.name, f'{{"query":"{query}"}}')])
 
 
-async def _exhaust(chunks: AsyncIterator[bytes], wire: str) -> None:
-    async for _ in chunks:
-        pass
-
-
 def _memory() -> list[Figure]:
     ours, hand = (_kilobytes(what, MANY) for what in ("agent_loop", "by hand"))
     figures = [Figure(name="a run that waits", value=ours, unit="kB", detail=f"by hand {hand:.1f} kB")]
-    for wire in (CHAT, ANTHROPIC):
+    for wire in WIRES:
         whole, alone = (_kilobytes(f"{what} {wire}", STREAMS) for what in ("pipeline", "source"))
         told = f"{whole:.1f} with the pipeline, {alone:.1f} for the source alone"
         figures.append(Figure(name=f"{wire}: a stream that waits", value=whole - alone, unit="kB", detail=told))
@@ -339,7 +329,8 @@ async def _held(what: str) -> int:
 
     kind, _, wire = what.partition(" ")
     if kind in ("pipeline", "source"):
-        count, chunks, read = STREAMS, _response(wire), _consume if kind == "pipeline" else _exhaust
+        count, chunks = STREAMS, _response(wire)
+        read = partial(consume, **_given(wire)) if kind == "pipeline" else exhaust
 
         async def stopping() -> AsyncIterator[bytes]:
             middle = len(chunks) - 13
@@ -350,7 +341,7 @@ async def _held(what: str) -> int:
         async def go(held: bool, number: int) -> None:
             async with asyncio.TaskGroup() as group:
                 for _ in range(number):
-                    group.create_task(read(stopping() if held else source(chunks), wire))
+                    group.create_task(read(stopping() if held else source(chunks)))
     else:
         count = MANY
 

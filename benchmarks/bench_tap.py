@@ -19,16 +19,12 @@ from typing import Any
 
 import httpx
 
-from streamtools import pipeline
 from streamtools.integrations.httpx import Tap
 
-from .bodies import ANTHROPIC, CHAT
+from .bodies import ANTHROPIC, CHAT, RESPONSES
 from .measure import Figure, best_of
-from .workloads import NEXT_ROUND, body, limit, source, text
+from .workloads import NEXT_ROUND, WIRES, body, consume, exhaust, limit, source, text
 
-__all__ = ["run"]
-
-RESPONSES = "openai.responses"
 DELTAS = 2000
 REPEATS = 11
 LOST_REPEATS = 5
@@ -40,7 +36,7 @@ _left_at: list[int] = []
 def run() -> list[Figure]:
     """Measure the way, the CPU time and the won time."""
     with asyncio.Runner() as runner:
-        figures = [figure for wire in (CHAT, ANTHROPIC) for figure in _costs(runner, wire)]
+        figures = [figure for wire in WIRES for figure in _costs(runner, wire)]
         return [*figures, *(_won(runner, wire) for wire in (CHAT, RESPONSES, ANTHROPIC))]
 
 
@@ -51,7 +47,7 @@ def _costs(runner: asyncio.Runner, wire: str) -> list[Figure]:
         {
             "bare": lambda: runner.run(_read(chunks, tapped=False)),
             "tapped": lambda: ways.extend(runner.run(_read(chunks, tapped=True))),
-            "pipeline": lambda: runner.run(_piped(chunks)),
+            "pipeline": lambda: runner.run(consume(source(chunks, NEXT_ROUND))),
             "limit": lambda: limit(wire, chunks),
         },
         repeats=REPEATS,
@@ -94,12 +90,6 @@ async def _read(chunks: Sequence[bytes], *, tapped: bool) -> list[int]:
         return [time.perf_counter_ns() - _left_at[-1] async for _ in response.aiter_raw()]
 
 
-async def _piped(chunks: Sequence[bytes]) -> None:
-    async with pipeline(source(chunks, NEXT_ROUND)) as events:
-        async for _ in events:
-            pass
-
-
 def _won(runner: asyncio.Runner, wire: str) -> Figure:
     took = min(runner.run(_answered(wire)) for _ in range(LOST_REPEATS))
     told = f"{took * 1e3:.0f} ms instead of {2 * WAIT_S * 1e3:.0f}"
@@ -129,8 +119,7 @@ async def _answered(wire: str) -> float:
     async with httpx.AsyncClient(transport=tap) as client:
         begun = time.perf_counter()
         async with client.stream("POST", "http://model/") as response:
-            async for _ in response.aiter_raw():
-                pass
+            await exhaust(response.aiter_raw())
         await early("a")
         return time.perf_counter() - begun
 

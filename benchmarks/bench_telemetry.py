@@ -8,21 +8,14 @@ elsewhere. Without content the price is one of the response, not of its deltas, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
-
-from streamtools import pipeline, tool
-from streamtools.observers import Observer
+from streamtools import tool
 from streamtools.privacy import Privacy
 from streamtools.telemetry import Tracing
 
 from .measure import Figure, paired
-from .workloads import WIRES, body, source, text
-
-__all__ = ["run"]
+from .workloads import WIRES, body, consume, source, text, tracer
 
 DELTAS = 2000
 CALLS = 16  # as many as run at once: calls that wait have one more span each
@@ -34,17 +27,6 @@ async def look_up(key: str) -> str:
     return key
 
 
-class _Dropped(SpanExporter):
-    """Takes spans and counts them."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self.count += len(spans)
-        return SpanExportResult.SUCCESS
-
-
 def run() -> list[Figure]:
     """Measure both wires."""
     with asyncio.Runner() as runner:
@@ -52,12 +34,11 @@ def run() -> list[Figure]:
 
 
 def _wire(runner: asyncio.Runner, wire: str) -> list[Figure]:
-    provider, exporter = TracerProvider(shutdown_on_exit=False), _Dropped()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = tracer()
     chunks = body(wire, text=text(DELTAS))
 
     def text_with(observers: Any) -> Any:
-        return lambda: runner.run(_consume(chunks, observers()))
+        return lambda: runner.run(consume(source(chunks), observers=observers()))
 
     figures = []
     for name, observers in (
@@ -71,27 +52,14 @@ def _wire(runner: asyncio.Runner, wire: str) -> list[Figure]:
     assert exporter.count > 0
     calls = body(wire, calls=[("look_up", f'{{"key": "{at}"}}') for at in range(CALLS)])
     pairs = paired(
-        lambda: runner.run(_consume(calls, [], tools=[look_up])),
-        lambda: runner.run(_consume(calls, [Tracing(provider)], tools=[look_up])),
+        lambda: runner.run(consume(source(calls), observers=[], tools=[look_up])),
+        lambda: runner.run(consume(source(calls), observers=[Tracing(provider)], tools=[look_up])),
     )
-    figures.append(
-        Figure(
-            name=f"{wire}: spans of a call",
-            value=pairs.added / CALLS * 1e6,
-            unit="µs",
-            detail=f"{pairs} with {CALLS} calls",
-        )
-    )
-    return figures
+    detail, cost = f"{pairs} with {CALLS} calls", pairs.added / CALLS * 1e6
+    return [*figures, Figure(name=f"{wire}: spans of a call", value=cost, unit="µs", detail=detail)]
 
 
-def _capturing(provider: TracerProvider) -> Tracing:
+def _capturing(provider: Any) -> Tracing:
     tracing = Tracing(provider)
     tracing.obey(Privacy(content_in_spans=True))
     return tracing
-
-
-async def _consume(chunks: Sequence[bytes], observers: Sequence[Observer] | None, *, tools: Any = None) -> None:
-    async with pipeline(source(chunks), observers=observers, tools=tools) as events:
-        async for _ in events:
-            pass

@@ -8,14 +8,11 @@ nothing but our own work is measured; the figure for one that waits before each 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
-from streamtools import parse, pipeline
+from streamtools import parse
 
 from .measure import Figure, best_of
-from .workloads import ALL_WIRES, NEXT_ROUND, Pause, body, limit, reads, source, text
-
-__all__ = ["run"]
+from .workloads import ALL_WIRES, NEXT_ROUND, body, consume, exhaust, limit, reads, source, text
 
 DELTAS = 2000
 READ_BYTES = 4096
@@ -30,16 +27,17 @@ def run() -> list[Figure]:
 
 def _wire(runner: asyncio.Runner, wire: str) -> list[Figure]:
     chunks = body(wire, text=text(DELTAS))
-    blocks = reads(chunks, READ_BYTES)
+    blocks, options = reads(chunks, READ_BYTES), {"wire": wire, "observers": []}
+    assert parse(chunks, wire=wire).complete
     best = best_of(
         {
             "limit": lambda: limit(wire, chunks),
-            "pipeline": lambda: runner.run(_consume(wire, chunks)),
+            "pipeline": lambda: runner.run(consume(source(chunks), **options)),
             "limit of reads": lambda: limit(wire, blocks),
-            "pipeline of reads": lambda: runner.run(_consume(wire, blocks)),
-            "parse": lambda: _parse(wire, chunks),
-            "waiting": lambda: runner.run(_consume(wire, chunks, NEXT_ROUND)),
-            "waiting source": lambda: runner.run(_exhaust(chunks, NEXT_ROUND)),
+            "pipeline of reads": lambda: runner.run(consume(source(blocks), **options)),
+            "parse": lambda: parse(chunks, wire=wire),
+            "waiting": lambda: runner.run(consume(source(chunks, NEXT_ROUND), **options)),
+            "waiting source": lambda: runner.run(exhaust(source(chunks, NEXT_ROUND))),
         },
         repeats=REPEATS,
     )
@@ -56,19 +54,3 @@ def _wire(runner: asyncio.Runner, wire: str) -> list[Figure]:
         figure("parse(), an event a chunk", "parse"),
         figure("pipeline(), the source waits before each chunk", "waiting", more=alone),
     ]
-
-
-def _parse(wire: str, chunks: Sequence[bytes]) -> None:
-    turn = parse(chunks, wire=wire)
-    assert turn.complete
-
-
-async def _consume(wire: str, chunks: Sequence[bytes], pause: Pause | None = None) -> None:
-    async with pipeline(source(chunks, pause), wire=wire, observers=[]) as events:
-        async for _ in events:
-            pass
-
-
-async def _exhaust(chunks: Sequence[bytes], pause: Pause) -> None:
-    async for _ in source(chunks, pause):
-        pass

@@ -15,8 +15,6 @@ from streamtools import Tool, tool
 
 from .measure import Figure, best_of
 
-__all__ = ["run"]
-
 CALLS = 20_000
 
 ARGUMENTS: dict[str, Any] = {"query": "how to bake bread", "limit": 5, "exact": True, "lang": "de", "tags": ["a", "b"]}

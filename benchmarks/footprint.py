@@ -17,8 +17,6 @@ from typing import Any
 from .counted import consume
 from .instructions import CHAT, turn
 
-__all__ = ["Entered", "calls", "files_of", "show_calls"]
-
 PACKAGE = "streamtools"
 WARM_UPS = 3
 

@@ -38,8 +38,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["TABLE", "Verdict", "compare", "conditions", "lowest", "main", "measure", "updated"]
-
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = Path(__file__).with_suffix(".json")
 COUNTED = Path(__file__).with_name("counted.py")

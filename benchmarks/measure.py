@@ -20,8 +20,6 @@ from importlib.metadata import version
 from statistics import median
 from typing import Any
 
-__all__ = ["Figure", "OneCore", "Pairs", "best_of", "environment", "paired"]
-
 _VERSIONS = ("anyio", "orjson", "pydantic", "pydantic-core", "opentelemetry-sdk")
 
 

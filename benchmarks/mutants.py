@@ -35,193 +35,69 @@ from pathlib import Path
 
 from coverage import CoverageData
 
-__all__ = ["TESTED_BY", "Mutant", "Tally", "main", "mutants_of", "pick", "executing", "chosen_for", "verdict_of"]
-
 ROOT = Path(__file__).resolve().parent.parent
 
-TESTED_BY: dict[str, tuple[str, ...]] = {
-    "streamtools/stages/accumulate.py": (
-        "tests/wires/test_odd_streams.py",
-        "tests/stages/test_accumulate.py",
-        "tests/wires/test_openai_chat.py",
-        "tests/wires/test_gemini_pieces.py",
-        "tests/wires/test_arguments_of_no_call.py",
-        "tests/wires/test_disorder.py",
-        "tests/wires/test_openai_responses.py",
-        "tests/wires/test_check_wire.py",
-        "tests/test_limits.py",
-        "tests/test_continued_turns.py",
-        "tests/wires/test_reviewed.py",
-    ),
-    "streamtools/wires/growing.py": (
-        "tests/wires/test_odd_streams.py",
-        "tests/wires/test_disorder.py",
-        "tests/wires/test_anthropic.py",
-        "tests/wires/test_bedrock.py",
-        "tests/wires/test_reviewed.py",
-        "tests/wires/test_arguments_of_no_call.py",
-        "tests/wires/test_check_wire.py",
-        "tests/test_limits.py",
-        "tests/test_quirks.py",
-        "tests/test_endless_streams.py",
-    ),
-    "streamtools/wires/cursors.py": (
-        "tests/wires/test_cursors.py",
-        "tests/wires/test_disorder.py",
-        "tests/test_continued_turns.py",
-        "tests/test_endless_streams.py",
-    ),
-    "streamtools/stages/arguments.py": (
-        "tests/stages/test_finalize.py",
-        "tests/security/test_numbers_and_depth.py",
-        "tests/security/test_duplicate_keys.py",
-        "tests/stages/test_moments.py",
-        "tests/tools/test_hostile_calls.py",
-        "tests/tools/test_namespaces.py",
-        "tests/tools/test_weighed_arguments.py",
-        "tests/pipelines/test_large_calls.py",
-        "tests/dispatch/test_dispatch.py",
-        "tests/wires/test_odd_streams.py",
-        "tests/pipelines/test_given_calls.py",
-        "tests/pipelines/test_limits_through_the_pipeline.py",
-        "tests/dispatch/test_suspended.py",
-    ),
-    "streamtools/dispatch/pool.py": (
-        "tests/dispatch/test_scheduler.py",
-        "tests/dispatch/test_conflicts.py",
-        "tests/dispatch/test_budgets.py",
-        "tests/dispatch/test_cancel_one.py",
-        "tests/dispatch/test_dispatch.py",
-        "tests/dispatch/test_stragglers.py",
-        "tests/dispatch/test_waits.py",
-        "tests/dispatch/test_model.py",
-    ),
-    "streamtools/dispatch/states.py": (
-        "tests/dispatch/test_states.py",
-        "tests/dispatch/test_dispatch.py",
-        "tests/dispatch/test_progress.py",
-        "tests/dispatch/test_waits.py",
-        "tests/dispatch/test_second_chances.py",
-        "tests/dispatch/test_conflicts.py",
-        "tests/dispatch/test_cancel_one.py",
-        "tests/dispatch/test_stragglers.py",
-        "tests/dispatch/test_model.py",
-        "tests/dispatch/test_approval.py",
-        "tests/dispatch/test_resumed.py",
-        "tests/dispatch/test_own_arguments.py",
-        "tests/dispatch/test_calls_once.py",
-        "tests/pipelines/test_left_streams.py",
-        "tests/dispatch/test_middleware.py",
-        "tests/pipelines/test_answers.py",
-        "tests/pipelines/test_retry.py",
-        "tests/dispatch/test_executors_in_a_pipeline.py",
-    ),
-    "streamtools/dispatch/middleware.py": ("tests/dispatch/test_middleware.py",),
-    "streamtools/dispatch/attempts.py": (
-        "tests/dispatch/test_second_chances.py",
-        "tests/dispatch/test_dispatch.py",
-        "tests/dispatch/test_run_once.py",
-        "tests/dispatch/test_on_tool_error.py",
-        "tests/dispatch/test_misbehaving_tools.py",
-        "tests/dispatch/test_calls_once.py",
-        "tests/dispatch/test_cancel_one.py",
-        "tests/dispatch/test_stragglers.py",
-        "tests/dispatch/test_middleware.py",
-        "tests/dispatch/test_store.py",
-        "tests/dispatch/test_operations.py",
-        "tests/dispatch/test_executors_in_a_pipeline.py",
-        "tests/dispatch/test_waits.py",
-        "tests/dispatch/test_suspended.py",
-        "tests/pipelines/test_answers.py",
-        "tests/pipelines/test_retry.py",
-    ),
-    "streamtools/durable/claims.py": (
-        "tests/dispatch/test_store_times.py",
-        "tests/dispatch/test_run_once.py",
-        "tests/dispatch/test_store.py",
-        "tests/dispatch/test_calls_once.py",
-        "tests/dispatch/test_cancel_one.py",
-        "tests/dispatch/test_second_chances.py",
-        "tests/dispatch/test_suspended.py",
-        "tests/dispatch/test_operations.py",
-        "tests/dispatch/test_store_sqlite.py",
-        "tests/simulation/test_simulation.py",
-    ),
-    "streamtools/wires/anthropic/decoder.py": (
-        "tests/wires/test_odd_streams.py",
-        "tests/wires/test_anthropic.py",
-        "tests/wires/test_every_wire.py",
-        "tests/wires/test_plain_deltas.py",
-        "tests/wires/test_reviewed.py",
-        "tests/wires/test_usage.py",
-        "tests/wires/test_nothing_is_lost.py",
-        "tests/test_limits.py",
-        "tests/test_quirks.py",
-        "tests/test_endless_streams.py",
-        "tests/test_continued_turns.py",
-    ),
-    "streamtools/wires/openai_chat/decoder.py": (
-        "tests/wires/test_odd_streams.py",
-        "tests/wires/test_openai_chat.py",
-        "tests/wires/test_every_wire.py",
-        "tests/wires/test_fields_beside.py",
-        "tests/wires/test_plain_deltas.py",
-        "tests/wires/test_usage.py",
-        "tests/wires/test_nothing_is_lost.py",
-        "tests/test_limits.py",
-        "tests/test_quirks.py",
-        "tests/test_endless_streams.py",
-    ),
-    "streamtools/history/repairing.py": (
-        "tests/history/test_repair.py",
-        "tests/history/test_refused_shapes.py",
-        "tests/history/test_system_prompts.py",
-        "tests/history/test_tool_results.py",
-        "tests/history/test_messages_of_sdk_objects.py",
-        "tests/history/test_convert.py",
-        "tests/history/test_repair_laws.py",
-        "tests/history/test_with_results.py",
-    ),
-    "streamtools/history/linting.py": (
-        "tests/history/test_refused_shapes.py",
-        "tests/history/test_repair.py",
-        "tests/history/test_any_messages.py",
-        "tests/history/test_anthropic_history.py",
-        "tests/history/test_bedrock_history.py",
-        "tests/history/test_chat_family_history.py",
-        "tests/history/test_system_prompts.py",
-        "tests/history/test_tool_results.py",
-        "tests/history/test_gemini_contents_history.py",
-        "tests/history/test_responses_history.py",
-        "tests/history/test_history.py",
-        "tests/history/test_read_back.py",
-    ),
-    "streamtools/framing/sse.py": (
-        "tests/framing/test_sse.py",
-        "tests/framing/test_floods.py",
-        "tests/test_limits.py",
-    ),
-    "streamtools/pipelines/step.py": (
-        "tests/test_causality.py",
-        "tests/pipelines/test_async_faults.py",
-        "tests/telemetry/test_content.py",
-        "tests/pipelines/test_misuse.py",
-        "tests/pipelines/test_async_laws.py",
-        "tests/pipelines/test_traces.py",
-        "tests/pipelines/test_usage_of_a_run.py",
-        "tests/pipelines/test_given_calls.py",
-        "tests/dispatch/test_dispatch.py",
-        "tests/dispatch/test_progress.py",
-        "tests/pipelines/test_continued_pipelines.py",
-        "tests/pipelines/test_lifetimes.py",
-        "tests/pipelines/test_limits_through_the_pipeline.py",
-        "tests/pipelines/test_branches.py",
-        "tests/privacy/test_policy_everywhere.py",
-        "tests/dispatch/test_developer_log.py",
-        "tests/pipelines/test_retry.py",
-        "tests/pipelines/test_attempts.py",
-        "tests/pipelines/test_any_exit.py",
-    ),
+_TABLE = """
+    stages/accumulate:
+        wires/test_odd_streams stages/test_accumulate wires/test_openai_chat wires/test_gemini_pieces
+        wires/test_arguments_of_no_call wires/test_disorder wires/test_openai_responses wires/test_check_wire
+        test_limits test_continued_turns wires/test_reviewed
+    wires/growing:
+        wires/test_odd_streams wires/test_disorder wires/test_anthropic wires/test_bedrock wires/test_reviewed
+        wires/test_arguments_of_no_call wires/test_check_wire test_limits test_quirks test_endless_streams
+    wires/cursors:
+        wires/test_cursors wires/test_disorder test_continued_turns test_endless_streams
+    stages/arguments:
+        stages/test_finalize security/test_numbers_and_depth security/test_duplicate_keys stages/test_moments
+        tools/test_hostile_calls tools/test_namespaces tools/test_weighed_arguments pipelines/test_large_calls
+        dispatch/test_dispatch wires/test_odd_streams pipelines/test_given_calls
+        pipelines/test_limits_through_the_pipeline dispatch/test_suspended
+    dispatch/pool:
+        dispatch/test_scheduler dispatch/test_conflicts dispatch/test_budgets dispatch/test_cancel_one
+        dispatch/test_dispatch dispatch/test_stragglers dispatch/test_waits dispatch/test_model
+    dispatch/states:
+        dispatch/test_states dispatch/test_dispatch dispatch/test_progress dispatch/test_waits
+        dispatch/test_second_chances dispatch/test_conflicts dispatch/test_cancel_one dispatch/test_stragglers
+        dispatch/test_model dispatch/test_approval dispatch/test_resumed dispatch/test_own_arguments
+        dispatch/test_calls_once pipelines/test_left_streams dispatch/test_middleware pipelines/test_answers
+        pipelines/test_retry dispatch/test_executors_in_a_pipeline
+    dispatch/middleware:
+        dispatch/test_middleware
+    dispatch/attempts:
+        dispatch/test_second_chances dispatch/test_dispatch dispatch/test_run_once dispatch/test_on_tool_error
+        dispatch/test_misbehaving_tools dispatch/test_calls_once dispatch/test_cancel_one dispatch/test_stragglers
+        dispatch/test_middleware dispatch/test_store dispatch/test_operations dispatch/test_executors_in_a_pipeline
+        dispatch/test_waits dispatch/test_suspended pipelines/test_answers pipelines/test_retry
+    durable/claims:
+        dispatch/test_store_times dispatch/test_run_once dispatch/test_store dispatch/test_calls_once
+        dispatch/test_cancel_one dispatch/test_second_chances dispatch/test_suspended dispatch/test_operations
+        dispatch/test_store_sqlite simulation/test_simulation
+    wires/anthropic/decoder:
+        wires/test_odd_streams wires/test_anthropic wires/test_every_wire wires/test_plain_deltas wires/test_reviewed
+        wires/test_usage wires/test_nothing_is_lost test_limits test_quirks test_endless_streams test_continued_turns
+    wires/openai_chat/decoder:
+        wires/test_odd_streams wires/test_openai_chat wires/test_every_wire wires/test_fields_beside
+        wires/test_plain_deltas wires/test_usage wires/test_nothing_is_lost test_limits test_quirks test_endless_streams
+    history/repairing:
+        history/test_repair history/test_refused_shapes history/test_system_prompts history/test_tool_results
+        history/test_messages_of_sdk_objects history/test_convert history/test_repair_laws history/test_with_results
+    history/linting:
+        history/test_refused_shapes history/test_repair history/test_any_messages history/test_anthropic_history
+        history/test_bedrock_history history/test_chat_family_history history/test_system_prompts
+        history/test_tool_results history/test_gemini_contents_history history/test_responses_history
+        history/test_history history/test_read_back
+    framing/sse:
+        framing/test_sse framing/test_floods test_limits
+    pipelines/step:
+        test_causality pipelines/test_async_faults telemetry/test_content pipelines/test_misuse
+        pipelines/test_async_laws pipelines/test_traces pipelines/test_usage_of_a_run pipelines/test_given_calls
+        dispatch/test_dispatch dispatch/test_progress pipelines/test_continued_pipelines pipelines/test_lifetimes
+        pipelines/test_limits_through_the_pipeline pipelines/test_branches privacy/test_policy_everywhere
+        dispatch/test_developer_log pipelines/test_retry pipelines/test_attempts pipelines/test_any_exit
+"""
+TESTED_BY = {
+    f"streamtools/{module.strip()}.py": tuple(f"tests/{test}.py" for test in tests.split())
+    for module, tests in re.findall(r"(\S+):\n((?: {8}.+\n)+)", _TABLE)
 }
 """The tests of each module, those that notice most in the least time first."""
 

@@ -14,8 +14,6 @@ import orjson
 
 from .measure import Figure
 
-__all__ = ["PAGE", "STORED", "Target", "load", "page", "save", "show"]
-
 STORED = Path(__file__).with_name("figures.json")
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "figures.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"

@@ -8,34 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import orjson
 
-from .bodies import ANTHROPIC, BEDROCK, BODIES, CHAT, GEMINI, OLLAMA, Call
-from .bodies.spelling import written
+from streamtools import Turn, pipeline
 
-__all__ = [
-    "ALL_WIRES",
-    "ANTHROPIC",
-    "BEDROCK",
-    "CHAT",
-    "GEMINI",
-    "NEXT_ROUND",
-    "OLLAMA",
-    "WIRES",
-    "Call",
-    "Pause",
-    "arguments",
-    "body",
-    "limit",
-    "reads",
-    "source",
-    "text",
-]
+from .bodies import ANTHROPIC, BEDROCK, BODIES, CHAT, GEMINI, OLLAMA, Call, written
+from .counted import SPLIT
 
 WIRES = (CHAT, ANTHROPIC)
 """The two on which everything is measured."""
@@ -64,7 +46,7 @@ def limit(wire: str, chunks: Iterable[bytes]) -> int:
     if wire == OLLAMA:
         return _load(whole.splitlines())
     if wire == BEDROCK:
-        return _load(_messages(whole))
+        return _load(SPLIT["aws_eventstream"](whole))
     return _load_data(whole.split(b"\r\n\r\n" if wire == GEMINI else b"\n\n"))
 
 
@@ -86,21 +68,44 @@ def _load(payloads: Iterable[bytes]) -> int:
     return count
 
 
-def _messages(whole: bytes) -> Iterator[bytes]:
-    """The payloads of an AWS event stream, by the lengths in it; checksums and headers are not looked at."""
-    at, lengths = 0, struct.Struct(">II").unpack_from
-    while at < len(whole):
-        size, headers = lengths(whole, at)
-        yield whole[at + 12 + headers : at + size - 4]
-        at += size
-
-
 async def source(chunks: Iterable[bytes], pause: Pause | None = None) -> AsyncIterator[bytes]:
     """The chunks, as a network would bring them; `pause` is awaited before each."""
     for chunk in chunks:
         if pause is not None:
             await pause()
         yield chunk
+
+
+async def exhaust(items: AsyncIterable[object]) -> None:
+    """Reads to the end, and looks at nothing."""
+    async for _ in items:
+        pass
+
+
+async def consume(items: AsyncIterable[bytes], **options: Any) -> Turn:
+    """Reads a pipeline to its end; each of its calls has run."""
+    async with pipeline(items, **options) as events:
+        async for _ in events:
+            pass
+    assert all(one.outcome == "ok" for one in events.turn.observations), "every call runs"
+    return events.turn
+
+
+def tracer() -> tuple[Any, Any]:
+    """A tracer provider of the SDK's and its exporter, which drops each span in the same thread, and counts it."""
+    from opentelemetry.sdk.trace import TracerProvider  # which not every peer's environment has
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
+
+    class Dropping(SpanExporter):
+        count = 0
+
+        def export(self, spans: Sequence[Any]) -> SpanExportResult:
+            self.count += len(spans)
+            return SpanExportResult.SUCCESS
+
+    provider, exporter = TracerProvider(shutdown_on_exit=False), Dropping()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider, exporter
 
 
 def reads(chunks: Iterable[bytes], size: int) -> list[bytes]:

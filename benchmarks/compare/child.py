@@ -23,8 +23,6 @@ from .peers import PEERS, Peer
 from .transport import offline
 from .work import RUN, WORKLOADS, Work, verdict
 
-__all__ = ["measure", "versions"]
-
 BUDGET = 1.5  # seconds of one workload
 REPEATS = (3, 25)  # at least and at most
 

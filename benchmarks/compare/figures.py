@@ -10,10 +10,9 @@ from typing import Any
 
 import orjson
 
+from ..workloads import WIRES
 from .peers import PEERS, Peer
-from .work import RUN, WIRES, WORKLOADS
-
-__all__ = ["RIGHT", "STORED", "Figures", "Row", "fastest", "load", "paragraph", "save", "short", "table", "versions"]
+from .work import RUN, WORKLOADS
 
 STORED = Path(__file__).with_name("figures.json")
 """Those that the plot and the README show."""

@@ -14,11 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from ..workloads import WIRES
 from .figures import STORED, Figures, Row, load, paragraph, short, versions
 from .peers import Peer
-from .work import WIRES, WORKLOADS
-
-__all__ = ["BEGIN", "END", "block", "svg", "with_block"]
+from .work import WORKLOADS
 
 BEGIN, END = "<!-- compare: begin -->", "<!-- compare: end -->"
 PLOT = Path("docs/compare.svg")

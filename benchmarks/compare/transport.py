@@ -8,10 +8,6 @@ from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
 from typing import Any
 
-__all__ = [
-    "KEY", "MESSAGES", "anthropic_client", "http_client", "http_transport", "offline", "openai_client", "plain_client",
-]  # fmt: skip
-
 KEY = "none"
 MESSAGES: Any = [{"role": "user", "content": "hello"}]
 _URL = "http://in-memory"

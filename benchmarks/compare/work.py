@@ -9,11 +9,7 @@ from typing import Any
 
 from streamtools import tool
 
-from ..workloads import ANTHROPIC, CHAT, Call, arguments, body, text
-
-__all__ = ["RUN", "WIRES", "WORKLOADS", "Answer", "Read", "Run", "Work", "save_report", "value", "verdict"]
-
-WIRES = (CHAT, ANTHROPIC)
+from ..workloads import Call, arguments, body, text
 
 
 @tool(effect="pure")

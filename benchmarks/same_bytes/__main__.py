@@ -18,7 +18,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from .answers import ANSWERS, CHAT, PAYS, RESPONSES, Bank, Piece, Server, two_calls
+from ..bodies import CHAT, RESPONSES
+from .answers import ANSWERS, PAYS, Bank, Piece, Server, two_calls
 from .loops import PEERS, Loop, Peer
 
 STORED = Path(__file__).resolve().parent.parent / "peers.json"

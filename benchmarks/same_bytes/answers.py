@@ -12,11 +12,12 @@ from typing import Any
 import httpx2
 from openai import AsyncOpenAI
 
+from ..bodies import CHAT, RESPONSES, responses
+
 Piece = bytes | Callable[[], Awaitable[None]]
 Pay = Callable[[str], Awaitable[str]]
 
 URL = "http://model.invalid/v1"
-CHAT, RESPONSES = "openai.chat_completions", "openai.responses"
 
 
 class Server(httpx2.AsyncBaseTransport):
@@ -94,32 +95,6 @@ def _call(index: int, call_id: str, arguments: str) -> bytes:
     return _delta({"tool_calls": [{"index": index, "id": call_id, "type": "function", "function": function}]})
 
 
-def _response(items: list[dict[str, Any]]) -> list[bytes]:
-    head = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "tools": [], "tool_choice": "auto"}
-    head |= {"parallel_tool_calls": True}
-    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
-    usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
-    payloads: list[dict[str, Any]] = [
-        {"type": "response.created", "response": {**head, "status": "in_progress", "output": []}}
-    ]
-    for at, item in enumerate(items):
-        place = {"item_id": item["id"], "output_index": at}
-        blank = {"content": []} if item["type"] == "message" else {"arguments": ""}
-        payloads.append({"type": "response.output_item.added", "output_index": at, "item": {**item, **blank}})
-        if item["type"] == "function_call":
-            payloads += [
-                {"type": "response.function_call_arguments.delta", "delta": item["arguments"], **place},
-                {"type": "response.function_call_arguments.done", "arguments": item["arguments"], **place},
-            ]
-        else:
-            text = item["content"][0]["text"]
-            payloads.append({"type": "response.output_text.delta", "content_index": 0, "delta": text, **place})
-        payloads.append({"type": "response.output_item.done", "output_index": at, "item": item})
-    ended = {**head, "status": "completed", "output": items, "usage": usage}
-    payloads.append({"type": "response.completed", "response": ended})
-    return [_sse({**payload, "sequence_number": at}) for at, payload in enumerate(payloads)]
-
-
 def _whole(*, calls: bool) -> dict[str, Any]:
     function = {"name": "pay", "arguments": '{"to":"Ada"}'}
     message: dict[str, Any] = {"role": "assistant", "content": None if calls else "done"}
@@ -130,12 +105,9 @@ def _whole(*, calls: bool) -> dict[str, Any]:
 
 
 _END = b"data: [DONE]\n\n"
-_TEXT = {"type": "output_text", "text": "done", "annotations": []}
-DONE: dict[str, list[bytes]] = {
+DONE = {
     CHAT: [_delta({"role": "assistant", "content": "done"}), _delta({}, "stop"), _END],
-    RESPONSES: _response(
-        [{"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [_TEXT]}]
-    ),
+    RESPONSES: responses(["done"], (), ()),
 }
 
 
@@ -159,10 +131,6 @@ ANSWERS: dict[str, list[Piece]] = {
 
 def two_calls(between: Callable[[], Awaitable[None]]) -> list[Piece]:
     """Composes a response of two calls on the Responses API, with something to await after the first one's end."""
-    call = {"type": "function_call", "name": "pay", "status": "completed"}
-    calls = [
-        {**call, "id": f"fc_{to}", "call_id": f"call_{to}", "arguments": f'{{"to":"{to}"}}'} for to in ("Ada", "Bob")
-    ]
-    body = _response(calls)
+    body = responses((), [("pay", f'{{"to":"{to}"}}') for to in ("Ada", "Bob")], ())
     ended = next(at for at, piece in enumerate(body) if b"response.output_item.done" in piece) + 1
     return [*body[:ended], between, *body[ended:]]

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .answers import RESPONSES, URL, Pay, Server
+from ..bodies import RESPONSES
+from .answers import URL, Pay, Server
 
 Loop = Callable[[Server, Pay, str, Path], Awaitable[None]]
 RUN = "order-7"

@@ -1,19 +1,18 @@
-"""One file per reader: ``reader(wire, chunks)`` returns a function that reads the response once; where there is a
-``loop(answers)``, that returns one that runs to the last answer of Chat Completions, and returns it.
+"""One file per library: ``read_KEY(wire, chunks)`` returns a function that reads the response once; where there is a
+``run_KEY(answers)``, that returns one that runs to the last answer of Chat Completions, and returns it.
 
 The files import what they need at their top, and are imported only in the process that measures them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from typing import Any
 
 from ...workloads import ANTHROPIC, CHAT
 from ..work import Read, Run
-
-__all__ = ["PEERS", "Peer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +20,9 @@ class Peer:
     """A reader, and what has to be installed for it."""
 
     key: str
-    """Its file."""
     name: str
+    file: str = field(default="", kw_only=True)
+    """What it is in, if not in the file of its key."""
     wires: tuple[str, ...] = field(default=(CHAT, ANTHROPIC), kw_only=True)
     needs: tuple[str, ...] | Mapping[str, tuple[str, ...]] = field(kw_only=True)
     """Distributions; by wire where they differ."""
@@ -39,14 +39,16 @@ class Peer:
 
     def reader(self, wire: str, chunks: list[bytes]) -> Read:
         """Import it, and make ready to read."""
-        read: Read = import_module(f"{__name__}.{self.key}").reader(wire, chunks)
-        return read
+        make: Callable[..., Read] = self._made("read")
+        return make(wire, chunks)
 
     def loop(self, answers: list[list[bytes]]) -> Run | None:
         """Make ready to run to the last of the answers, running the tools of the others; None if it has no loop."""
-        make = getattr(import_module(f"{__name__}.{self.key}"), "loop", None)
-        run: Run | None = None if make is None else make(answers)
-        return run
+        make: Callable[..., Run] | None = self._made("run")
+        return None if make is None else make(answers)
+
+    def _made(self, what: str) -> Any:
+        return getattr(import_module(f"{__name__}.{self.file or self.key}"), f"{what}_{self.key}", None)
 
 
 def _with_sdk(*distributions: str) -> dict[str, tuple[str, ...]]:
@@ -60,17 +62,17 @@ _LANGCHAIN = {
 _OURS = "streamtools"
 PEERS = (
     Peer("limit", "the limit: split, orjson.loads", needs=("orjson",)),
-    Peer("ours_parse", "streamtools: parse()", needs=(_OURS,)),
-    Peer("ours_pipeline", "streamtools: pipeline(bytes)", needs=(_OURS,)),
-    Peer("ours_pipeline_sdk", "streamtools: pipeline(SDK stream)", needs=_with_sdk(_OURS)),
-    Peer("openai_raw", "openai: chunks iterated", wires=(CHAT,), needs=("openai",)),
-    Peer("openai_stream", "openai: .stream()", wires=(CHAT,), needs=("openai",)),
-    Peer("anthropic_raw", "anthropic: events iterated", wires=(ANTHROPIC,), needs=("anthropic",)),
-    Peer("anthropic_stream", "anthropic: .stream()", wires=(ANTHROPIC,), needs=("anthropic",)),
+    Peer("ours_parse", "streamtools: parse()", needs=(_OURS,), file="ours"),
+    Peer("ours_pipeline", "streamtools: pipeline(bytes)", needs=(_OURS,), file="ours"),
+    Peer("ours_pipeline_sdk", "streamtools: pipeline(SDK stream)", needs=_with_sdk(_OURS), file="ours"),
+    Peer("openai_raw", "openai: chunks iterated", wires=(CHAT,), needs=("openai",), file="openai_sdk"),
+    Peer("openai_stream", "openai: .stream()", wires=(CHAT,), needs=("openai",), file="openai_sdk"),
+    Peer("anthropic_raw", "anthropic: events iterated", wires=(ANTHROPIC,), needs=("anthropic",), file="anthropic_sdk"),
+    Peer("anthropic_stream", "anthropic: .stream()", wires=(ANTHROPIC,), needs=("anthropic",), file="anthropic_sdk"),
     Peer("pydantic_ai", "pydantic-ai: model_request_stream()", needs=_with_sdk("pydantic-ai-slim")),
     Peer("openai_agents", "openai-agents: stream_response()", wires=(CHAT,), needs=("openai-agents", "openai")),
-    Peer("langchain_events", "langchain: astream_events(v3)", needs=_LANGCHAIN),
-    Peer("langchain_sum", "langchain: astream(), summed", needs=_LANGCHAIN),
+    Peer("langchain_events", "langchain: astream_events(v3)", needs=_LANGCHAIN, file="langchain"),
+    Peer("langchain_sum", "langchain: astream(), summed", needs=_LANGCHAIN, file="langchain"),
     Peer("litellm", "litellm: acompletion(), built", needs=("litellm", "openai"), extra="compare-litellm"),
 )
 """In the order of the table."""

@@ -7,15 +7,13 @@ from ...workloads import limit
 from ..transport import plain_client
 from ..work import Read, Run
 
-__all__ = ["loop", "reader"]
 
-
-def loop(answers: list[list[bytes]]) -> Run:
+def run_limit(answers: list[list[bytes]]) -> Run:
     client = plain_client(answers)
     return lambda: by_hand(client, note)
 
 
-def reader(wire: str, chunks: list[bytes]) -> Read:
+def read_limit(wire: str, chunks: list[bytes]) -> Read:
     async def read() -> None:
         limit(wire, chunks)
 

@@ -11,17 +11,15 @@ from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 from ...workloads import CHAT
 from ..transport import KEY, MESSAGES, http_transport, openai_client
 from ..work import Answer, Read, Run, save_report, value
-from .openai_raw import loop_of
-
-__all__ = ["loop", "reader"]
+from .openai_sdk import loop_of
 
 
-def loop(answers: list[list[bytes]]) -> Run:
+def run_litellm(answers: list[list[bytes]]) -> Run:
     litellm.suppress_debug_info = True
     return loop_of(litellm.acompletion, model="openai/gpt-4o", client=openai_client(*answers), api_key=KEY)
 
 
-def reader(wire: str, chunks: list[bytes]) -> Read:
+def read_litellm(wire: str, chunks: list[bytes]) -> Read:
     litellm.suppress_debug_info = True
     litellm.telemetry = False
     request = _request(wire, chunks)

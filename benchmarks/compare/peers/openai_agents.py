@@ -11,10 +11,8 @@ from ...bench_runs import note
 from ..transport import openai_client
 from ..work import Answer, Read, Run, save_report, value
 
-__all__ = ["loop", "reader"]
 
-
-def loop(answers: list[list[bytes]]) -> Run:
+def run_openai_agents(answers: list[list[bytes]]) -> Run:
     model = OpenAIChatCompletionsModel(model="gpt-4o", openai_client=openai_client(*answers))
     agent = Agent(name="a", model=model, tools=[function_tool(note.fn, name_override=note.name)])
     config = RunConfig(tracing_disabled=True)
@@ -28,7 +26,7 @@ def loop(answers: list[list[bytes]]) -> Run:
     return run
 
 
-def reader(wire: str, chunks: list[bytes]) -> Read:
+def read_openai_agents(wire: str, chunks: list[bytes]) -> Read:
     model = OpenAIChatCompletionsModel(model="gpt-4o", openai_client=openai_client(chunks))
     function = save_report.to(wire)["function"]
     declared = FunctionTool(

@@ -15,10 +15,8 @@ from ...workloads import CHAT
 from ..transport import anthropic_client, openai_client
 from ..work import Answer, Read, Run, save_report
 
-__all__ = ["loop", "reader"]
 
-
-def loop(answers: list[list[bytes]]) -> Run:
+def run_pydantic_ai(answers: list[list[bytes]]) -> Run:
     agent = Agent(_model(CHAT, *answers), tools=[Tool(note.fn, name=note.name)])
 
     async def run() -> str:
@@ -32,7 +30,7 @@ def loop(answers: list[list[bytes]]) -> Run:
     return run
 
 
-def reader(wire: str, chunks: list[bytes]) -> Read:
+def read_pydantic_ai(wire: str, chunks: list[bytes]) -> Read:
     model = _model(wire, chunks)
     schema = save_report.to("anthropic.messages")["input_schema"]
     definition = ToolDefinition(

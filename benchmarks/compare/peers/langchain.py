@@ -1,4 +1,5 @@
-"""langchain: the chunks of `astream` added up as they come, as its documentation shows."""
+"""langchain: the chunks of `astream` added up as they come, as its documentation shows; and the third version of its
+events, with the message that they end in."""
 
 from __future__ import annotations
 
@@ -9,10 +10,8 @@ from ...workloads import CHAT
 from ..transport import KEY, MESSAGES, anthropic_client, http_client
 from ..work import Answer, Read, Run, save_report
 
-__all__ = ["answer", "loop", "model", "reader"]
 
-
-def loop(answers: list[list[bytes]]) -> Run:
+def run_langchain_sum(answers: list[list[bytes]]) -> Run:
     from langchain.agents import create_agent
     from langchain_core.tools import StructuredTool
 
@@ -28,19 +27,31 @@ def loop(answers: list[list[bytes]]) -> Run:
     return run
 
 
-def reader(wire: str, chunks: list[bytes]) -> Read:
-    chat = model(wire, chunks)
+def read_langchain_sum(wire: str, chunks: list[bytes]) -> Read:
+    chat = _model(wire, chunks)
 
     async def read() -> Answer:
         whole: Any = None
         async for chunk in chat.astream("hello"):
             whole = chunk if whole is None else whole + chunk
-        return answer(whole)
+        return _answer(whole)
 
     return read
 
 
-def model(wire: str, chunks: list[bytes]) -> Any:
+def read_langchain_events(wire: str, chunks: list[bytes]) -> Read:
+    chat = _model(wire, chunks)
+
+    async def read() -> Answer:
+        stream = await chat.astream_events("hello", version="v3")
+        async for _ in stream:
+            pass
+        return _answer(await stream.output)
+
+    return read
+
+
+def _model(wire: str, chunks: list[bytes]) -> Any:
     """A chat model with the tool, to which every request is answered with `chunks`."""
     if wire == CHAT:
         chat: Any = _chat(chunks)
@@ -61,6 +72,6 @@ def _chat(*answers: list[bytes]) -> Any:
     return ChatOpenAI(model="gpt-4o", stream_usage=True, **given)
 
 
-def answer(message: Any) -> Answer:
+def _answer(message: Any) -> Answer:
     """What a whole message says."""
     return Answer(str(message.text), [(call["name"], call["args"]) for call in message.tool_calls])

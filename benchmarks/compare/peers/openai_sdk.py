@@ -1,4 +1,5 @@
-"""The openai SDK: its chunks iterated, the pieces of each call joined by index, as its documentation shows."""
+"""The openai SDK: its chunks iterated, the pieces of each call joined by index, as its documentation shows; and its
+accumulating helper, `chat.completions.stream`."""
 
 from __future__ import annotations
 
@@ -12,10 +13,8 @@ from ...workloads import CHAT
 from ..transport import MESSAGES, openai_client
 from ..work import Answer, Read, Run, save_report, value
 
-__all__ = ["loop", "loop_of", "reader"]
 
-
-def loop(answers: list[list[bytes]]) -> Run:
+def run_openai_raw(answers: list[list[bytes]]) -> Run:
     return loop_of(openai_client(*answers).chat.completions.create, model="gpt-4o")
 
 
@@ -47,7 +46,7 @@ def loop_of(create: Callable[..., Awaitable[Any]], **given: Any) -> Run:
     return run
 
 
-def reader(wire: str, chunks: list[bytes]) -> Read:
+def read_openai_raw(wire: str, chunks: list[bytes]) -> Read:
     client, tools = openai_client(chunks), [save_report.to(wire)]
 
     async def read() -> Answer:
@@ -64,5 +63,20 @@ def reader(wire: str, chunks: list[bytes]) -> Read:
                         names[call.index] = call.function.name
                     arguments.setdefault(call.index, []).append(call.function.arguments or "")
         return Answer("".join(text), [(names[at], value("".join(parts))) for at, parts in arguments.items()])
+
+    return read
+
+
+def read_openai_stream(wire: str, chunks: list[bytes]) -> Read:
+    client, tools = openai_client(chunks), [save_report.to(wire)]
+
+    async def read() -> Answer:
+        async with client.chat.completions.stream(model="gpt-4o", messages=MESSAGES, tools=tools) as stream:
+            async for _ in stream:
+                pass
+            completion = await stream.get_final_completion()
+        message = completion.choices[0].message
+        calls = [(call.function.name, value(call.function.arguments)) for call in message.tool_calls or ()]
+        return Answer(message.content or "", calls)
 
     return read
