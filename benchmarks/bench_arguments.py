@@ -11,21 +11,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from streamtools import Limits, pipeline, tool
+from streamtools import Limits, pipeline
 from streamtools.events import ToolCallDelta
 
 from .measure import Figure, best_of
-from .workloads import WIRES, arguments, body, consume, source
+from .workloads import WIRES, arguments, body, consume, save_report, source
 
 SIZES = (10_000, 100_000, 1_000_000)
 NAMES = ("10 kB", "100 kB", "1 MB")
 REPEATS = (15, 5, 2)
-
-
-@tool(effect="pure")
-async def save_report(path: str, rows: list[dict[str, Any]], content: str) -> int:
-    """Save a report."""
-    return len(rows)
 
 
 OPTIONS: Any = {"tools": [save_report], "limits": Limits(max_argument_bytes=2_000_000), "observers": []}

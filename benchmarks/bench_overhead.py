@@ -26,6 +26,7 @@ import random
 import statistics
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from time import process_time_ns
 
 import anyio
@@ -89,10 +90,8 @@ def run(streams: int = STREAMS) -> list[Figure]:
     """Measure both wires, a tool of either effect, one call and eight."""
     figures: list[Figure] = []
     with asyncio.Runner() as runner:
-        for wire in WIRES:
-            for one_tool in (look_up, send):
-                for calls in CALLS:
-                    figures += runner.run(_measure(wire, _workload(wire, one_tool, calls), calls, streams))
+        for wire, one_tool, calls in product(WIRES, (look_up, send), CALLS):
+            figures += runner.run(_measure(wire, _workload(wire, one_tool, calls), calls, streams))
     return figures
 
 
@@ -179,12 +178,11 @@ def _shift_collector() -> None:
 
 
 def _note(workload: _Workload, entered: dict[int, int], observed: list[int], held: float, costs: _Costs) -> None:
-    calls = sum(workload.starts.values())
+    calls, first = sum(workload.starts.values()), 0
     assert len(_started) == len(observed) == calls, "every call was seen to start and to end"
-    first = 0
+    before = held / calls
     for at, group in workload.starts.items():
         first += group
-        before = held / calls
         costs.to_start.append((_started[first - 1] - entered[at]) / group + before)
         costs.to_observation.append((observed[first - 1] - entered[at]) / group + before)
 

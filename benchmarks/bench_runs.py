@@ -41,7 +41,7 @@ from streamtools import Limits, Tool, agent_loop, tool
 
 from .bodies import CHAT, RESPONSES
 from .measure import Figure, OneCore, best_of
-from .workloads import NEXT_ROUND, WIRES, body, consume, exhaust, source, text
+from .workloads import NEXT_ROUND, WIRES, body, consume, exhaust, note, source, text
 
 Loop = Callable[..., Awaitable[object]]
 
@@ -62,12 +62,6 @@ async def look_up(query: str) -> dict[str, Any]:
     """Look something up."""
     await asyncio.sleep(TOOL_S)
     return {"query": query, "found": 3}
-
-
-@tool(effect="pure")
-async def note(query: str) -> str:
-    """Look something up at once."""
-    return query
 
 
 def run() -> list[Figure]:

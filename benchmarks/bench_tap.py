@@ -62,14 +62,9 @@ def _costs(runner: asyncio.Runner, wire: str) -> list[Figure]:
     return [way, cpu]
 
 
-class _Served(httpx.AsyncBaseTransport):
-    """Answers with chunks, and notes when each was there."""
-
-    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
-        self._chunks = chunks
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=self._chunks)
+def _served(chunks: AsyncIterator[bytes]) -> Any:
+    answer = httpx.Response(200, headers={"content-type": "text/event-stream"}, content=chunks)
+    return httpx.MockTransport(lambda request: answer)
 
 
 async def _noted(chunks: Sequence[bytes]) -> AsyncIterator[bytes]:
@@ -82,7 +77,7 @@ async def _noted(chunks: Sequence[bytes]) -> AsyncIterator[bytes]:
 
 async def _read(chunks: Sequence[bytes], *, tapped: bool) -> list[int]:
     """Read a response; returns how long each chunk was on its way, in nanoseconds."""
-    transport: Any = _Served(_noted(chunks))
+    transport = _served(_noted(chunks))
     async with (
         httpx.AsyncClient(transport=Tap(transport) if tapped else transport) as client,
         client.stream("POST", "http://model/") as response,
@@ -114,7 +109,7 @@ async def _answered(wire: str) -> float:
         await asyncio.sleep(WAIT_S)
         return key
 
-    tap = Tap(_Served(slowly()))
+    tap = Tap(_served(slowly()))
     early = tap.tool(look_up, effect="pure")
     async with httpx.AsyncClient(transport=tap) as client:
         begun = time.perf_counter()

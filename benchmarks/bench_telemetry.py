@@ -10,21 +10,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from streamtools import tool
 from streamtools.privacy import Privacy
 from streamtools.telemetry import Tracing
 
 from .measure import Figure, paired
-from .workloads import WIRES, body, consume, source, text, tracer
+from .workloads import WIRES, body, consume, note, source, text, tracer
 
 DELTAS = 2000
 CALLS = 16  # as many as run at once: calls that wait have one more span each
-
-
-@tool(effect="pure")
-async def look_up(key: str) -> str:
-    """Look something up."""
-    return key
 
 
 def run() -> list[Figure]:
@@ -50,10 +43,10 @@ def _wire(runner: asyncio.Runner, wire: str) -> list[Figure]:
         detail = f"{pairs}, {pairs.added * 1e6:.0f} µs a response of {DELTAS} deltas"
         figures.append(Figure(name=f"{wire}: {name}", value=(pairs.median - 1) * 100, unit="%", detail=detail))
     assert exporter.count > 0
-    calls = body(wire, calls=[("look_up", f'{{"key": "{at}"}}') for at in range(CALLS)])
+    calls = body(wire, calls=[(note.name, f'{{"query": "{at}"}}') for at in range(CALLS)])
     pairs = paired(
-        lambda: runner.run(consume(source(calls), observers=[], tools=[look_up])),
-        lambda: runner.run(consume(source(calls), observers=[Tracing(provider)], tools=[look_up])),
+        lambda: runner.run(consume(source(calls), observers=[], tools=[note])),
+        lambda: runner.run(consume(source(calls), observers=[Tracing(provider)], tools=[note])),
     )
     detail, cost = f"{pairs} with {CALLS} calls", pairs.added / CALLS * 1e6
     return [*figures, Figure(name=f"{wire}: spans of a call", value=cost, unit="µs", detail=detail)]

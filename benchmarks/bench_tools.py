@@ -39,32 +39,23 @@ FOREIGN = Tool.from_schema(search, SEARCH.schema, effect="pure")
 
 def run() -> list[Figure]:
     """Measure all."""
-    best = best_of(
-        {
-            "bare": partial(_repeat, lambda: search(**ARGUMENTS)),
-            "text": partial(_repeat, _caller(SEARCH, ARGUMENTS, from_text=True)),
-            "dict": partial(_repeat, _caller(SEARCH, ARGUMENTS, from_text=False)),
-            "coerced": partial(_repeat, _caller(SEARCH, COERCED, from_text=True)),
-            "foreign": partial(_repeat, _caller(FOREIGN, ARGUMENTS, from_text=True)),
-        },
-        repeats=7,
-    )
-    micros = {name: seconds / CALLS * 1e6 for name, seconds in best.items()}
-    bare = micros.pop("bare")
-    names = {
-        "text": "5 arguments as JSON text, validated and called, over the bare function",
-        "dict": "5 arguments as a dict, validated and called, over the bare function",
-        "coerced": "the same with one string to be an integer",
-        "foreign": f"the same by a foreign schema ({FOREIGN.validator})",
+    works = {
+        "bare": lambda: search(**ARGUMENTS),
+        "5 arguments as JSON text, validated and called, over the bare function": _caller(SEARCH, ARGUMENTS),
+        "5 arguments as a dict, validated and called, over the bare function": _caller(
+            SEARCH, ARGUMENTS, as_text=False
+        ),
+        "the same with one string to be an integer": _caller(SEARCH, COERCED),
+        f"the same by a foreign schema ({FOREIGN.validator})": _caller(FOREIGN, ARGUMENTS),
     }
-    return [
-        Figure(name=names[key], value=took - bare, unit="µs", detail=f"bare {bare:.2f} µs")
-        for key, took in micros.items()
-    ]
+    best = best_of({name: partial(_repeat, work) for name, work in works.items()})
+    micros = {name: seconds / CALLS * 1e6 for name, seconds in best.items()}
+    told = f"bare {(bare := micros.pop('bare')):.2f} µs"
+    return [Figure(name=name, value=took - bare, unit="µs", detail=told) for name, took in micros.items()]
 
 
-def _caller(made: Tool, arguments: dict[str, Any], *, from_text: bool) -> Callable[[], object]:
-    text = json.dumps(arguments) if from_text else None
+def _caller(made: Tool, arguments: dict[str, Any], *, as_text: bool = True) -> Callable[[], object]:
+    text = json.dumps(arguments) if as_text else None
 
     def call() -> object:
         bound = made.validate(arguments, text=text)

@@ -38,14 +38,8 @@ LETTERS = string.ascii_letters + string.digits
 
 def chat(text: Sequence[str], calls: Sequence[Call], after: Sequence[str]) -> list[bytes]:
     rng = random.Random(SEED)
-    head = {
-        "id": "chatcmpl-" + token(rng, 29),
-        "object": "chat.completion.chunk",
-        "created": CREATED,
-        "model": "gpt-4o-2024-08-06",
-        "service_tier": "default",
-        "system_fingerprint": "fp_" + token(rng, 10),
-    }
+    head = chunk_head("chatcmpl-" + token(rng, 29), "gpt-4o-2024-08-06")
+    head |= {"service_tier": "default", "system_fingerprint": "fp_" + token(rng, 10)}
     out: list[bytes] = []
 
     def chunk(
@@ -215,12 +209,7 @@ def gemini(text: Sequence[str], calls: Sequence[Call], after: Sequence[str]) -> 
 
 def mistral(text: Sequence[str], calls: Sequence[Call], after: Sequence[str]) -> list[bytes]:
     rng = random.Random(SEED)
-    head = {
-        "id": hexadecimal(rng, 32),
-        "object": "chat.completion.chunk",
-        "created": CREATED,
-        "model": "mistral-large-latest",
-    }
+    head = chunk_head(hexadecimal(rng, 32), "mistral-large-latest")
     out: list[bytes] = []
 
     def chunk(delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> None:
@@ -367,6 +356,11 @@ def data_line(payload: object) -> bytes:
 def named_event(kind: str, payload: object) -> bytes:
     """As an event that has a name."""
     return f"event: {kind}\n".encode() + data_line(payload)
+
+
+def chunk_head(response_id: str, model: str) -> dict[str, Any]:
+    """As OpenAI and Mistral begin each chunk."""
+    return {"id": response_id, "object": "chat.completion.chunk", "created": CREATED, "model": model}
 
 
 def usage(tokens: int) -> dict[str, int]:

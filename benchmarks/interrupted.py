@@ -243,17 +243,8 @@ def interrupted_main(trial: Trial, directory: str) -> Callable[[], Coroutine[Any
             group.start_soon(read)
             group.start_soon(read)
 
-    async def busy() -> None:
-        await read(30, 3)
-
-    programs = {
-        "read": read,
-        "leave": leave,
-        "trajectory": loop,
-        "open": opened,
-        "two": two,
-        "busy": busy,
-    }
+    busy = partial(read, 30, 3)
+    programs = {"read": read, "leave": leave, "trajectory": loop, "open": opened, "two": two, "busy": busy}
     one = programs[trial.program]
 
     async def again() -> None:
@@ -376,9 +367,8 @@ def main() -> None:
         done = threading.Event()
         print(f"TRIAL {number} {trial.runner} {trial.program}", file=sys.stderr, flush=True)
         if whole:  # a program of its own: nobody catches anything
-            atexit.register(
-                last_words, trial, write
-            )  # before streamtools is imported: called behind what that registers
+            # Before streamtools is imported: called after what that registers.
+            atexit.register(last_words, trial, write)
             main = interrupted_main(trial, directory)
             threading.Thread(target=watch, args=(trial, done), daemon=True).start()
             threading.Thread(target=trial.send, daemon=True).start()

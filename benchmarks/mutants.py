@@ -213,16 +213,12 @@ def _changes(tree: ast.Module) -> Iterator[tuple[str, ast.expr | ast.stmt, ast.A
                 yield "constant", node, ast.Constant(f"{value}?")
             case ast.IfExp():
                 yield "negation", node.test, ast.UnaryOp(ast.Not(), node.test)
-            case ast.Return(value=ast.expr() as value) if not _is_none(value):
+            case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
                 yield "None returned", node, ast.Return(ast.Constant(None))
         if isinstance(node, ast.If | ast.While) and not isinstance(node.test, ast.Constant):
             yield "negation", node.test, ast.UnaryOp(ast.Not(), node.test)
         if isinstance(node, _DELETED) and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             yield "deletion", node, ast.Pass()
-
-
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
 
 
 def _executed(node: ast.AST) -> Iterator[ast.AST]:
@@ -447,12 +443,6 @@ def _report(tallies: Mapping[str, Tally]) -> None:
         print(f"{path:42} {counts} {len(tally.not_judged):11}")
 
 
-def _modules(names: Sequence[str] | None) -> list[str]:
-    if not names:
-        return list(TESTED_BY)
-    return [path for path in TESTED_BY if any(name in path for name in names)]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Breaks modules, and returns 1 where fewer of their mutants were killed than `--least` asks for."""
     parser = argparse.ArgumentParser(
@@ -464,7 +454,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="mutants at a time (default: 2)")
     parser.add_argument("--least", type=float, default=0, metavar="PERCENT", help="fail if a module's share is less")
     options = parser.parse_args(arguments)
-    paths = _modules(options.module)
+    paths = [path for path in TESTED_BY if any(name in path for name in options.module or [path])]
     if not paths:
         parser.error(f"expected a part of one of {', '.join(TESTED_BY)}; got {', '.join(options.module)}")
     lines = executing(paths, options.jobs)

@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +24,7 @@ import anyio.lowlevel
 
 from streamtools.dispatch import MemoryStore
 from streamtools.errors import ToolError, ToolNotStarted
-from streamtools.executors import Executor, Invocation, ProcessExecutor, run_once
+from streamtools.executors import Invocation, ProcessExecutor, run_once
 
 BUSY_S = (0.0, 0.001, 0.005)
 SPREAD_S = 0.004  # a call of a worker that is there takes one or two milliseconds
@@ -65,12 +64,7 @@ class CuttingStore(MemoryStore):
         return claim
 
 
-def processes() -> Executor:
-    """Returns an executor with workers."""
-    return ProcessExecutor(["streamtools.testing.executors:mark"], max_workers=3)
-
-
-async def soak(calls: int, *, busy_s: float, seed: int, tally: Tally, make: Callable[[], Executor] = processes) -> None:
+async def soak(calls: int, *, busy_s: float, seed: int, tally: Tally) -> None:
     """Run calls, and count what came of them."""
     draw, store = random.Random(seed), CuttingStore()
     places = anyio.CapacityLimiter(AT_ONCE)
@@ -109,7 +103,8 @@ async def soak(calls: int, *, busy_s: float, seed: int, tally: Tally, make: Call
             await anyio.lowlevel.checkpoint()
 
     with tempfile.TemporaryDirectory() as directory:
-        async with make() as executor, anyio.create_task_group() as busy:
+        workers = ProcessExecutor(["streamtools.testing.executors:mark"], max_workers=3)
+        async with workers as executor, anyio.create_task_group() as busy:
             if busy_s:
                 busy.start_soon(keep_busy)
             async with anyio.create_task_group() as group:
@@ -119,7 +114,7 @@ async def soak(calls: int, *, busy_s: float, seed: int, tally: Tally, make: Call
             busy.cancel_scope.cancel()
 
 
-async def main(calls: int) -> Tally:
+async def main(calls: int = 300) -> Tally:
     """Run a third of the calls with each kind of loop."""
     tally = Tally()
     for number, busy_s in enumerate(BUSY_S):
@@ -128,4 +123,4 @@ async def main(calls: int) -> Tally:
 
 
 if __name__ == "__main__":
-    print(anyio.run(main, int(sys.argv[1]) if len(sys.argv) > 1 else 300))
+    print(anyio.run(main, *map(int, sys.argv[1:])))

@@ -84,16 +84,8 @@ def _process(tally: Tally, seed: int, first: int, last: int, *, plain: bool, who
     """Run some trials in one process; returns the first that it has not come to."""
     with tempfile.TemporaryDirectory(prefix="interrupts-") as directory:
         options = [*(["--plain"] if plain else []), *(["--whole"] if whole else [])]
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.interrupted",
-            directory,
-            str(seed),
-            str(first),
-            str(last),
-            *options,
-        ]
+        numbers = map(str, (seed, first, last))
+        command = [sys.executable, "-m", "benchmarks.interrupted", directory, *numbers, *options]
         errors = Path(directory, "stderr")
         with errors.open("wb") as stderr:
             process = subprocess.Popen(command, stderr=stderr, env=os.environ | {"PYTHONFAULTHANDLER": "1"})
@@ -110,13 +102,10 @@ def _process(tally: Tally, seed: int, first: int, last: int, *, plain: bool, who
         _count(tally, seed, row, said.get(row["trial"], ""), exited if whole else None)
     done = first + len(rows)
     if done < last:
-        words = said.get(done, text)
-        if whole and process.returncode != 3:  # interrupted before its first line
-            tally.trials += 1
-            tally.noise += [f"--seed {seed}, trial {done}: exit {process.returncode}\n{words}"]
-        else:
-            tally.trials += 1
-            tally.hung.append(f"--seed {seed}, trial {done}: hung\n{words}")
+        early = whole and process.returncode != 3  # interrupted before its first line
+        how = f"exit {process.returncode}" if early else "hung"
+        (tally.noise if early else tally.hung).append(f"--seed {seed}, trial {done}: {how}\n{said.get(done, text)}")
+        tally.trials += 1
         done += 1
     return done
 

@@ -139,11 +139,15 @@ def save(path: Path, facts: dict[str, Any], figures: Sequence[Figure]) -> None:
 
 def page(written: str, facts: dict[str, Any], figures: Sequence[Figure]) -> str:
     """Returns the page with the figures in it, between its two marks."""
-    before, begin, rest = written.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    assert begin, f"the page has no {BEGIN}"
-    assert end, f"the page has no {END}"
-    return f"{before}{begin}\n" + "\n".join(_block(facts, figures)) + f"\n{end}{after}"
+    return between(written, BEGIN, END, "\n".join(_block(facts, figures)))
+
+
+def between(written: str, begin: str, end: str, made: str) -> str:
+    """Returns the page with other lines between two marks of its own."""
+    before, *rest = written.split(f"{begin}\n")
+    _, *after = "".join(rest).split(end)
+    assert len(rest) == len(after) == 1, f"the page has no {begin} and {end}"
+    return f"{before}{begin}\n{made}\n{end}{after[0]}"
 
 
 def _block(facts: dict[str, Any], figures: Sequence[Figure]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from streamtools import Turn, pipeline
+from streamtools import Turn, pipeline, tool
 
 from .bodies import ANTHROPIC, BEDROCK, BODIES, CHAT, GEMINI, OLLAMA, Call, written
 from .counted import SPLIT
@@ -42,17 +42,13 @@ def limit(wire: str, chunks: Iterable[bytes]) -> int:
 
     Returns how many payloads there were.
     """
-    whole = b"".join(chunks)
-    if wire == OLLAMA:
-        return _load(whole.splitlines())
-    if wire == BEDROCK:
-        return _load(SPLIT["aws_eventstream"](whole))
-    return _load_data(whole.split(b"\r\n\r\n" if wire == GEMINI else b"\n\n"))
-
-
-def _load_data(blocks: Iterable[bytes]) -> int:
-    count = 0
-    for block in blocks:
+    whole, count = b"".join(chunks), 0
+    if wire in (OLLAMA, BEDROCK):
+        for payload in SPLIT["ndjson" if wire == OLLAMA else "aws_eventstream"](whole):
+            orjson.loads(payload)
+            count += 1
+        return count
+    for block in whole.split(b"\r\n\r\n" if wire == GEMINI else b"\n\n"):
         at = block.find(b"data: ")
         if at >= 0 and (data := block[at + 6 :]) != b"[DONE]":
             orjson.loads(data)
@@ -60,12 +56,16 @@ def _load_data(blocks: Iterable[bytes]) -> int:
     return count
 
 
-def _load(payloads: Iterable[bytes]) -> int:
-    count = 0
-    for payload in payloads:
-        orjson.loads(payload)
-        count += 1
-    return count
+@tool(effect="pure")
+async def note(query: str) -> str:
+    """Look something up at once."""
+    return query
+
+
+@tool(effect="pure")
+async def save_report(path: str, rows: list[dict[str, Any]], content: str) -> int:
+    """Save a report."""
+    return len(rows)
 
 
 async def source(chunks: Iterable[bytes], pause: Pause | None = None) -> AsyncIterator[bytes]:

@@ -11,14 +11,14 @@ import time
 import traceback
 import warnings
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from typing import Any
 
 import orjson
 
-from ..bench_runs import LAST, answers, note
+from ..bench_runs import LAST, answers
 from ..measure import best_of
-from ..workloads import CHAT, limit, text
+from ..workloads import CHAT, limit, note, text
 from .peers import PEERS, Peer
 from .transport import offline
 from .work import RUN, WORKLOADS, Work, verdict
@@ -30,7 +30,8 @@ REPEATS = (3, 25)  # at least and at most
 def versions() -> dict[str, str | None]:
     """The version of each distribution that some peer needs; None: it is not here."""
     needed = {name for peer in PEERS for wire in peer.wires for name in peer.distributions(wire)}
-    return {name: _version(name) for name in sorted(needed)}
+    here = {(found.name or "").lower().replace("_", "-"): found.version for found in distributions()}
+    return {name: here.get(name) for name in sorted(needed)}
 
 
 def measure(peer: Peer, wire: str) -> dict[str, dict[str, Any]]:
@@ -78,13 +79,6 @@ def _measure(runner: asyncio.Runner, peer: Peer, wire: str, work: Work) -> dict[
         "limit_microseconds": round(least / events * 1e6, 3),
         "answer": "" if answer is None else verdict(answer, work.answer),
     }
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None
 
 
 def _main(arguments: list[str]) -> None:

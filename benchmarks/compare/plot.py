@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from ..targets import between
 from ..workloads import WIRES
 from .figures import STORED, Figures, Row, load, paragraph, short, versions
 from .peers import Peer
@@ -141,20 +142,11 @@ def _x(microseconds: float) -> float:
     return LEFT + share * (RIGHT - LEFT)
 
 
-def block(figures: Figures) -> str:
-    """What stands between the markers of the page."""
-    picture = "![CPU time per event of streamtools, the SDKs and other libraries](compare.svg)"
-    told = textwrap.fill(paragraph(figures), 120, break_on_hyphens=False, break_long_words=False)
-    return f"{BEGIN}\n{picture}\n\n{told}\n{END}"
-
-
 def with_block(page: str, figures: Figures) -> str:
     """The page with what is between its markers made anew."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page has no {BEGIN} and {END}")
-    return before + block(figures) + after
+    picture = "![CPU time per event of streamtools, the SDKs and other libraries](compare.svg)"
+    told = textwrap.fill(paragraph(figures), 120, break_on_hyphens=False, break_long_words=False)
+    return between(page, BEGIN, END, f"{picture}\n\n{told}")
 
 
 def main() -> None:

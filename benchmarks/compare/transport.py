@@ -11,16 +11,12 @@ from typing import Any
 KEY = "none"
 MESSAGES: Any = [{"role": "user", "content": "hello"}]
 _URL = "http://in-memory"
-_OFFLINE = {
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    "LANGSMITH_TRACING": "false",
-    "OPENAI_AGENTS_DISABLE_TRACING": "1",
-}
 
 
 def offline() -> None:
     """Keep libraries from calling home. Before they are imported."""
-    os.environ.update(_OFFLINE)
+    os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LANGSMITH_TRACING": "false"}
+    os.environ |= {"OPENAI_AGENTS_DISABLE_TRACING": "1"}
 
 
 def openai_client(*answers: Sequence[bytes]) -> Any:

@@ -7,15 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from streamtools import tool
-
-from ..workloads import Call, arguments, body, text
-
-
-@tool(effect="pure")
-async def save_report(path: str, rows: list[dict[str, Any]], content: str) -> int:
-    """Save a report."""
-    return len(rows)
+from ..workloads import Call, arguments, body, save_report, text
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,26 +17,25 @@ from .answers import URL, Pay, Server
 
 Loop = Callable[[Server, Pay, str, Path], Awaitable[None]]
 RUN = "order-7"
+SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
+TOOLS: Any = [{"type": "function", "function": {"name": "pay", "parameters": SCHEMA}}]
 
 
 async def sdk(server: Server, pay: Pay, wire: str, folder: Path) -> None:
     """https://platform.openai.com/docs/guides/function-calling: deltas added up by index, parsed at the end."""
     client = server.client()
-    schema = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
     history: list[Any] = [{"role": "user", "content": "go"}]
     while True:
         calls: dict[int, Any] = {}
         if wire == RESPONSES:
-            tools: Any = [{"type": "function", "name": "pay", "parameters": schema}]
+            tools: Any = [{"type": "function", "name": "pay", "parameters": SCHEMA}]
             async for event in await client.responses.create(model="m", input=history, tools=tools, stream=True):
                 if event.type == "response.output_item.done" and event.item.type == "function_call":
                     calls[event.output_index] = event.item
             found = [(call.call_id, call.name, call.arguments) for call in calls.values()]
         else:
-            tools = [{"type": "function", "function": {"name": "pay", "parameters": schema}}]
-            async for chunk in await client.chat.completions.create(
-                model="m", messages=history, tools=tools, stream=True
-            ):
+            create = client.chat.completions.create
+            async for chunk in await create(model="m", messages=history, tools=TOOLS, stream=True):
                 for part in chunk.choices[0].delta.tool_calls or []:
                     if part.index not in calls:
                         calls[part.index] = part
@@ -62,10 +61,8 @@ async def sdk(server: Server, pay: Pay, wire: str, folder: Path) -> None:
 
 async def sdk_helper(server: Server, pay: Pay, wire: str, folder: Path) -> None:
     """https://github.com/openai/openai-python/blob/main/helpers.md: one request, read by the SDK's own accumulator."""
-    schema = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
-    tools: Any = [{"type": "function", "function": {"name": "pay", "parameters": schema}}]
     messages: Any = [{"role": "user", "content": "go"}]
-    async with server.client().chat.completions.stream(model="m", messages=messages, tools=tools) as stream:
+    async with server.client().chat.completions.stream(model="m", messages=messages, tools=TOOLS) as stream:
         async for _ in stream:
             pass
         message = (await stream.get_final_completion()).choices[0].message

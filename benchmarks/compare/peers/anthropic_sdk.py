@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...workloads import save_report
 from ..transport import MESSAGES, anthropic_client
-from ..work import Answer, Read, save_report, value
+from ..work import Answer, Read, value
 
 
 def read_anthropic_raw(wire: str, chunks: list[bytes]) -> Read:

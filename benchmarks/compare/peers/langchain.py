@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...bench_runs import note
-from ...workloads import CHAT
+from ...workloads import CHAT, note, save_report
 from ..transport import KEY, MESSAGES, anthropic_client, http_client
-from ..work import Answer, Read, Run, save_report
+from ..work import Answer, Read, Run
 
 
 def run_langchain_sum(answers: list[list[bytes]]) -> Run:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...bench_runs import by_hand, note
-from ...workloads import limit
+from ...bench_runs import by_hand
+from ...workloads import limit, note
 from ..transport import plain_client
 from ..work import Read, Run
 

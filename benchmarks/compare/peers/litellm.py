@@ -8,9 +8,9 @@ from typing import Any
 import litellm
 from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
-from ...workloads import CHAT
+from ...workloads import CHAT, save_report
 from ..transport import KEY, MESSAGES, http_transport, openai_client
-from ..work import Answer, Read, Run, save_report, value
+from ..work import Answer, Read, Run, value
 from .openai_sdk import loop_of
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from agents import Agent, FunctionTool, ModelSettings, OpenAIChatCompletionsModel, RunConfig, Runner, function_tool
 from agents.models.interface import ModelTracing
 
-from ...bench_runs import note
+from ...workloads import note, save_report
 from ..transport import openai_client
-from ..work import Answer, Read, Run, save_report, value
+from ..work import Answer, Read, Run, value
 
 
 def run_openai_agents(answers: list[list[bytes]]) -> Run:

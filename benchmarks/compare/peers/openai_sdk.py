@@ -8,10 +8,9 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ...bench_runs import note
-from ...workloads import CHAT
+from ...workloads import CHAT, note, save_report
 from ..transport import MESSAGES, openai_client
-from ..work import Answer, Read, Run, save_report, value
+from ..work import Answer, Read, Run, value
 
 
 def run_openai_raw(answers: list[list[bytes]]) -> Run:

@@ -7,10 +7,10 @@ from typing import Any
 
 from streamtools import Turn, agent_loop, parse
 
-from ...bench_runs import by_us, note
-from ...workloads import CHAT, consume, source
+from ...bench_runs import by_us
+from ...workloads import CHAT, consume, note, save_report, source
 from ..transport import MESSAGES, anthropic_client, openai_client, plain_client
-from ..work import Answer, Read, Run, save_report
+from ..work import Answer, Read, Run
 
 
 def read_ours_parse(wire: str, chunks: list[bytes]) -> Read:

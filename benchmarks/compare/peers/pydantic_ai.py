@@ -10,10 +10,9 @@ from pydantic_ai.messages import ModelRequest
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from ...bench_runs import note
-from ...workloads import CHAT
+from ...workloads import CHAT, note, save_report
 from ..transport import anthropic_client, openai_client
-from ..work import Answer, Read, Run, save_report
+from ..work import Answer, Read, Run
 
 
 def run_pydantic_ai(answers: list[list[bytes]]) -> Run:
