@@ -48,7 +48,6 @@ from .run_records import (
     read_head,
     read_number,
     read_put,
-    read_texts,
     step_key,
     written_entry,
 )
@@ -356,12 +355,9 @@ class Journal:
         return record, ticket, head, marker
 
     async def _handed(self, run_id: str) -> dict[str, tuple[int, str]]:
-        """Returns the calls that are done outside, each with its step and the key of its answer."""
-        found = dict[str, tuple[int, str]]()
-        for one in await all_of(self.store.records, ("handed", run_id)):  # later steps come later
-            call_id, key = read_texts(one)
-            found[call_id] = read_number(one.key[2]), key
-        return found
+        """Returns the calls that are done outside, each id with the latest step and key of an answer."""
+        found = await journal_waiting.handed_out(self.store.records, run_id)
+        return {call_id: (step, key) for step, call_id, key in found}
 
     # -- changes by any process --
 
@@ -417,13 +413,13 @@ class Journal:
             raise already_answered(call_id)
         entered = await self._entered(record, head, {key: written_entry({"kind": "answer", "call_id": call_id})})
         later = await self.store.records.scan(("response", run_id), step_key("response", run_id, step), 1)
-        gone_on = bool(later)
-        for one in await journal_waiting.all_waiting(self.store.records, run_id):
-            if (one.call.call_id, one.suspended.step) == (call_id, step):
-                gone_on, entered = gone_on or one.is_over, [*entered, Check(one.record.key, one.record.rev)]
-        if gone_on:
+        known = await journal_waiting.all_waiting(self.store.records, run_id)
+        of_id = [one for one in known if (one.call.call_id, one.suspended.step) == (call_id, step)]
+        asked = of_id[-1:]  # those before it were discarded with their response
+        if later or any(one.is_over for one in asked):
             raise AnswerError(call_id, "over", f"no longer waits: the run {run_id!r} continued without its answer")
-        return [*entered, self.decided.deciding(key, answer)]
+        checks = (Check(one.record.key, one.record.rev) for one in asked)
+        return [*entered, *checks, self.decided.deciding(key, answer)]
 
     # -- removals --
 
@@ -455,7 +451,7 @@ class Journal:
 
     async def _remove(self, lease: JournalLease) -> bool:
         run_id, records, known = lease.run_id, self.store.records, await self._head(lease.run_id)
-        keys = [key for _, key in (await self._handed(run_id)).values()]
+        keys = [key for *_, key in await journal_waiting.handed_out(records, run_id)]
         keys += await journal_waiting.decision_keys(self.decided, await journal_waiting.all_waiting(records, run_id))
         await self._commit_all(lease, [DeletePrefix(decided_key(key)) for key in keys])
         over = () if known is None or not known[1].is_over else (known[1].over_key(run_id),)

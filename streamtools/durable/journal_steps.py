@@ -90,7 +90,7 @@ class JournalSteps:
 
     async def _note_handed_out(self, pending: Pending) -> None:
         if self.place.held is not None and pending.kind != "approval":
-            await self.place.held.note_handed_out(self._writer.step, pending.call_id, answer_key(pending))()
+            await self.place.held.note_handed_out(self._writer.step, pending.call_id, answer_key(pending))
 
     def peek(self) -> bool:
         return bool(self._on_record)

@@ -20,7 +20,7 @@ from ..seams import Decision
 from .desk import decision_key, look_up, put_on_record
 from .record_store import RecordStore, all_of
 from .records import Check, Key, Op, Put, Record, Records
-from .run_records import UNREAD, hashed, step_key
+from .run_records import UNREAD, hashed, read_number, read_texts, step_key
 from .suspended import Suspended, SuspendedCall, read_suspended, written_suspended
 
 
@@ -62,6 +62,13 @@ async def all_waiting(records: Records, run_id: str) -> list[WaitingCall]:
     """Returns the calls of a run that wait or have waited, in the order of their steps and requests."""
     found = [_read(one) for one in await all_of(records, ("waiting", run_id))]
     return sorted(found, key=lambda one: (one.suspended.step, one.asked_at))
+
+
+async def handed_out(records: Records, run_id: str) -> list[tuple[int, str, str]]:
+    """Returns the calls that are done outside, in the order in which they were handed out: step, call id, and the key
+    of the answer. An id recurs if a call asks again, or if the provider gives it to a later call."""
+    found = [(one.key[2], read_texts(one)) for one in await all_of(records, ("handed", run_id))]
+    return [(read_number(step), call_id, key) for step, (call_id, key) in found]
 
 
 def latest(known: Sequence[WaitingCall], marker: str, ticket: Suspended | None) -> Suspended | None:

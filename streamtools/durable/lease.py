@@ -42,6 +42,7 @@ class JournalLease:
     _calls: dict[int, set[Key]] = field(default_factory=dict)  # of steps whose ends are not stored
     _entries: dict[str, list[Key]] = field(default_factory=dict)  # of the inbox
     _latest: int = 0  # of them
+    _handed: set[str] | None = None  # the keys of answers to calls that were handed out, once they are known
 
     @property
     def fence(self) -> Check:
@@ -100,10 +101,14 @@ class JournalLease:
     def note_over(self, suspended: Suspended) -> Waiter:
         return self.commit(*journal_waiting.noted(self.run_id, suspended, is_over=True))
 
-    def note_handed_out(self, step: int, call_id: str, key: str) -> Waiter:
-        return self.commit(
-            Put((*step_key("handed", self.run_id, step), hashed([key])), json.dumps([call_id, key]).encode(), "any")
-        )
+    async def note_handed_out(self, step: int, call_id: str, key: str) -> None:
+        if self._handed is None:
+            self._handed = {key for *_, key in await journal_waiting.handed_out(self.store.records, self.run_id)}
+        if key not in self._handed:
+            place = f"n{len(self._handed):08x}{hashed([key])}"  # "n": after what older versions handed out
+            written = json.dumps([call_id, key]).encode()
+            await self.commit(Put((*step_key("handed", self.run_id, step), place), written, "any"))()
+            self._handed.add(key)
 
     async def inbox(self) -> list[tuple[str, bytes]]:
         found = await self.store.records.scan(("inbox", self.run_id), limit=MOST_ENTRIES)

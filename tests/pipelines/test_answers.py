@@ -78,7 +78,7 @@ class Model:
             yield item
 
     def run(self, *tools: Any, **options: Any) -> AgentLoop:
-        return agent_loop(self, ASKED, tools=tools, wire=CHAT, **options)
+        return agent_loop(self, ASKED, tools=tools, **{"wire": CHAT, **options})
 
 
 def result_of(run: AgentLoop, call_id: str = "c") -> Any:
@@ -361,6 +361,68 @@ async def test_a_living_run_hears_an_answer_from_another_process(tmp_path: Path)
                 async for _ in run:
                     pass
             assert (run.outcome, again.asked) == ("answered", [])
+
+
+async def test_an_answer_from_elsewhere_is_for_the_latest_question_of_a_call() -> None:
+    @tool(name="choose")
+    async def asking(question: str, ctx: ToolContext) -> str:
+        """Ask again and again."""
+        return ", ".join([str(await ctx.ask(f"{question} {number}")) for number in range(6)])
+
+    with MemoryStore() as store, anyio.fail_after(20):
+        journal, given = Journal(store), iter("abcdef")
+        async with Model(ONE_CALL, DONE).run(asking, journal=journal, run_id="r") as run:
+            async for event in run:
+                if isinstance(event, AnswerRequested):
+                    await journal.answer("r", "c", next(given))
+        assert (run.outcome, result_of(run)) == ("answered", "a, b, c, d, e, f")
+        assert await journal.erase("r") == []
+        assert await store.records.scan((), limit=9) == []  # each answer is gone
+
+
+async def test_an_answer_from_elsewhere_is_not_for_a_discarded_call_with_the_same_id() -> None:
+    @tool(effect="idempotent")
+    async def guess(of: int, ctx: ToolContext) -> str:
+        """Ask in the middle."""
+        return str(await ctx.ask("?"))
+
+    @tool(effect="idempotent", needs_approval=True)
+    async def pay(of: int) -> str:
+        """Pay."""
+        raise AssertionError("nobody approves")
+
+    class Breaking(Model):
+        """Its first answer breaks off when the call in it has asked."""
+
+        has_asked: anyio.Event
+
+        async def __call__(self, messages: list[Any], tools: Any) -> AsyncIterator[bytes]:
+            self.asked.append(messages)
+            for item in self.bodies[len(self.asked) - 1]:
+                yield item
+            if len(self.asked) == 1:
+                await self.has_asked.wait()
+
+    # The order of the calls' records is that of hashes: no single case would do.
+    for name, of in [("pay", 0), *(("guess", number) for number in range(6))]:
+        first = anthropic(calls=[("c", name, f'{{"of": {of}}}')], stop=None)
+        model = Breaking(first, anthropic(calls=CALLS), anthropic(text=["Rome."], stop="end_turn"))
+        model.has_asked = anyio.Event()
+        options: dict[str, Any] = {"retry": Retry(attempts=2, backoff=0, after_output=True)}
+        options |= {"wire": "anthropic.messages", "run_id": "r"}
+        with MemoryStore() as store, anyio.fail_after(20):
+            journal, questions = Journal(store), []
+            async with model.run(guess, pay, choose_later, journal=journal, **options) as run:
+                async for event in run:
+                    if isinstance(event, (ApprovalRequested, AnswerRequested)):
+                        questions.append(event.tool_name)
+                        model.has_asked.set()
+            assert (run.outcome, questions) == ("suspended", [name, "choose"])
+            await journal.answer("r", "c", "Rome")
+            async with model.run(guess, pay, choose_later, journal=journal, **options) as run:
+                async for _ in run:
+                    pass
+            assert (run.outcome, [one.value for one in run.turns[0].observations]) == ("answered", ["Rome"])
 
 
 async def test_the_first_of_two_answers_from_two_places_counts() -> None:
