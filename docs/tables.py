@@ -90,7 +90,8 @@ def _limits() -> Iterator[tuple[str, ...]]:
     for name, type_, default, words in _documented("limits.py", "Limits"):
         value = getattr(Limits(), name)
         shown = f"{value >> 20} MiB" if "<< 20" in default else f"{value >> 10} KiB" if "<< 10" in default else value
-        yield (f"`{name}`", f"{shown}", _cell(words.removesuffix(" None: no limit.")), "yes" if "None" in type_ else "")
+        words = words.removesuffix(" None: no limit.")
+        yield (f"`{name}`", f"{shown}", _cell(words), "allowed" if "None" in type_ else "")
 
 
 def _events() -> str:
@@ -165,7 +166,7 @@ _WORDS: dict[str, tuple[tuple[str, ...], Iterable[tuple[str, ...]]]] = {
             for word, one in OUTCOMES.items()
         ],
     ),
-    "limits": (("limit", "default", "bounds", "`None`: no limit"), [*_limits()]),
+    "limits": (("limit", "default", "bounds", "`None` (no limit)"), [*_limits()]),
     "extras": (("extra", "installs", "for"), [*_extras()]),
     "warnings": (
         ("code", "severity", "what happened"),

@@ -62,7 +62,7 @@ class Limits:
     """One result's text for the model; a longer one is cut, with a note."""
     max_indexed_bytes: int = 32 << 20
     """Text of a run that is searched for the values of arguments (``policy=``), counted in characters. Beyond that, a
-    value that is not the user's needs approval."""
+    value that the user did not give needs approval."""
     max_result_media_bytes: int = 20 << 20
     """Images and files of one result in total, as base64; any beyond that become placeholders (Anthropic takes 32 MB a
     request, OpenAI 50 MB)."""
@@ -70,7 +70,7 @@ class Limits:
     """Characters of the peer's bytes that an error message may quote."""
     # -- foreign tools, and their lists --
     max_schema_bytes: int = 256 << 10
-    """A foreign tool's JSON Schema, serialised as JSON. A larger one is refused (`SchemaError`)."""
+    """A foreign JSON Schema (`Tool.from_schema`, MCP), serialised. A larger one is refused (`SchemaError`)."""
     max_schema_nodes: int = 10_000
     """Subschemas of a foreign schema (Notion's and GitHub's tools have several hundred)."""
     max_schema_values: int = 30_000
@@ -81,14 +81,14 @@ class Limits:
     max_pattern_chars: int = 1024
     """One ``pattern`` of a foreign schema."""
     max_validation_steps: int = 4_000_000
-    """Steps (a schema applied to a value, or as much other work) of validating one call's arguments by a foreign
-    schema, estimated before validation begins (about 0.2 s at worst; a usual call needs tens). A call beyond that
+    """Steps needed to validate one call's arguments against a foreign schema, estimated beforehand. In a step, a schema
+    is applied to a value (a usual call takes tens of steps; the limit takes about 0.2 s at worst). A call beyond that
     becomes ``invalid``; a schema that needs more for one small value is refused (`SchemaError`)."""
     max_message_bytes: int = 1 << 20
     """One message of an MCP server, over the transports of `streamtools.mcp` (the MCP SDK has the same limit for an
     event, and none for a line or body). Each JSON value counts as at least 20 bytes. A larger answer is an error."""
     max_listed_tools: int = 1_000
-    """Tools taken from one MCP server's list; any beyond that are left out and listed as refused."""
+    """Tools taken from one MCP server's list; any beyond that are omitted and listed as refused."""
     max_list_bytes: int = 8 << 20
     """Descriptions and schemas of one such list in total, as JSON (GitHub's hundred tools take a quarter of a million
     bytes; no model accepts 8 MiB of tools). Tools beyond that are left out and listed as refused."""
@@ -108,20 +108,20 @@ class Limits:
     max_concurrency: int = 16
     """Tools running at once in one pipeline, or in all that share a `CallPool`; further calls wait."""
     max_repeated_calls: int | None = 32
-    """Calls of one tool with the same arguments, valid or not, within a run (trajectory). The next ones are ``denied``,
-    which tells the model that it repeats itself. None: no limit."""
+    """Calls of one tool with the same arguments, valid or not, within a run (trajectory). Further calls are
+    ``denied``, and the model is told that it repeats itself. None: no limit."""
     max_model_retries: int = 3
     """Unusable calls of one tool within a run: the arguments were invalid, the call was repeated too often, or the tool
     asked for better arguments (`ModelRetry`). Calls of unknown tools are counted together. After that many, the model
     is told not to call again."""
     call_budget: int | None = None
-    """Calls that a run (trajectory) may execute over all its steps; the next ones are ``over_budget``. A call counts
+    """Calls that a run (trajectory) may execute over all its steps; further calls are ``over_budget``. A call counts
     as soon as it is admitted, unless it ends before it begins. None: no limit."""
     token_budget: int | None = None
-    """Input and output tokens of a run, as its responses report them at their end. Once they are spent, no further call
+    """Input and output tokens of a run, as reported at the end of its responses. Once they are spent, no further call
     runs (``over_budget``), and `agent_loop` makes no further request (``budget``). None: no limit."""
     max_background_jobs: int = 8
-    """Calls of ``background=True`` tools that run at once in one run; the next ones are ``failed``."""
+    """Calls of ``background=True`` tools that run at once in one run; further calls are ``failed``."""
     max_threads: int = 8
     """Threads that run sync tools at once in one pipeline; further calls wait."""
     max_abandoned_threads: int = 8
@@ -135,13 +135,13 @@ class Limits:
     """Seconds for closing the source, and for a cancelled tool's own cleanup. A tool that runs longer than that after
     it was cancelled or timed out is reported (``tool_unresponsive``); its end is still awaited."""
     first_chunk_timeout: float | None = None
-    """Seconds within which the first chunk must arrive, from the request (``requested_at=``) or else from entering the
-    block; then `DeadlineExceeded`. None: no limit."""
+    """Seconds within which the first chunk must arrive, from the request (``requested_at=``), or from entering the
+    block if that is unknown; then `DeadlineExceeded`. None: no limit."""
     step_timeout: float | None = None
-    """Seconds for the whole step, its calls and approvals included; then `DeadlineExceeded`, and running calls are
+    """Seconds for the whole step, including its calls and approvals; then `DeadlineExceeded`, and running calls are
     ``cancelled``. None: no limit."""
     run_timeout: float | None = None
-    """The same for all steps of a run (trajectory), from the beginning of the first; the requests of `agent_loop` count
+    """The same for a whole run (trajectory), from the start of its first step; the requests of `agent_loop` count
     too. None: no limit."""
     idle_timeout: float | None = 120.0
     """Seconds that the source may be silent; then `TruncatedStream`. Any data ends the silence, even a keep-alive.
