@@ -82,7 +82,7 @@ def checked_key(key: str) -> None:
 
 def no_room(max_entries: int) -> ToolNotStarted:
     return ToolNotStarted(
-        f"not run: the store is full: max_entries={max_entries} calls have an unknown end or an unfinished run; "
+        f"not run: the store is full: max_entries={max_entries} calls have an unknown outcome or an unfinished run; "
         "check the calls and complete or release them, and end or forget the runs"
     )
 

@@ -135,7 +135,7 @@ class Journal:
 
     async def erase(self, run_id: str, *, conversation_id: str | None = None) -> list[str]:
         """Removes a run that is not in progress, with the records of its calls, decisions and answers. Returns the keys
-        of calls of unknown end, which stay until they are settled (`settle` of the store).
+        of calls with an unknown outcome, which stay until they are settled (`settle` of the store).
 
         The same run id must not be used again: its calls would run again.
 

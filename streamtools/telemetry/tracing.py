@@ -1128,7 +1128,7 @@ class CallSpans:
             found[Names.call_reason] = "not run here: the caller runs it"
         else:
             found |= self._writer.tool_lost()
-            span.set_status(Status(StatusCode.ERROR, "unknown end: its step is over"))
+            span.set_status(Status(StatusCode.ERROR, "unknown outcome: its step is over"))
         _record(span, found)
         span.end(step.ns(event.time))
 

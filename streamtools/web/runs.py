@@ -351,7 +351,7 @@ class ChatRuns:
         for run_id in run_ids:
             left = await self.journal.erase(run_id, conversation_id=chat_id)
             if left:
-                _logger.warning("the store keeps calls of unknown end of the removed run %s: %s", run_id, left)
+                _logger.warning("the store keeps calls with an unknown outcome of the removed run %s: %s", run_id, left)
 
     async def _remove_files(self, chat_id: str) -> None:
         for run_id, directory in await self._conversations.files(chat_id):

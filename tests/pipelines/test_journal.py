@@ -479,7 +479,7 @@ async def test_only_runs_that_are_over_are_forgotten(tmp_path: Path) -> None:
             full, refused = Journal(SqliteStore(path, max_entries=1)), Bank(TWO_STEPS[0], ANSWER)
             await read(refused.run(full, run_id="full"))
             assert refused.paid == []
-            assert "max_entries=1 calls have an unknown end or an unfinished run" in str(refused.asked[1])
+            assert "max_entries=1 calls have an unknown outcome or an unfinished run" in str(refused.asked[1])
             assert await full.forget("full")
         journal = Journal(SqliteStore(path, max_entries=3), max_runs=2)
         for at in range(5):

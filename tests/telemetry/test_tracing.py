@@ -342,7 +342,7 @@ def test_a_call_without_an_observation_still_ends_with_its_step(spans: Spans) ->
     assert spans.ledger.balanced
     assert {attributes(tool)["error.type"] for tool in spans.tools()} == {"_OTHER"}
     assert {attributes(tool)["streamtools.call.outcome"] for tool in spans.tools()} == {"unknown"}
-    assert {tool.status.description for tool in spans.tools()} == {"unknown end: its step is over"}
+    assert {tool.status.description for tool in spans.tools()} == {"unknown outcome: its step is over"}
     assert {span.name for span in spans.tools()} == {"execute_tool alpha", "streamtools.call beta"}
 
 
