@@ -107,7 +107,7 @@ class Body:
         is_odd = self._framing is not None and self._framing.name in ("sse", "ndjson")
         if not is_odd or _is_begun(whole):
             return TruncatedStream("the body ended before its first payload was complete")
-        what = "an HTML page" if text[:1] == b"<" else "no event stream"
+        what = "an HTML page" if text[:1] == b"<" else "not an event stream"
         if text[:5] in (b"data:", b"event") and b"\n" not in text:
             what = "lines without line ends (pass the bytes, or put the line ends back)"
         elif text[:1] == b"{" and b"}{" in text:
@@ -222,7 +222,7 @@ def as_items(given: Any, wire: Wire | str | None) -> Any:
             raise TypeError("this object contains the stream; pass response['stream']")
         whose = "any known wire" if record is None else record.name
         raise TypeError(
-            f"a dict is read as a whole answer, but this one is no answer of {whose}; request it with stream=True "
-            "and pass the stream, or pass a list of payloads"
+            f"expected a stream, or a whole answer of {whose}, got another dict or object; pass the SDK's stream or "
+            "its whole response rather than a part of it, or a list of payloads"
         )
     return [given]

@@ -30,8 +30,8 @@ def log_failure(seen: Observation, host: Any) -> None:
              "conversation_id": host.conversation_id}  # fmt: skip
     facts = {name: text and one_line(text, _MAX_ID_CHARS) for name, text in texts.items()}
     facts |= {"outcome": seen.outcome, "error_type": class_name(error), "step": host.number}
-    shown = host.words(error) if is_debugging() else stand_in(error)
-    form = "%(tool_name)s: %(outcome)s: %(error_type)s (call %(call_id)s)"
+    shown, hint = (host.words(error), "") if is_debugging() else (stand_in(error), "; STREAMTOOLS_DEBUG=1 shows why")
+    form = "%(tool_name)s: %(outcome)s: %(error_type)s (call %(call_id)s)" + hint
     raised = None if shown is None else (type(shown), shown, shown.__traceback__)
     record = _logger.makeRecord(_logger.name, logging.ERROR, __file__, 0, form, (facts,), raised)
     for name, fact in facts.items():  # `extra=` would raise where the program's own records have such an attribute

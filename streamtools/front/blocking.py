@@ -27,7 +27,7 @@ from ..parts import Failure, RunOutcome, ToolCall, Usage
 from ..pipelines.runner import Runner
 from ..seams import Again, Attempts, Cut, Rest, Sight
 from ..turn import Turn
-from .calls_face import CallsFace, When
+from .calls_face import CallsFace, When, turned_to
 
 if TYPE_CHECKING:
     from ..durable.suspended import Suspended
@@ -54,6 +54,9 @@ class SyncBlock(CallsFace):
 
     turn: _There[Turn] = _There()
     suspended: _There[Suspended | None] = _There()
+
+    if not TYPE_CHECKING:  # type checkers see the mistake themselves
+        __getattr__ = turned_to("events.turn")
 
     def __init__(self, block: Any, backend: str) -> None:
         self._block = block

@@ -191,7 +191,7 @@ def _written(message: Any, wire: Wire) -> list[dict[str, Any]]:
 
 # -- what is easily written wrongly --
 
-_TURN = frozenset(name for name in dir(Turn) if not name.startswith("_"))
+_TURN = {name: "()" if callable(getattr(Turn, name)) else "" for name in dir(Turn) if not name.startswith("_")}
 
 
 def asynchronous_only(what: str, block: str) -> Callable[..., NoReturn]:
@@ -212,7 +212,7 @@ def turned_to(turn: str) -> Callable[[object, str], NoReturn]:
     has."""
 
     def refuse(self: object, name: str) -> NoReturn:
-        hint = f"; the turn has it, write {turn}.{name}" if name in _TURN else ""
+        hint = f"; the turn has it, write {turn}.{name}{_TURN[name]}" if name in _TURN else ""
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
 
     return refuse

@@ -64,7 +64,8 @@ def gate_of(store: IdempotencyStore | None, identity: str | None = None) -> Gate
         return None
     if isinstance(store, type) or not hasattr(store, "claim"):
         what = f"the class {store.__name__}" if isinstance(store, type) else type(store).__name__
-        raise TypeError(f"store must be an IdempotencyStore, such as MemoryStore(), not {what}")
+        such_as = "such as streamtools.dispatch.SqliteStore(path)"
+        raise TypeError(f"store must be an IdempotencyStore, {such_as}, not {what}")
     from ..durable.gate import StoreGate  # as said where a store is given
 
     return StoreGate(store, identity)

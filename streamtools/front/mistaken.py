@@ -64,6 +64,21 @@ def explained(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
+def needs_wire(function: Callable[P, R]) -> Callable[P, R]:
+    """Has `agent_loop` say which wires there are, where Python would only say that ``wire`` is missing."""
+
+    @wraps(function)
+    def checked(*given: P.args, **options: P.kwargs) -> R:
+        if "wire" not in options:
+            from ..wires import names  # only for a mistake
+
+            what = "the format that your function's requests and streams have"
+            raise TypeError(f"agent_loop needs wire=, {what}; known: {', '.join(names())}")
+        return function(*given, **options)
+
+    return checked
+
+
 def refuse_unknown(function: str, options: Iterable[str], known: Collection[str]) -> None:
     """Raises a `TypeError` for the first option that is not known, with the words to write instead."""
     for name in sorted(set(options) - set(known)):

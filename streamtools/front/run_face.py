@@ -73,7 +73,8 @@ class AgentLoop(CallsFace):
         if turns := self._loop.all_turns:
             return turns[-1]
         if self.outcome is None:
-            raise LocalProtocolError("the run has no turn: the model has not been asked yet; iterate first")
+            why = "the model has not been asked yet; iterate over the run first, or `await run`"
+            raise LocalProtocolError(f"the run has no turn: {why}")
         why = "its tokens were spent" if self.outcome == "budget" else f"it ended ({self.outcome})"
         raise LocalProtocolError(f"the run has no turn: {why} before it began")
 

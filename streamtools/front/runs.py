@@ -25,7 +25,7 @@ from ..wires import Wire, find
 from .capabilities import attempts_of, gate_of, guard_of, seams_of
 from .carrying import Carrying, takes_carry
 from .checked import CheckedOptions, PipelineKeywords, checked_options, know
-from .mistaken import refuse_unknown
+from .mistaken import needs_wire, refuse_unknown
 from .run_face import AgentLoop
 from .steps import ModelSteps, PipelineMaker
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .changing import ToolsOfRun
 
 
+@needs_wire
 def agent_loop(
     call_model: CallModel,
     messages: Sequence[Any],
@@ -122,7 +123,7 @@ def agent_loop(
     """
     checked_bound("max_steps", max_steps)
     decisions = tuple(decisions)  # they are read twice
-    known = {*PipelineKeywords.__optional_keys__, *(agent_loop.__kwdefaults__ or ())}
+    known = {*PipelineKeywords.__optional_keys__, *(inspect.unwrap(agent_loop).__kwdefaults__ or ())}
     _check(call_model, messages, wire, stop=stop, trajectory=trajectory, options=options, known=known)
     _check_suspended(suspended, decisions, has_journal=journal is not None, has_store=options.get("store") is not None)
     if carry and not (isinstance(carry, Mapping) and mode is None and takes_carry(call_model)):

@@ -206,7 +206,7 @@ class Loop:
 
     async def next(self) -> Event:
         if self.state != "open":
-            raise TypeError("a run is iterated inside its block; write:  async with agent_loop(...) as run:  ...")
+            raise TypeError("iterate over a run once, in its block; write:  async with agent_loop(...) as run:  ...")
         if self.is_iterated:  # else both would ask the model
             raise LocalProtocolError("another task waits for the run's next event; iterate over a run in one task")
         self.is_iterated = True

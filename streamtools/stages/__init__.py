@@ -317,8 +317,8 @@ class StageList:
             elif kind is not Accumulate:
                 feeds = callable(getattr(stage, "feed", None))
                 if not feeds or not callable(getattr(stage, "finish", None)):
-                    made = f"a {kind.__name__}, which has no {'finish' if feeds else 'feed'}()"
-                    raise TypeError(f"the stage {entry.name!r} is {made}; a stage has both feed() and finish()")
+                    lacking = f"{kind.__name__} has no {'finish' if feeds else 'feed'}()"
+                    raise TypeError(f"stage {entry.name!r}: {lacking}; a stage has both feed() and finish()")
                 if hasattr(stage, "may_defer"):
                     stage.may_defer = defer
             stages.append(stage)
@@ -369,8 +369,8 @@ def _named(stage: StageSource) -> _Entry:
 
 DEFAULT = StageList(
     [
-        ("accumulate", lambda tools, limits, salt: Accumulate(tools.names, limits, salt)),
-        ("finalize", lambda _, limits, __: Finalize(limits)),
+        _Entry("accumulate", lambda tools, limits, salt: Accumulate(tools.names, limits, salt), "finalize"),
+        _Entry("finalize", lambda _, limits, __: Finalize(limits), "validate"),
         ("validate", lambda tools, limits, __: Validate(tools, limits)),
     ]
 )

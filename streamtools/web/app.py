@@ -292,7 +292,7 @@ class _Request:
     async def _list(self) -> None:
         await self._check("", "list")
         if self._by is None:
-            raise _Refused(403, "forbidden", "a list is of a person's conversations, but `may` named no person")
+            raise _Refused(403, "forbidden", "only a named person has a list; let `may` return the person's name")
         before, limit = self._asked("before"), self._asked("limit") or "50"
         if before is not None and _PLACE.fullmatch(before) is None:
             raise BadRequest("expected a value from an earlier answer", path="before")

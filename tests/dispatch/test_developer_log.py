@@ -44,7 +44,7 @@ async def test_a_tools_exception_is_logged_with_its_type_and_frames_and_without_
     run = Trajectory(run_id="r1", conversation_id="talk\nERROR forged")
     for _ in range(2):
         await run_calls([("c1", "look_up", {"card": SECRET})], [look_up], trajectory=run)
-    assert logged(caplog) == ["look_up: failed: KeyError (call c1)"] * 2
+    assert logged(caplog) == ["look_up: failed: KeyError (call c1); STREAMTOOLS_DEBUG=1 shows why"] * 2
     *_, record = (record for record in caplog.records if record.name == "streamtools")
     shown = logging.Formatter("%(run_id)s %(conversation_id)s %(step)s %(call_id)s %(tool_name)s %(error_type)s")
     first, *frames = shown.format(record).splitlines()
@@ -82,6 +82,7 @@ async def test_with_the_switch_for_debugging_the_exceptions_text_is_logged_too(
     monkeypatch.setenv("STREAMTOOLS_DEBUG", "1")
     await run_alone(look_up, {"card": SECRET}, call_id="c1")
     assert f"KeyError: '{SECRET}'" in caplog.text
+    assert logged(caplog) == ["look_up: failed: KeyError (call c1)"]
 
 
 async def test_an_error_for_the_model_is_no_fault_and_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -93,4 +94,4 @@ async def test_an_error_for_the_model_is_no_fault_and_is_not_logged(caplog: pyte
 async def test_a_hook_that_raises_is_logged_as_its_tool_is(caplog: pytest.LogCaptureFixture) -> None:
     await pipeline(stream(chat(calls=[("c1", "gated", '{"card": "x"}')])), tools=[gated])
     (text,) = logged(caplog)
-    assert text == "gated: failed: KeyError (call c1)"
+    assert text == "gated: failed: KeyError (call c1); STREAMTOOLS_DEBUG=1 shows why"

@@ -504,7 +504,7 @@ MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ),
     ({"executor": Scripted}, TypeError, "the class Scripted is not an Executor"),
     ({"store": MemoryStore}, TypeError, "store must be an IdempotencyStore.*not the class MemoryStore"),
-    ({"store": NoExecutor()}, TypeError, r"store must be an IdempotencyStore, such as MemoryStore\(\), not NoExecutor"),
+    ({"store": NoExecutor()}, TypeError, r"such as streamtools.dispatch.SqliteStore\(path\), not NoExecutor"),
 ]
 
 

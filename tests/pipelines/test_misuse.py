@@ -8,7 +8,8 @@ import pytest
 from profiles import every
 from streams import chat, pass_on, stream
 
-from streamtools import parse, pipeline, tool
+from streamtools import agent_loop, parse, pipeline, tool
+from streamtools.errors import LocalProtocolError
 from streamtools.history import convert, lint, repair
 from streamtools.stages import DEFAULT, StageList, text_calls
 
@@ -47,6 +48,51 @@ def test_a_stage_that_makes_calls_cannot_stand_behind_the_one_that_joins_them() 
             make()
     both = DEFAULT.insert_before("accumulate", text_calls("hermes")).insert_before("accumulate", text_calls("json"))
     assert list(both)[:3] == ["text_calls", "text_calls", "accumulate"]
+
+
+def test_the_stages_of_the_library_keep_their_order() -> None:
+    with pytest.raises(ValueError, match="'finalize' makes what 'validate' takes, but stands after it"):
+        StageList(["accumulate", "validate", "finalize"])
+    with pytest.raises(ValueError, match='insert_before\\("finalize"'):
+        StageList(["finalize", "accumulate", "validate"])
+    assert list(DEFAULT.without("finalize")) == ["accumulate", "validate"]
+
+
+def test_a_stage_that_lacks_a_method_is_told_which() -> None:
+    class Feeds:
+        def feed(self, event: Any) -> Any:
+            return [event]
+
+    with pytest.raises(TypeError, match=r"stage 'Feeds': Feeds has no finish\(\); a stage has both"):
+        parse(chat(["Hi"]), stages=DEFAULT.append(Feeds))  # type: ignore[arg-type]
+
+
+# -- runs -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_loop_without_a_wire_is_told_which_there_are() -> None:
+    with pytest.raises(TypeError, match=r"agent_loop needs wire=.*; known: openai\.chat_completions, .*bedrock"):
+        agent_loop(lambda messages, tools: chat(["Hi"]), [])  # type: ignore[call-arg]
+
+
+@pytest.mark.anyio
+async def test_a_run_that_is_awaited_twice_is_told_that_it_runs_once() -> None:
+    run = agent_loop(lambda messages, tools: chat(["Hi"]), [], wire="openai.chat_completions")
+    with pytest.raises(LocalProtocolError, match="iterate over the run first, or `await run`"):
+        _ = run.turn
+    await run
+    with pytest.raises(TypeError, match="iterate over a run once, in its block; write:  async with agent_loop"):
+        await run
+
+
+def test_an_attribute_of_the_turn_is_written_as_it_is_called() -> None:
+    events: Any = pipeline(chat(["Hi"]))
+    with pytest.raises(AttributeError, match=r"write events\.turn\.messages\(\)$"):
+        events.messages()
+    with events.sync() as blocking:
+        with pytest.raises(AttributeError, match=r"write events\.turn\.text$"):
+            _ = blocking.text
+        blocking.finish()
 
 
 # -- stages and transforms that give back something else ------------------------------------------------------------
