@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from typing import Any
 
 import anyio
@@ -133,6 +133,20 @@ async def hanging(items: Iterable[Any]) -> AsyncIterator[Any]:
 
 async def turn_of(calls: Sequence[Call], tools: Sequence[Any], **options: Any) -> Turn:
     return await pipeline(stream(chat(calls=calls)), tools=tools, **options)
+
+
+async def exhaust(items: AsyncIterable[Any]) -> None:
+    async for _ in items:
+        pass
+
+
+async def until(events: AsyncIterable[Any], kind: type | tuple[type, ...]) -> Any:
+    """Reads to the first event of that kind, and returns it; the last one if there is none."""
+    event = None
+    async for event in events:
+        if isinstance(event, kind):
+            break
+    return event
 
 
 async def pass_on(events: AsyncIterator[Any]) -> AsyncIterator[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from decisions import decisions_on
-from streams import Call, Model, chat, chat_chunk, double, sse, stream
+from streams import Call, Model, chat, chat_chunk, double, exhaust, sse, stream
 
 from streamtools import Limits, Suspended, Trajectory, Turn, agent_loop, pipeline, resume, run_calls, tool
 from streamtools.dispatch import CallPool, MemoryStore
@@ -79,8 +79,7 @@ def outcomes(turn: Turn) -> list[str]:
 async def loop(model: Model, **options: Any) -> Any:
     run = agent_loop(model, ASKED, tools=TOOLS, wire=CHAT, **options)
     async with run:
-        async for _ in run:
-            pass
+        await exhaust(run)
     return run
 
 

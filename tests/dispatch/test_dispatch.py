@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from profiles import every
-from streams import anthropic, chat, double, hanging, key_of, stream, turn_of
+from streams import anthropic, chat, double, hanging, key_of, stream, turn_of, until
 
 from streamtools import Event, Limits, Observation, TextDelta, ToolContext, ToolError, parse, pipeline, tool
 from streamtools.dispatch.in_process import abandoned_threads
@@ -101,9 +101,7 @@ async def test_leaving_the_block_does_not_wait_for_a_sync_tool() -> None:
     body = anthropic(calls=[("a", "stuck", "{}")], stop=None)
     with anyio.fail_after(30):
         async with pipeline(hanging(body), tools=[stuck]) as events:
-            async for event in events:
-                if isinstance(event, ToolStarted):
-                    break
+            await until(events, ToolStarted)
             await anyio.sleep(0.01)
     assert [observation.outcome for observation in events.turn.observations] == ["cancelled"]
     release.set()

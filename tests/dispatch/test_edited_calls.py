@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from pydantic import SecretStr
 from ran import ran
 from rich.console import Console
-from streams import chat, sse, stream
+from streams import chat, sse, stream, until
 from test_decisions import CALL, KEY, pay, suspended_of
 
 from streamtools import ApprovalRequested, Decision, Suspended, agent_loop, pipeline, resume, run_calls, tool
@@ -338,9 +338,7 @@ async def test_a_journaled_call_runs_with_the_edits_on_record_also_if_its_tool_n
     for number, effect in enumerate(("once", "idempotent", "pure")):
         ran.clear()
         async with run(number, replace(pay, effect=effect), approve=edited) as first:
-            async for event in first:
-                if isinstance(event, ApprovalResolved):
-                    break
+            await until(first, ApprovalResolved)
         if ran:
             continue  # it had begun before its consumer left
         with anyio.fail_after(30):

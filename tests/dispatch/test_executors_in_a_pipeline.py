@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from placed_tools import FORMS, SECRET, marks
 from profiles import every
-from streams import Call, chat, key_of, sse, stream
+from streams import Call, chat, key_of, sse, stream, until
 
 from streamtools import Event, Limits, Observation, ToolContext, Trajectory, pipeline, tool
 from streamtools.dispatch import Begin, Emit, MemoryStore
@@ -138,9 +138,7 @@ async def test_leaving_the_block_stops_a_call_where_it_runs(make: Any, form: str
     async with make(tools) as executor:
         with anyio.fail_after(WAIT_S):
             async with pipeline(stream(body), tools=tools, executor=executor) as events:
-                async for event in events:
-                    if isinstance(event, ToolProgress):
-                        break
+                await until(events, ToolProgress)
         await stops(path)
     (observation,) = events.turn.observations
     assert (observation.outcome, observation.attempts) == ("cancelled", 1)

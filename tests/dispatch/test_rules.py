@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from ran import ran
-from streams import chat, stream
+from streams import chat, exhaust, stream
 
 from streamtools import Event, Observation, Pipeline, agent_loop, pipeline, tool
 from streamtools.errors import CallDenied
@@ -94,8 +94,7 @@ async def test_a_call_that_is_cancelled_or_left_while_it_is_judged_does_not_hold
         async with posting("slow", "quick", capabilities=[rule]) as events:
             await anyio.wait_all_tasks_blocked()
             assert events.cancel("c0", "no more")
-            async for _ in events:
-                pass
+            await exhaust(events)
         assert (ran, outcomes(events)) == (["quick"], ["cancelled", "ok"])
         async with posting("slow", capabilities=[rule]) as events:
             await anyio.wait_all_tasks_blocked()

@@ -17,7 +17,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from profiles import FULL, every, thorough_unless
-from streams import chat, stream
+from streams import chat, exhaust, stream
 
 from streamtools import Decision, Observation, Trajectory, agent_loop, pipeline, resume, run_calls, tool
 from streamtools.dispatch import Claim, MemoryStore
@@ -212,8 +212,7 @@ def in_a_loop(**given: Any) -> Host:
         error = None
         try:
             async with run:
-                async for _ in run:
-                    pass
+                await exhaust(run)
         except StreamToolsError as raised:
             error = raised
         seen = told(run.turns[0], error=error)

@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from profiles import every, examples
-from streams import Seeing, chat, chat_chunk, pass_on, sse
+from streams import Seeing, chat, chat_chunk, exhaust, pass_on, sse
 from telemetry.scripted import Spans
 from trial_streams import Program, ran, shown
 
@@ -142,8 +142,7 @@ async def test_what_comes_otherwise_drops_a_trial_that_is_awaited(case: str) -> 
         block = pipeline(steadily(items), tools=[tool(effect="pure")(work.look), act], **options)
         async with block as events:
             try:
-                async for _ in events:
-                    pass
+                await exhaust(events)
             except Exception:
                 assert len(items) < 4
         seen = {one.call_id: one for one in block.turn.observations}

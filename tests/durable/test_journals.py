@@ -12,7 +12,7 @@ import pytest
 from pipelines.test_journal import ANSWER, Bank
 from profiles import every
 from servers import PostgresServer, RedisServer
-from streams import chat
+from streams import chat, until
 
 from streamtools import Decision, tool
 from streamtools.cli import main
@@ -129,9 +129,7 @@ def test_a_person_settles_calls_of_a_server_by_its_url_which_is_not_printed(
         program = Program(CALLS)
         program.hangs = True
         async with program.run(url, run_id="order-8") as run:
-            async for event in run:
-                if isinstance(event, ToolStarted):
-                    break
+            await until(run, ToolStarted)
 
     for url in (postgres.url, redis.url):
         anyio.run(makes, url)

@@ -13,7 +13,7 @@ import trio.testing
 from growing.written import Notes, chat_end, cut, on_chat, steadily
 from profiles import every, examples
 from record.recorded import same
-from streams import chat
+from streams import chat, exhaust
 from telemetry.scripted import Spans
 
 from streamtools import Growing, Retry, ToolContext, Trajectory, agent_loop, pipeline, tool
@@ -111,8 +111,7 @@ async def test_a_run_whose_process_died_in_the_commit_does_not_know_its_end(tmp_
         async with loop_of(notes, steadily(GROWS), **given) as first, anyio.create_task_group() as group:
 
             async def reads() -> None:
-                async for _ in first:
-                    pass
+                await exhaust(first)
 
             group.start_soon(reads)
             await began.wait()
@@ -127,8 +126,7 @@ def test_the_time_that_the_model_takes_is_not_the_tools() -> None:
         @tool(effect="pure", timeout=5)
         async def say(text: Growing[str]) -> None:
             """Say it."""
-            async for _ in text:
-                pass
+            await exhaust(text)
             await anyio.sleep(rest_s)
 
         async def slow() -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from every_wire import ANTHROPIC, BEDROCK, CHAT
 from profiles import every
-from streams import chat, sse
+from streams import chat, exhaust, sse
 
 from streamtools import Trajectory, pipeline
 from streamtools.history import Violation, lint, repair
@@ -156,8 +156,7 @@ async def test_an_observer_warns_where_a_step_does_not_only_append(caplog: pytes
     first, second = {"role": "user", "content": "Go."}, {"role": "user", "content": "Stay."}
     for messages in ([first], [first, second], [second], [second, first]):
         async with pipeline(body, trajectory=run, request={"messages": messages}) as events:
-            async for _ in events:
-                pass
+            await exhaust(events)
     assert found == [(2, "messages[0].content", 70)]
     (said,) = [record.getMessage() for record in caplog.records]
     place = "the request of step 2 changes earlier messages: messages[0].content: "

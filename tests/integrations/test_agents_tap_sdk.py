@@ -19,7 +19,7 @@ import pytest
 from gemini_streams import call, response, text
 from loopback import Loopback
 from responses_streams import CREATED, added, arguments, done, ended, event, function, message, output_text
-from streams import anthropic, sse
+from streams import anthropic, exhaust, sse
 
 import streamtools
 from streamtools.errors import ToolDefinitionError
@@ -170,8 +170,7 @@ async def test_openai_agents(how: str) -> None:
         look_up = tap.tool(getattr(tool, how)(), effect="pure")
         agent = agents.Agent(name="a", model=model, tools=[agents.function_tool(look_up)])
         run = agents.Runner.run_streamed(agent, QUESTION)
-        async for _ in run.stream_events():
-            pass
+        await exhaust(run.stream_events())
         assert run.final_output == "A"
         assert (tool.keys, tap.warnings) == (["a"], {})
         assert result_sent(server) == "A"

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from loopback import Loopback
-from streams import chat, chat_chunk, sse
+from streams import chat, chat_chunk, exhaust, sse
 from weather import PATIENCE_S, ask_and_answer, get_weather, leaves_in_the_middle
 
 from streamtools import pipeline
@@ -48,8 +48,7 @@ async def test_a_response_that_was_cut_is_not_complete_whether_litellm_raises_or
             events = pipeline(stream, tools=[get_weather])
             with anyio.fail_after(PATIENCE_S), pytest.raises((TruncatedStream, litellm.ServiceUnavailableError)):
                 async with events:
-                    async for _ in events:
-                        pass
+                    await exhaust(events)
             assert isinstance(events.turn.error, (TruncatedStream, litellm.ServiceUnavailableError))
             assert [seen.outcome for seen in events.turn.observations] == ["skipped"]
 

@@ -12,7 +12,7 @@ import pytest
 from mcp.types import CallToolResult
 from mcp_servers import SDK2, http_session, in_memory, leaky_before_sdk2, sdk2_only, sdk_server, served_over_http, stdio
 from mcp_session import observed
-from streams import chat, stream
+from streams import chat, stream, until
 
 from streamtools import pipeline, tool
 from streamtools.content import Media
@@ -86,9 +86,7 @@ async def test_a_call_whose_consumer_leaves_is_cancelled_on_the_server() -> None
         async with stdio() as session:
             tools = await fetch_tools(session, server="plain")
             async with pipeline(stream(chat([], [("c", "slow", "{}")])), tools=tools) as events:
-                async for event in events:
-                    if isinstance(event, ToolProgress):
-                        break
+                await until(events, ToolProgress)
             told = (await received(tools))["received"]
     assert [event.outcome for event in events.turn.observations] == ["cancelled"]
     assert [m["method"] for m in told].count("notifications/cancelled") == 1

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from streams import anthropic, chat, stream
+from streams import anthropic, chat, exhaust, stream, until
 
 from streamtools import (
     AgentLoop,
@@ -198,8 +198,7 @@ async def test_a_run_rests_and_is_resumed_with_the_answers_in_another_process() 
     calls = [("c", "choose", '{"question": "Which city?"}'), ("l", "look", '{"at": "a map"}')]
     model = Model(chat(calls=calls), DONE)
     async with model.run(choose_later, look, store=store) as run:
-        async for _ in run:
-            pass
+        await exhaust(run)
         assert len(model.asked) == 1
     assert (run.outcome, len(model.asked)) == ("suspended", 1)
     (seen, looked) = sorted(run.turns[0].observations, key=lambda one: one.call_id)
@@ -238,19 +237,15 @@ async def test_a_run_rests_and_is_resumed_with_the_answers_in_another_process() 
 async def test_a_run_that_rests_goes_on_where_it_is_when_it_is_answered_there() -> None:
     model = Model(ONE_CALL, DONE)
     async with model.run(choose_later) as run:
-        async for _ in run:
-            pass
+        await exhaust(run)
         assert run.suspended is not None
         assert run.answer(run.suspended.calls[0], "Rome")
-        async for _ in run:
-            pass
+        await exhaust(run)
     assert (run.outcome, result_of(run)) == ("answered", "Rome")
 
     for one in (choose, choose_later):  # left while it waits, whether it rests or not
         async with Model(ONE_CALL).run(one) as run:
-            async for event in run:
-                if isinstance(event, AnswerRequested):
-                    break
+            await until(run, AnswerRequested)
             with pytest.raises(AnswerError):
                 run.answer("nobody", "Rome")
         assert run.outcome in ("suspended", "left")
@@ -341,8 +336,7 @@ async def test_an_answer_reaches_a_run_on_record_from_elsewhere_and_outlives_its
 
         model = Model()
         async with model.run(one, journal=path, run_id="r") as run:  # all is on record
-            async for _ in run:
-                pass
+            await exhaust(run)
         assert (run.outcome, result_of(run)) == ("answered", "Rome")
 
 
@@ -358,8 +352,7 @@ async def test_a_living_run_hears_an_answer_from_another_process(tmp_path: Path)
             assert (run.outcome, result_of(run)) == ("answered", '{"city":"Rome"}')
             again = Model()
             async with again.run(choose, journal=path, run_id="r", **options) as run:
-                async for _ in run:
-                    pass
+                await exhaust(run)
             assert (run.outcome, again.asked) == ("answered", [])
 
 
@@ -517,32 +510,27 @@ async def test_a_tool_hands_its_call_on_to_work_in_the_background_and_is_not_run
     began.clear()
     path = tmp_path / "runs.db"
     async with Model(ONE_CALL).run(background(), journal=path, run_id="r") as run:  # it rests
-        async for _ in run:
-            pass
+        await exhaust(run)
     assert (run.outcome, run.turns[0].observations[0].outcome) == ("suspended", "suspended")
     async with Model().run(background(), journal=path, run_id="r") as run:  # it goes on waiting
-        async for _ in run:
-            pass
+        await exhaust(run)
     assert run.outcome == "suspended"
     with SqliteStore(path) as store:
         await Journal(store).answer("r", "c", {"city": "Rome"})
     async with Model(DONE).run(background(), journal=path, run_id="r") as run:
-        async for _ in run:
-            pass
+        await exhaust(run)
     assert (run.outcome, result_of(run), len(began)) == ("answered", '{"city":"Rome"}', 1)
 
     began.clear()
     kept = MemoryStore()
     async with pipeline(stream(ONE_CALL), tools=[background()], wire=CHAT, store=kept) as parted:
-        async for _ in parted:
-            pass
+        await exhaust(parted)
     assert parted.suspended is not None
     (call,) = parted.suspended.calls
     for answers in ((), (CallAnswer.to(call, "Rome"),)):
         given: dict[str, Any] = {"tools": [background()], "store": kept, "answers": answers}
         async with resume(parted.suspended, **given) as resumed:
-            async for _ in resumed:
-                pass
+            await exhaust(resumed)
         assert (resumed.suspended is None, len(began)) == (bool(answers), 1)
     assert resumed.turn.observations[0].value == "Rome"
 

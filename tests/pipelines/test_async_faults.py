@@ -17,7 +17,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 from profiles import every
-from streams import anthropic, chat, chat_chunk, double, hanging, sse, stream
+from streams import anthropic, chat, chat_chunk, double, exhaust, hanging, sse, stream, until
 
 from streamtools import (
     Limits,
@@ -198,9 +198,7 @@ async def test_a_manager_that_holds_a_scope_may_open_the_stream(scope: str) -> N
     assert events.turn.warnings == ()
     with anyio.fail_after(30):
         async with pipeline(opened()) as events:
-            async for event in events:
-                if isinstance(event, TextDelta):
-                    break
+            await until(events, TextDelta)
         await anyio.lowlevel.checkpoint()
     assert events.turn.warnings == ()
 
@@ -394,9 +392,7 @@ async def test_a_stage_that_fails_when_the_stream_is_left_hides_neither_observat
         async with pipeline(
             hanging(body), tools=[spend], stages=DEFAULT.insert_after("finalize", FailsAt), observers=[watcher]
         ) as events:
-            async for event in events:
-                if isinstance(event, ToolCallValidated):
-                    break
+            await until(events, ToolCallValidated)
             if leave == "aclose":
                 await events.aclose()
     assert outcomes(events) == ["skipped"]
@@ -557,8 +553,7 @@ async def test_an_event_that_is_interrupted_is_seen_by_every_observer_neverthele
         )
         with anyio.fail_after(30), pytest.raises(BaseException):
             async with block as events:
-                async for _ in events:
-                    pass
+                await exhaust(events)
         turn = block.turn
         assert {seen.call_id for seen in turn.observations} == {call.call_id for call in turn.calls}, at
         assert [event.seq for event in first.seen] == list(range(len(first.seen))), at
@@ -580,8 +575,7 @@ async def test_an_event_that_is_interrupted_before_anybody_sees_it_is_seen_by_al
         with anyio.fail_after(30):
             try:
                 async with block as events:
-                    async for _ in events:
-                        pass
+                    await exhaust(events)
             except BaseException as error:
                 assert "Interrupted" in repr(error)  # noqa: PT017
         lasting = (ToolCallStart, ToolCallEnd, ToolCallValidated, Observation, StreamEnd, StepEnd)

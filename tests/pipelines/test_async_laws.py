@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from profiles import every
-from streams import anthropic, chat, double, hanging, stream
+from streams import anthropic, chat, double, exhaust, hanging, stream
 
 from streamtools import Limits, Observation, StreamEnd, TextDelta, ToolCallValidated, Turn, parse, pipeline, tool
 from streamtools.errors import LocalProtocolError, TruncatedStream
@@ -114,8 +114,7 @@ async def test_at_4_an_outer_timeout_leaves_the_scopes_intact() -> None:
     calls = [("a", "sleep", "{}")]
     with anyio.move_on_after(0.01) as scope:
         async with pipeline(hanging(anthropic(calls=calls, stop=None)), tools=[sleeper(running)]) as events:
-            async for _ in events:
-                pass
+            await exhaust(events)
     assert scope.cancelled_caught
     assert running.now == 0
     every_call_has_one_observation_and_one_result(events.turn)
@@ -293,13 +292,11 @@ async def test_at_31_aclose_may_be_called_again_and_again_and_stops_everything()
 async def test_iterating_without_the_block_says_what_to_write() -> None:
     events = pipeline(stream(chat(["x"], finish="stop")))
     with pytest.raises(TypeError, match="async with pipeline"):
-        async for _ in events:
-            pass
+        await exhaust(events)
     async with events:
         pass
     with pytest.raises(TypeError, match="was left"):
-        async for _ in events:
-            pass
+        await exhaust(events)
 
 
 async def test_a_source_that_lets_out_a_cancellation_of_its_own_ends_the_stream_with_an_error() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiles import every, examples
-from streams import chat, hanging, pass_on, stream
+from streams import chat, hanging, pass_on, stream, until
 
 from streamtools import Event, Limits, Observation, StreamEnd, TextDelta, ToolCallValidated, ToolContext, pipeline, tool
 from streamtools.errors import ConsumerTooSlow, LocalProtocolError, TruncatedStream
@@ -312,9 +312,7 @@ async def test_who_leaves_the_pipeline_ends_its_branches_with_the_closing_events
     with anyio.fail_after(PATIENCE_S):
         async with pipeline(hanging(chat(["x"], [("a", "sleep", "{}")])), tools=[sleep]) as events:
             branch = events.branch(size=64, when_full=rule)
-            async for event in events:
-                if isinstance(event, ToolStarted):
-                    break
+            await until(events, ToolStarted)
         there = await exhaust(branch)
     assert numbers(there) == list(range(1, len(there) + 1))
     assert [event.outcome for event in there if isinstance(event, Observation)] == ["cancelled"]

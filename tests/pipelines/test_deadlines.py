@@ -15,7 +15,7 @@ import pytest
 import trio
 import trio.testing
 from profiles import every
-from streams import chat, hanging, stream
+from streams import chat, exhaust, hanging, stream
 
 from streamtools import ApprovalRequested, Decision, Event, Limits, Pipeline, StreamEnd, pipeline, resume, tool
 from streamtools.dispatch import MemoryStore
@@ -131,8 +131,7 @@ def test_each_time_is_kept_to_the_second() -> None:
                 began, raised = trio.current_time(), None
                 async with pipeline(late(), limits=Limits(**{limit: seconds}, idle_timeout=None)) as events:
                     try:
-                        async for _ in events:
-                            pass
+                        await exhaust(events)
                     except DeadlineExceeded as error:
                         raised = error
                 assert (raised is None) is (seconds == enough)
@@ -164,8 +163,7 @@ async def test_a_call_that_waits_for_an_approval_when_the_time_is_over_can_be_re
             run = agent_loop(model, messages=ASKED, wire=CHAT, tools=tools, approve=ask, limits=limits)
             with pytest.raises(DeadlineExceeded):
                 async with run:
-                    async for _ in run:
-                        pass
+                    await exhaust(run)
             for suspended in (block.suspended, run.suspended):
                 assert suspended is not None
                 decisions = [Decision.on(call, True) for call in suspended.calls]
@@ -179,5 +177,4 @@ async def test_the_first_chunk_is_waited_for_from_the_request_on() -> None:
     with anyio.fail_after(20):
         async with block as events:
             with pytest.raises(DeadlineExceeded, match="first_chunk_timeout=60"):
-                async for _ in events:
-                    pass
+                await exhaust(events)

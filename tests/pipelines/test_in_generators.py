@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from profiles import every
-from streams import chat, hanging, stream
+from streams import chat, exhaust, hanging, stream
 
 from streamtools import Event, Pipeline, TextDelta, agent_loop, pipeline, tool
 from streamtools.errors import LocalProtocolError
@@ -143,8 +143,7 @@ async def test_a_pipeline_is_opened_without_a_group_on_asyncio(anyio_backend: st
     before = asyncio.all_tasks()
     events = pipeline(stream(CALLS), tools=[tool(stay, effect="pure")]).open()
     assert isinstance(events, Pipeline)
-    async for _ in events:
-        pass
+    await exhaust(events)
     assert [seen.value for seen in events.turn.observations] == ["stayed"]
     assert asyncio.all_tasks() == before
 

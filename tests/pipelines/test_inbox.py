@@ -12,7 +12,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 from every_wire import framed, said
-from streams import Model, anthropic, chat, double, hanging, stream
+from streams import Model, anthropic, chat, double, exhaust, hanging, stream
 
 from streamtools import AgentLoop, ApprovalRequested, Observation, StreamEnd, TextDelta, Trajectory, agent_loop, tool
 from streamtools.content import Text
@@ -194,8 +194,7 @@ def test_a_message_now_cuts_the_response_and_skips_what_has_not_begun() -> None:
 
 
 async def read(run: AgentLoop) -> None:
-    async for _ in run:
-        pass
+    await exhaust(run)
 
 
 def test_a_message_waits_while_a_call_waits_for_an_approval_and_decides_nothing() -> None:

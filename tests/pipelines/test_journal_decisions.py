@@ -12,7 +12,7 @@ from typing import Any, Literal
 import anyio
 import pytest
 from dispatch.payments import OnlyClaims
-from streams import chat
+from streams import chat, exhaust, until
 from test_journal import ANSWER, Bank, pay_of, read
 
 from streamtools import Decision, Limits, Suspended, Trajectory, resume, tool
@@ -281,11 +281,9 @@ async def test_a_decision_that_fits_no_waiting_call_fails_in_words(tmp_path: Pat
     assert (run.outcome, refunds) == ("suspended", []), "of several decisions all count, or none"
 
     async with bank.run(journal) as run:
-        async for _ in run:
-            pass
+        await exhaust(run)
         run.stop()
-        async for _ in run:
-            pass
+        await exhaust(run)
     assert (run.outcome, refunds) == ("cancelled", [])
     with pytest.raises(DecisionError, match="the call 'r' no longer waits"):
         await journal.decide(ORDER, Decision.on(call, True))
@@ -404,9 +402,7 @@ async def test_a_ticket_also_takes_answers_to_calls_that_are_done_outside(tmp_pa
     bank.tools.append(choose)
     journal = Journal(tmp_path / "runs.db")
     async with bank.run(journal) as run:
-        async for event in run:
-            if isinstance(event, AnswerRequested):
-                break
+        await until(run, AnswerRequested)
     waiting = await journal.suspended(ORDER)
     assert waiting is not None
     assert run.suspended is not None

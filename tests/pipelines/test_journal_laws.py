@@ -17,7 +17,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from profiles import FULL, every, examples
-from streams import anthropic, chat
+from streams import anthropic, chat, exhaust
 
 from streamtools import Decision, Retry, agent_loop, tool
 from streamtools.dispatch import SqliteStore
@@ -277,8 +277,7 @@ class World:
         run = self.run(ask=refuse, retry=None)
         with suppress(Died):
             async with run:
-                async for _ in run:
-                    pass
+                await exhaust(run)
         self.was_asked = bool(read)
         return read[0] if read else json.loads(json.dumps(run.messages))
 

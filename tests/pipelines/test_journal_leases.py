@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
-from streams import chat
+from streams import chat, exhaust
 
 from streamtools import Observation, agent_loop, tool
 from streamtools.dispatch import MemoryStore, SqliteStore
@@ -87,8 +87,7 @@ def test_a_run_that_lost_its_lease_ends_the_call_that_had_begun_and_begins_no_ot
 
         again = bank.run(path, asks=True, approve=lambda asked: True, **options)
         async with again:
-            async for _ in again:
-                pass
+            await exhaust(again)
         assert (again.outcome, bank.paid) == ("answered", ["x", "y"]), "the end of the first one is on record"
 
     stores: dict[str, Callable[[Path], dict[str, Any]]] = {

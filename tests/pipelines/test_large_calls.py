@@ -11,7 +11,7 @@ import anyio
 import pytest
 from decisions import decisions_on
 from profiles import every
-from streams import anthropic, chat, stream
+from streams import anthropic, chat, stream, until
 
 from streamtools import (
     ApprovalRequested,
@@ -204,9 +204,7 @@ async def test_a_large_call_that_waits_for_an_approval_is_judged_again_when_it_g
     key = b"0" * 32
     with anyio.fail_after(30):
         async with pipeline(stream(chat(calls=[("a", "take", LARGE)])), tools=[made]) as events:
-            async for event in events:
-                if isinstance(event, ApprovalRequested):
-                    break
+            await until(events, ApprovalRequested)
         assert events.suspended is not None
         state = events.suspended.to_text(key, max_bytes=len(LARGE) * 3)
         suspended = Suspended.from_text(state, key, max_bytes=len(state))

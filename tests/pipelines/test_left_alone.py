@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from profiles import every
-from streams import anthropic, chat, stream
+from streams import anthropic, chat, exhaust, stream
 
 from streamtools import Observation, Turn, agent_loop, parse, pipeline, tool
 from streamtools.content import ToolResult
@@ -118,8 +118,7 @@ async def test_with_start_pure_only_calls_of_pure_tools_are_run() -> None:
 
 async def test_a_call_that_is_left_cannot_be_run_by_hand_and_is_not_suspended() -> None:
     async with pipeline(stream(chat([], CALLS)), tools=[double], start="off") as events:
-        async for _ in events:
-            pass
+        await exhaust(events)
         with pytest.raises(LocalProtocolError, match="calls are left to you"):
             await events.run_call("c1")
         assert events.cancel("c1") is False

@@ -19,7 +19,7 @@ import pytest
 import trio
 import trio.testing
 from profiles import every
-from streams import anthropic, chat, chat_chunk, hanging, sse, stream
+from streams import anthropic, chat, chat_chunk, exhaust, hanging, sse, stream, until
 
 from streamtools import Event, Limits, Pipeline, TextDelta, pipeline, tool
 from streamtools.events import StepEnd, ToolStarted
@@ -106,9 +106,7 @@ async def test_a_source_that_waits_for_room_is_closed_in_the_task_that_reads_it_
     with anyio.fail_after(30), anyio.CancelScope() as scope:
         try:
             async with pipeline(source(), limits=Limits(event_buffer=2)) as events:
-                async for event in events:
-                    if isinstance(event, TextDelta):
-                        break
+                await until(events, TextDelta)
                 await anyio.wait_all_tasks_blocked()  # the reader waits for room: nobody takes anything
                 assert 3 <= taken <= 6
                 if leave == "aclose":
@@ -282,8 +280,7 @@ def made() -> Pipeline:
 
 async def outcomes(events: Pipeline) -> list[tuple[str, Any]]:
     async with events:
-        async for _ in events:
-            pass
+        await exhaust(events)
     return [(seen.outcome, seen.value) for seen in events.turn.observations]
 
 

@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from profiles import every
-from streams import chat, sse, stream
+from streams import chat, exhaust, sse, stream
 
 from streamtools import Limits, StreamEnd, StreamError, TextDelta, pipeline, tool
 
@@ -29,8 +29,7 @@ async def read(body: list[Any], limits: Limits, tools: tuple[Any, ...] = (f,)) -
     with anyio.fail_after(30):
         async with pipeline(stream(body), tools=tools, limits=limits) as events:
             try:
-                async for _ in events:
-                    pass
+                await exhaust(events)
             except StreamError as error:
                 raised = error
     assert raised is events.turn.error

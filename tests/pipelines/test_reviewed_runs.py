@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from profiles import FULL
-from streams import chat
+from streams import chat, until
 from test_journal import ANSWER, TWO_STEPS, Bank, outcomes, pay_of, read
 
 from streamtools import Limits, tool
@@ -160,9 +160,7 @@ async def leave_with_a_payment(path: Path, **options: Any) -> Bank:
 
     bank.tools.append(wait)
     async with bank.run(path, **options) as run:
-        async for event in run:
-            if isinstance(event, Observation):
-                break
+        await until(run, Observation)
     goes_on.set()
     return bank
 
@@ -361,9 +359,7 @@ async def test_a_call_that_goes_on_in_the_background_keeps_waiting_for_its_answe
             bank, path = Bank(chat(calls=pay_of("x")), ANSWER), tmp_path / f"{rests}{len(middleware)}.db"
             options: dict[str, Any] = {"tools": [handing_on(began, rests)], "middleware": middleware}
             async with bank.run(path, **options) as run:
-                async for event in run:
-                    if isinstance(event, AnswerRequested):
-                        break
+                event = await until(run, AnswerRequested)
             async with bank.run(path, **options) as run:
                 async for event in run:
                     if isinstance(event, AnswerRequested):
@@ -373,9 +369,7 @@ async def test_a_call_that_goes_on_in_the_background_keeps_waiting_for_its_answe
 
             path, bank = path.with_suffix(".stopped"), Bank(chat(calls=pay_of("x")))
             async with bank.run(path, **options) as run:
-                async for event in run:
-                    if isinstance(event, AnswerRequested):
-                        break
+                event = await until(run, AnswerRequested)
             with anyio.fail_after(20):  # the tool has more
                 async with bank.run(path, **options) as run:
                     async for event in run:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from profiles import every
-from streams import chat, stream
+from streams import chat, exhaust, stream
 
 from streamtools import Observation, Turn, agent_loop, tool
 from streamtools.errors import LocalProtocolError
@@ -121,8 +121,7 @@ async def test_what_is_said_or_stopped_while_a_source_is_asked_counts_behind_its
 
     program = Program()
     async with program.run(Slow()) as run:
-        async for _ in run:
-            pass
+        await exhaust(run)
     assert (run.outcome, program.asked, program.doubled) == ("cancelled", [], [2])
     assert [one["role"] for one in run.messages] == ["user", "assistant", "tool"]
     assert [one["messages"][0]["content"] for one in run.unread] == ["Briefly."]

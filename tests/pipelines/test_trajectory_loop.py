@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from every_wire import framed, said
 from profiles import every
-from streams import Model, anthropic, chat, stream
+from streams import Model, anthropic, chat, exhaust, stream
 
 from streamtools import Observation, TextDelta, tool
 from streamtools.dispatch import MemoryStore
@@ -135,8 +135,7 @@ async def test_a_late_step_does_as_much_as_an_early_one(wire: str, options: dict
         run.say("And?")
         sys.setprofile(count)
         try:
-            async for _ in run:
-                pass
+            await exhaust(run)
         finally:
             sys.setprofile(None)
     early, late = (sorted(b - a for a, b in zip(asked[at:], asked[at + 1 : at + 8]))[3] for at in (4, 36))

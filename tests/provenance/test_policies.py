@@ -23,7 +23,7 @@ from provenance import strangers
 from provenance.strangers import ATTACKS, RUNS
 from pydantic import BaseModel, HttpUrl
 from rich.console import Console
-from streams import anthropic, chat, stream
+from streams import anthropic, chat, exhaust, stream
 
 from streamtools import (
     AgentLoop,
@@ -383,8 +383,7 @@ async def test_calls_that_wait_for_an_index_keep_their_order_and_nothing_runs_un
 
                 made = [(f"call_{n}", name, json.dumps({"to": "bobby", "n": n})) for n, name in enumerate(order)]
                 async with pipeline(stream(chat(calls=made)), tools=[a, b], request=request, start=start) as events:
-                    async for _ in events:
-                        pass
+                    await exhaust(events)
                     if start == "manual":
                         turns = [anyio.Event() for _ in (*order, None)]
                         turns[0].set()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from record.recorded import lines, run_loop, same
-from streams import anthropic, chat, stream
+from streams import anthropic, chat, stream, until
 from wire_cases.names import ANTHROPIC
 
 from streamtools import Event, Limits, Retry, TextDelta, agent_loop, pipeline, tool
@@ -146,9 +146,7 @@ async def test_a_run_that_was_left_replays_as_far_as_it_came(tmp_path: Path) -> 
             seen.append(event)
 
     async with pipeline(stream(ASKS), tools=[get_weather], observers=[record(path), Keeps()]) as events:
-        async for event in events:
-            if isinstance(event, TextDelta):
-                break
+        await until(events, TextDelta)
     async with replay(path) as run:
         same([event async for event in run], seen, times=False)
     assert run.differences == ()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
-from streams import anthropic, stream
+from streams import anthropic, exhaust, stream
 
 from streamtools import Deny, Trajectory, agent_loop, tool
 from streamtools.errors import ToolError
@@ -89,8 +89,7 @@ async def watched(watch: Watch) -> None:
         approve=approve,
     )
     async with loop as events:
-        async for _ in events:
-            pass
+        await exhaust(events)
 
 
 def hostile_events(text: str = HOSTILE, *, arguments: str = f'{{"x": "{HOSTILE}"}}') -> list[Event]:

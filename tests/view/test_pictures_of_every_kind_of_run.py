@@ -12,7 +12,7 @@ import anyio
 import orjson
 import pytest
 from profiles import every
-from streams import add, anthropic, chat
+from streams import add, anthropic, chat, until
 from view.seen_runs import stamped
 
 from streamtools import pipeline, run_calls
@@ -105,9 +105,7 @@ def test_recordings_are_drawn_by_their_begin_each_as_long_as_it_was(tmp_path: Pa
 async def test_a_run_that_was_left_in_the_middle_has_an_end() -> None:
     watch = Watch()
     async with pipeline(endless(), tools=[add], observers=[watch]) as events:
-        async for event in events:
-            if isinstance(event, TextDelta):
-                break
+        await until(events, TextDelta)
     assert watch.picture.steps[0].outcome == "abandoned"
     assert told(watch.picture) == {}
 

@@ -15,7 +15,7 @@ import trio.testing
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from streams import anthropic, chat
+from streams import anthropic, chat, exhaust
 from view.seen_runs import stamped, watched
 
 from streamtools import Limits, Trajectory, agent_loop, pipeline, tool
@@ -121,8 +121,7 @@ def test_a_call_that_was_tried_is_drawn_from_its_true_begin_to_its_true_end(monk
 
     async def main() -> None:
         async with pipeline(sent(chunks, 0.5), tools=[look], observers=[watch, Tracing(provider)]) as events:
-            async for _ in events:
-                pass
+            await exhaust(events)
 
     on_a_made_clock(monkeypatch, main)
     picture = watch.picture

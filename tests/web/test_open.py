@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from profiles import every
-from streams import anthropic, chat, hanging, stream
+from streams import anthropic, chat, hanging, stream, until
 
 from streamtools import TextDelta, pipeline, tool
 from streamtools.errors import LocalProtocolError, TruncatedStream
@@ -55,9 +55,7 @@ def nothing_is_logged(caplog: pytest.LogCaptureFixture) -> Any:
 
 
 async def until_a_tool_runs(events: Any, sleeper: Sleeper) -> None:
-    async for event in events:
-        if isinstance(event, ToolStarted):
-            break
+    await until(events, ToolStarted)
     while not sleeper.running:
         await anyio.lowlevel.checkpoint()
 

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 from asgi_client import Client, told
 from served import client_of, serving
-from streams import chat
+from streams import chat, exhaust
 
 from streamtools import Limits, Suspended, agent_loop, pipeline, run_calls, tool
 from streamtools.errors import LocalProtocolError
@@ -58,8 +58,7 @@ class Payments:
     def suspended(self) -> Suspended:
         async def left() -> Suspended:
             async with pipeline(PAYS, tools=self.tools) as events:
-                async for _ in events:
-                    pass
+                await exhaust(events)
             assert events.suspended is not None
             return events.suspended
 

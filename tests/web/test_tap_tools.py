@@ -12,7 +12,7 @@ import pytest
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 from profiles import every
-from streams import chat
+from streams import chat, exhaust
 from tapping import CALL, Server, called, read, tapped
 
 from streamtools import Event, Observation, ToolContext, tool
@@ -78,8 +78,7 @@ async def test_a_call_that_is_asked_for_in_the_same_turn_of_the_loop_gets_its_ru
             chunks = response.aiter_raw()
             await anext(chunks)
             assert await look_up("a") == "aa"
-            async for _ in chunks:
-                pass
+            await exhaust(chunks)
         assert work.keys == ["a"]
         assert tap.summary().missed == {}
 
