@@ -113,6 +113,13 @@ def check_histories(turn: Turn) -> None:
         cases.check(turn, messages)
 
 
+def checked(turn: Turn) -> Turn:
+    """Returns the turn, which is consistent, and whose messages are."""
+    check_turn(turn)
+    check_histories(turn)
+    return turn
+
+
 def encode(messages: object) -> bytes:
     """As an HTTP client does it: strict JSON in UTF-8, so no NaN and no half of a surrogate pair."""
     body = json.dumps(messages, ensure_ascii=False, allow_nan=False).encode()

@@ -33,7 +33,7 @@ from typing import Any
 
 import pytest
 from profiles import every, thorough_unless
-from sansio import byte_by_byte, check_histories, check_turn, is_found, json_lines, snapshot, tells
+from sansio import byte_by_byte, check_histories, check_turn, checked, is_found, json_lines, snapshot, tells
 from wire_cases import CASES
 
 from streamtools import ToolCall, Turn, Usage, parse
@@ -178,9 +178,7 @@ def test_a_cut_recording_runs_only_what_had_ended(row: dict[str, Any]) -> None:
     full = read(row, tools=names)
     end = turn_end(body)
     for cut in random.Random(row["file"]).sample(range(1, len(body)), min(CUTS, len(body) - 1)):
-        turn = read(row, [body[:cut]], names)
-        check_turn(turn)
-        check_histories(turn)
+        turn = checked(read(row, [body[:cut]], names))
         if cut < end:
             assert not turn.complete, f"cut at {cut}"
         running = [call for call in turn.calls if call.dispatchable]

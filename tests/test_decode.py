@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from profiles import every
-from sansio import BUILT, CHAT, WIRES, byte_by_byte, check_histories, check_turn, codes, snapshot
+from sansio import BUILT, CHAT, WIRES, byte_by_byte, check_histories, check_turn, checked, codes, snapshot
 from streams import anthropic, chat, chat_chunk, sse
 
 from streamtools import Event, StreamDecoder, StreamEnd, StreamToolsError, parse
@@ -82,9 +82,7 @@ def test_a_payload_that_is_nested_without_end_is_an_error_of_the_stream() -> Non
     bodies += [[{"type": "content_block_start", "index": 0, "content_block": {"type": "x"} | deep}]]
     for body in bodies:
         for wire in WIRES:
-            turn = parse(body, wire=wire)
-            check_turn(turn)
-            check_histories(turn)
+            checked(parse(body, wire=wire))
 
 
 def test_what_is_kept_for_the_history_can_be_written_even_if_it_was_no_json() -> None:

@@ -11,7 +11,7 @@ import cohere_streams
 import pytest
 from every_wire import COHERE, FRAMES, FRAMINGS, IN_DELTAS, REFUSES, RESPONSES, framed, payloads_of, said
 from profiles import FULL, every, mostly_thorough
-from sansio import byte_by_byte, check_histories, check_turn
+from sansio import byte_by_byte, check_histories, check_turn, checked
 from streams import chat, chat_chunk, sse
 from wire_cases import CASES
 
@@ -353,8 +353,7 @@ def one_call(wire: str, call_id: str, name: str, text: str, limits: Limits) -> t
     assert turn.error is None
     call, other = turn.calls
     assert (other.status, other.dispatchable, other.call_id) == ("ready", True, "other")
-    check_turn(turn)
-    check_histories(turn)
+    checked(turn)
     decoder = StreamDecoder(wire=wire, limits=limits)
     events = [event for item in body for event in decoder.feed(item)] + decoder.finish()
     errors = [str(event.error or "") for event in events if isinstance(event, ToolCallEnd)]

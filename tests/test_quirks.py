@@ -13,7 +13,7 @@ from typing import Any
 
 from every_wire import payloads_of
 from profiles import FULL, every
-from sansio import QUIRKS, body_of, byte_by_byte, check_histories, check_turn, is_found, random_splits, tells
+from sansio import QUIRKS, body_of, byte_by_byte, checked, is_found, random_splits, tells
 from tolerated import TOLERATED
 
 from streamtools import ToolCall, Turn, parse
@@ -46,9 +46,7 @@ def test_a_deviation_amounts_to_what_it_must_however_it_is_cut(quirk: dict[str, 
 
 @every("quirk", QUIRKS if FULL else QUIRKS[1::2])
 def test_a_deviations_histories_are_such_that_no_provider_refuses_them(quirk: dict[str, Any]) -> None:
-    turn = parse(body_of(quirk), wire=quirk["wire"], tools=quirk["tools"])
-    check_turn(turn)
-    check_histories(turn)
+    checked(parse(body_of(quirk), wire=quirk["wire"], tools=quirk["tools"]))
 
 
 def differences(expected: dict[str, Any], turn: Turn) -> Iterator[str]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiles import every
-from sansio import ANTHROPIC, CHAT, check_histories, check_turn, strict_json
+from sansio import ANTHROPIC, CHAT, checked, strict_json
 from streams import anthropic, chat, chat_chunk, sse
 
 from streamtools import Limits, StreamDecoder, ToolCall, parse
@@ -24,9 +24,7 @@ BODIES = ((CHAT, chat), (ANTHROPIC, anthropic))
 
 
 def call_of(text: str, **options: Any) -> ToolCall:
-    turn = parse(chat(calls=[("a", "f", text)]), **options)
-    check_turn(turn)
-    check_histories(turn)
+    turn = checked(parse(chat(calls=[("a", "f", text)]), **options))
     (call,) = turn.calls
     assert call.arguments_text == text
     return call
@@ -119,9 +117,7 @@ def argument_objects(value: Any) -> Iterator[tuple[str, Any]]:
 @every("number", [float("nan"), float("inf"), float("-inf")])
 def test_an_object_with_a_number_that_json_does_not_have_never_runs(number: float) -> None:
     for wire, body in argument_objects({"a": [number]}):
-        turn = parse(body, wire=wire)
-        check_turn(turn)
-        check_histories(turn)
+        turn = checked(parse(body, wire=wire))
         assert [(call.status, call.dispatchable, call.arguments) for call in turn.calls] == [("invalid", False, None)]
 
 
@@ -132,9 +128,7 @@ def test_an_object_may_be_nested_as_deep_as_the_limit_and_no_deeper(depth: int) 
         value = {"a": value}
     for limit in (64, 10_000):
         for wire, body in argument_objects(value):
-            turn = parse(body, wire=wire, limits=Limits(max_json_depth=limit))
-            check_turn(turn)
-            check_histories(turn)
+            turn = checked(parse(body, wire=wire, limits=Limits(max_json_depth=limit)))
             if depth <= min(limit, 190):
                 assert [call.dispatchable for call in turn.calls] == [True]
             else:
@@ -211,11 +205,9 @@ def test_the_longest_integers_that_python_reads_are_taken() -> None:
 @settings(deadline=None, derandomize=True, database=None)
 @given(st.text(alphabet='{}[]",:\\ \n`json123eEu0dD8\ud83d\ude00NaInfity+-.', max_size=24))
 def test_whatever_runs_is_json_of_an_object_that_can_be_written(text: str) -> None:
-    turn = parse(
-        [chat_chunk({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": text}}]}, "tool_calls")]
+    turn = checked(
+        parse([chat_chunk({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": text}}]}, "tool_calls")])
     )
-    check_turn(turn)
-    check_histories(turn)
     for call in turn.calls:
         if call.arguments is not None:
             json.dumps(call.arguments, allow_nan=False, ensure_ascii=False).encode()
@@ -415,9 +407,7 @@ def test_each_text_is_read_in_one_way_and_each_problem_has_its_words() -> None:
         assert arguments_of(text, limits) == expected, text
         body = chat(calls=[("a", "f", text)], finish="tool_calls")
         end = ended(body, limits)
-        turn = parse(body, limits=limits)
-        check_turn(turn)
-        check_histories(turn)
+        turn = checked(parse(body, limits=limits))
         if isinstance(expected, str):
             status, kind = (
                 ("truncated", CallTruncated) if expected == "incomplete_json" else ("invalid", InvalidArguments)

@@ -58,6 +58,13 @@ class Script:
         self.step = -1
         self.after_each: Callable[[], None] = lambda: None
 
+    @classmethod
+    def started(cls, observer: Observer, **options: Any) -> Script:
+        """Returns a script whose first step has begun, with its stream."""
+        script = cls(observer, **options)
+        script.start()
+        return script
+
     def emit(self, kind: type[Event], *args: Any, causes: tuple[int, ...] = (), **fields: Any) -> int:
         """Emit one event; returns its `seq`."""
         seq = len(self.events)
@@ -148,6 +155,11 @@ class Script:
 
     def end(self, outcome: str = "complete") -> int:
         return self.emit(StepEnd, outcome)
+
+    def end_step(self, *finish: Any, **fields: Any) -> None:
+        """The stream ends, and its step."""
+        self.end_stream(*finish, **fields)
+        self.end()
 
     def whole_step(self, *, causes: tuple[int, ...] = ()) -> tuple[int, ...]:
         """A step with two tools that succeed; returns the `seq` of their observations."""

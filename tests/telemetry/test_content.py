@@ -43,8 +43,7 @@ def failed(message: str) -> ToolFailed:
 
 def secretive_run(tracing: Tracing) -> None:
     """A step in which every text, value and message is the secret."""
-    script = Script(tracing)
-    script.start()
+    script = Script.started(tracing)
     script.text("The password ", "is ", SECRET)
     errors: list[tuple[Outcome, ToolError | None]] = [
         ("ok", None),
@@ -143,14 +142,12 @@ def test_the_standard_environment_variable_switches_content_on(
 
 
 def test_captured_content_is_bounded(spans: Spans) -> None:
-    script = Script(capturing(spans.provider, capture=True, max_attribute_chars=64))
-    script.start()
+    script = Script.started(capturing(spans.provider, capture=True, max_attribute_chars=64))
     script.text(*["word "] * 1000)
     script.call("call_a", "alpha", json.dumps({"x": "y" * 9000}), arguments={"x": "y" * 9000})
     script.run("call_a", "alpha")
     script.observe("call_a", "failed", name="alpha", error=failed("z" * 9000), model_content="z" * 9000)
-    script.end_stream()
-    script.end()
+    script.end_step()
     for span in spans.all:
         texts = [*attributes(span).values(), span.status.description or ""]
         texts += [value for event in span.events for value in (event.attributes or {}).values()]
@@ -171,13 +168,11 @@ def test_captured_content_is_bounded(spans: Spans) -> None:
 )
 def test_captured_arguments_are_json_or_bare_text(kind: Any, text: str, more: dict[str, Any], captured: str) -> None:
     spans = Spans()
-    script = Script(capturing(spans.provider, capture=True))
-    script.start()
+    script = Script.started(capturing(spans.provider, capture=True))
     script.call("call_a", "alpha", text, kind=kind, **more)
     script.run("call_a", "alpha")
     script.observe("call_a", name="alpha", value="done", model_content="done")
-    script.end_stream()
-    script.end()
+    script.end_step()
     said = attributes(spans.named("execute_tool alpha"))
     assert said["gen_ai.tool.call.arguments"] == captured
     assert said["gen_ai.tool.call.result"] == "done"
@@ -190,13 +185,11 @@ def test_an_exception_whose_text_cannot_be_had_is_recorded_by_its_type(spans: Sp
 
     outer = ToolFailed("the tool raised")
     outer.__cause__ = Mute()
-    script = Script(capturing(spans.provider, capture=True))
-    script.start()
+    script = Script.started(capturing(spans.provider, capture=True))
     script.call("call_a")
     script.run("call_a")
     script.observe("call_a", "failed", error=outer)
-    script.end_stream()
-    script.end()
+    script.end_step()
     (event,) = spans.named("execute_tool lookup").events
     assert str((event.attributes or {})["exception.type"]).endswith("Mute")
     assert spans.ledger.balanced
@@ -224,8 +217,7 @@ def test_what_a_peer_chooses_is_bounded_also_without_content(spans: Spans) -> No
     script.start("m" * 9000)
     script.call("c" * 9000, "n" * 9000)
     script.observe("c" * 9000)
-    script.end_stream("other", finish_raw="f" * 9000)
-    script.end()
+    script.end_step("other", finish_raw="f" * 9000)
     for span in spans.all:
         assert len(span.name) < 1100
         for value in attributes(span).values():

@@ -31,8 +31,7 @@ def parent_id(span: ReadableSpan) -> int | None:
 
 def running(spans: Spans, tracing: Tracing, *call_ids: str) -> Script:
     """A step in which these tools have started."""
-    script = Script(tracing)
-    script.start()
+    script = Script.started(tracing)
     for index, call_id in enumerate(call_ids):
         script.call(call_id, call_id, index=index)
     for call_id in call_ids:
@@ -43,8 +42,7 @@ def running(spans: Spans, tracing: Tracing, *call_ids: str) -> Script:
 def finish(script: Script, *call_ids: str) -> None:
     for call_id in call_ids:
         script.observe(call_id, name=call_id)
-    script.end_stream()
-    script.end()
+    script.end_step()
 
 
 def query(spans: Spans, name: str) -> None:

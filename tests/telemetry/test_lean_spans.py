@@ -202,8 +202,7 @@ def drawn(
     link = trace.SpanContext(1, 2, is_remote=True)
     try:
         observer = capturing(exported.provider, capture=True, spans=wanted)
-        script = Script(observer)
-        script.start()
+        script = Script.started(observer)
         for index, name in enumerate(("alpha", "beta", "gamma")):
             script.call(name, name, index=index)
             script.run(name, name)
@@ -220,8 +219,7 @@ def drawn(
         script.observe("beta", "failed", name="beta", index=1, error=ToolFailed("the tool raised"))
         seqs = [script.observe("gamma", name="gamma", index=2)]
         seqs += [script.cut_call(f"call_{number}") for number in range(many)]
-        script.end_stream()
-        script.end()
+        script.end_step()
         for span in held:
             assert not span.is_recording()
             adds(span, link)
@@ -278,8 +276,7 @@ def test_spans_are_the_sdks_own_where_its_limits_are_narrow_or_it_counts_them_or
 ) -> None:
     def is_lean(provider: Any) -> bool:
         observer = Tracing(provider)
-        script = Script(observer)
-        script.start()
+        script = Script.started(observer)
         script.call("call_a")
         script.run("call_a")
         with observer.around_tool("call_a"):
@@ -347,7 +344,6 @@ def test_a_step_that_is_sampled_out_asks_for_its_end_alone() -> None:
         child = exported.provider.get_tracer("app").start_span("query")
         assert not child.is_recording()
     script.observe("call_a")
-    script.end_stream()
-    script.end()
+    script.end_step()
     assert observer.event_types == everything
     assert exported.spans == ()

@@ -40,8 +40,7 @@ def two_steps(spans: Spans) -> None:
         )
         script.end()
         script.start(causes=causes)
-        script.end_stream("stop", finish_raw="stop")
-        script.end()
+        script.end_step("stop", finish_raw="stop")
 
 
 def in_base64(held: dict[str, Any]) -> dict[str, Any]:

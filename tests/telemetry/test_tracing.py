@@ -65,21 +65,17 @@ def test_a_chat_that_never_said_a_word_has_no_model_in_its_name(spans: Spans) ->
 
 
 def test_a_nameless_call_has_a_span_too(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider))
-    script.start()
+    script = Script.started(Tracing(spans.provider))
     script.call("call_a", "", ready=False)
     script.observe("call_a", "unknown_tool", name="", error=UnknownTool(None))
-    script.end_stream()
-    script.end()
+    script.end_step()
     assert "streamtools.tool.name" not in attributes(spans.named("streamtools.call"))
 
 
 def test_a_call_that_the_provider_ran_itself_is_counted_and_not_drawn(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider))
-    script.start()
+    script = Script.started(Tracing(spans.provider))
     script.call("srv_1", "web_search", kind="server")
-    script.end_stream("stop")
-    script.end()
+    script.end_step("stop")
     assert spans.names() == ["chat glm-mini", "streamtools.step"]
     assert attributes(spans.named("chat glm-mini"))["streamtools.stream.server_calls"] == 1
 
@@ -88,14 +84,12 @@ def test_a_call_that_the_provider_ran_itself_is_counted_and_not_drawn(spans: Spa
 
 
 def test_a_chat_tells_model_usage_finish_and_the_wait_for_the_first_chunk(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider))
-    script.start()
-    script.end_stream(
+    script = Script.started(Tracing(spans.provider))
+    script.end_step(
         "length",
         finish_raw="max_tokens",
         usage=Usage(input_tokens=10, output_tokens=5, cached_input_tokens=4, reasoning_tokens=2),
     )
-    script.end()
     chat = spans.named("chat glm-mini")
     assert dict(attributes(chat)) == {
         "streamtools.run.id": "run-1",
@@ -122,8 +116,7 @@ def test_a_chat_tells_model_usage_finish_and_the_wait_for_the_first_chunk(spans:
 
 
 def test_a_tool_tells_its_identity_schema_and_outcome(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider))
-    script.start()
+    script = Script.started(Tracing(spans.provider))
     script.call("call_a", "alpha", '"{}"', normalizations=("double_encoded",))
     script.end_stream()
     script.run("call_a", "alpha")
@@ -153,13 +146,11 @@ def test_a_tool_tells_its_identity_schema_and_outcome(spans: Spans) -> None:
 
 
 def test_a_synthesised_call_id_says_so(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider))
-    script.start()
+    script = Script.started(Tracing(spans.provider))
     script.emit(ToolCallStart, "call_0", "alpha", call_id_synthesized=True)
     script.run("call_0", "alpha")
     script.observe("call_0", name="alpha", still_running=True)
-    script.end_stream()
-    script.end()
+    script.end_step()
     said = attributes(spans.named("execute_tool alpha"))
     assert said["streamtools.call.id_synthesized"] is True
     assert said["streamtools.tool.still_running"] is True
@@ -183,12 +174,10 @@ def test_spans_begin_and_end_with_their_events(spans: Spans) -> None:
 
 
 def test_a_call_that_did_not_run_is_a_point_at_its_observation_and_no_run_of_its_tool(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider))
-    script.start()
+    script = Script.started(Tracing(spans.provider))
     script.call("call_a", "alpha", ready=False, problem="invalid_arguments")  # its end at 100.4
     script.observe("call_a", "invalid", name="alpha", error=InvalidArguments("x"))  # 100.5
-    script.end_stream()
-    script.end()
+    script.end_step()
     call, step = spans.named("streamtools.call alpha"), spans.named("streamtools.step")
     assert call.start_time == call.end_time
     assert round(((call.end_time or 0) - (step.start_time or 0)) / 1e8) == 5
@@ -248,14 +237,12 @@ def test_every_outcome_of_a_call_has_its_span(
     outcome: Outcome, started: bool, error: ToolError | None, error_type: str | None, stage: str | None
 ) -> None:
     spans = Spans()
-    script = Script(Tracing(spans.provider))
-    script.start()
+    script = Script.started(Tracing(spans.provider))
     script.call("call_a")
     if started:
         script.run("call_a")
     script.observe("call_a", outcome, error=error)
-    script.end_stream()
-    script.end()
+    script.end_step()
     (tool,) = spans.tools()
     said = attributes(tool)
     assert tool.name == ("execute_tool lookup" if started else "streamtools.call lookup")
@@ -305,8 +292,7 @@ def test_every_exit_of_a_stream_ends_its_spans_and_says_how(
     stream_end: dict[str, Any] | None, step_end: str, outcome: str, error_type: str | None
 ) -> None:
     spans = Spans()
-    script = Script(Tracing(spans.provider))
-    script.start()
+    script = Script.started(Tracing(spans.provider))
     script.call("call_a")
     script.run("call_a")
     script.cut_call("call_b")
@@ -325,16 +311,14 @@ def test_every_exit_of_a_stream_ends_its_spans_and_says_how(
 
 
 def test_a_stream_that_its_consumer_left_keeps_the_usage_seen_until_then(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider))
-    script.start()
+    script = Script.started(Tracing(spans.provider))
     script.end_stream(None, complete=False, error=CUT, usage=Usage(input_tokens=10))
     script.end("abandoned")
     assert attributes(spans.named("chat glm-mini"))["gen_ai.usage.input_tokens"] == 10
 
 
 def test_a_call_without_an_observation_still_ends_with_its_step(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider))
-    script.start()
+    script = Script.started(Tracing(spans.provider))
     script.call("call_a", "alpha")
     script.call("call_b", "beta", index=1)
     script.run("call_a", "alpha")
@@ -363,8 +347,7 @@ class Refusing(Sampler):
 
 def test_a_broken_sdk_leaves_no_span_open(spans: Spans) -> None:
     spans.provider.sampler = Refusing("execute_tool beta")
-    script = Script(Tracing(spans.provider))
-    script.start()
+    script = Script.started(Tracing(spans.provider))
     script.call("call_a", "alpha")
     script.run("call_a", "alpha")
     script.call("call_b", "beta", index=1)
@@ -426,15 +409,13 @@ def test_no_delta_reaches_the_observer() -> None:
 def test_without_a_provider_nothing_happens(no_global_provider: None) -> None:
     tracing = Tracing()
     before = trace.get_current_span()
-    script = Script(tracing)
-    script.start()
+    script = Script.started(tracing)
     script.call("call_a")
     script.run("call_a")
     with tracing.around_tool("call_a"):
         assert not trace.get_current_span().get_span_context().is_valid
     script.observe("call_a")
-    script.end_stream()
-    script.end()
+    script.end_step()
     assert trace.get_current_span() is before
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dialect_cases import CASES, TOOLS, WHOLE
 from profiles import every, mostly_thorough
-from sansio import check_histories, check_turn, codes, snapshot
+from sansio import checked, codes, snapshot
 from streams import chat
 
 from streamtools import Turn, parse
@@ -38,8 +38,7 @@ def test_a_call_at_the_end_of_an_unclosed_thought_runs_if_asked_for(dialect: str
     assert turn.finish == "tool_calls"
     assert turn.reasoning == text.partition("<think>")[2], "it was thought, and stays so"
     assert "call_in_reasoning" in codes(turn)
-    check_turn(turn)
-    check_histories(turn)
+    checked(turn)
     for size in (1, 3):
         assert snapshot(read(text, run=True, dialect=dialect, size=size)) == snapshot(turn)
 

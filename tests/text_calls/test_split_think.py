@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiles import every, examples
-from sansio import byte_by_byte, check_histories, check_turn, snapshot
+from sansio import byte_by_byte, checked, snapshot
 from streams import chat, chat_chunk, sse
 
 from streamtools import Event, Limits, ReasoningDelta, TextDelta, Turn, parse
@@ -72,8 +72,7 @@ def test_a_block_is_split_off_however_it_is_cut(name: str) -> None:
     text, expected = SPLITS[name]
     whole = read([text])
     assert parts(whole) == expected
-    check_turn(whole)
-    check_histories(whole)
+    checked(whole)
     assert snapshot(read(list(text))) == snapshot(whole)
     for size in (2, 3, 5, 7):
         body = b"".join(chat([text[at : at + size] for at in range(0, len(text), size)], finish="stop"))

@@ -10,7 +10,7 @@ from cohere_streams import event
 from gemini_streams import call, piece, pieces, response
 from profiles import FULL, every
 from responses_streams import CREATED, added, arguments, done, ended, function
-from sansio import check_histories, check_turn, codes
+from sansio import checked, codes
 from streams import chat_chunk
 from test_disorder import WIRES, Said
 from wire_cases.names import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, INTERACTIONS, LIVE, MISTRAL, OLLAMA, RESPONSES
@@ -106,8 +106,7 @@ async def run(payloads: Payloads, wire: str, start: str) -> Turn:
     async with pipeline(payloads, tools=[send], wire=wire, start=start) as events:  # type: ignore[arg-type]
         seen = [each async for each in events]
     turn = events.turn
-    check_turn(turn)
-    check_histories(turn)
+    checked(turn)
     begun = [each.call_id for each in seen if isinstance(each, ToolStarted)]
     assert sorted(call.call_id for call in turn.calls if call.status == "ready") == sorted(begun)
     assert [one.call_id for one in turn.observations] == [call.call_id for call in turn.calls]

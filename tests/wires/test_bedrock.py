@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bedrock_streams import START, USAGE, chunk, converse, converse_events, end, events, message, text_deltas, tool_use
 from profiles import every
-from sansio import check_histories, check_turn, codes, snapshot
+from sansio import checked, codes, snapshot
 from streams import anthropic, chat
 
 from streamtools import StreamDecoder, Turn, Usage, parse
@@ -51,9 +51,7 @@ def read(*payloads: dict[str, Any], reason: Any = "tool_use", ends: bool = True)
     whole = [START, *payloads, *([end(reason), USAGE] if ends else [])]
     turn = parse(b"".join(events(whole)), wire=BEDROCK)
     assert snapshot(parse(copy.deepcopy(whole), wire=BEDROCK)) == snapshot(turn)
-    check_turn(turn)
-    check_histories(turn)
-    return turn
+    return checked(turn)
 
 
 def told(payloads: Payloads) -> list[Any]:

@@ -22,7 +22,7 @@ from cohere_streams import (
     v1_text,
 )
 from profiles import every
-from sansio import byte_by_byte, check_histories, check_turn, snapshot
+from sansio import byte_by_byte, checked, snapshot
 from streams import chat, sse
 
 from streamtools import StreamDecoder, Turn, Usage, parse
@@ -42,9 +42,7 @@ PARIS = ("get_weather_1x", "get_weather", '{"city": "Paris"}')
 
 
 def read(body: list[bytes], **more: Any) -> Turn:
-    turn = parse(body, wire=COHERE, **more)
-    check_turn(turn)
-    check_histories(turn)
+    turn = checked(parse(body, wire=COHERE, **more))
     assert snapshot(parse(byte_by_byte(b"".join(body)), wire=COHERE, **more)) == snapshot(turn)
     return turn
 

@@ -7,7 +7,7 @@ from typing import Any
 from every_wire import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, IN_DELTAS, MISTRAL, OLLAMA, Payload, framed, said
 from found_again import edits_of, skeletons
 from profiles import FULL, every
-from sansio import check_histories, check_turn
+from sansio import checked
 from wire_cases import CASES
 
 from streamtools import ReasoningDelta, StreamDecoder, StreamEnd, TextDelta, parse
@@ -84,9 +84,7 @@ def test_no_half_of_a_character_leaves_the_library_anywhere(wire: str) -> None:
 
 @every("wire", WIRES)
 def test_a_turn_goes_to_every_other_wire_without_what_only_its_own_understands(wire: str) -> None:
-    turn = parse(said(wire, reasoning=["Hm"], text=["Hi"], calls=[("call00001", "look", "{}")]), wire=wire)
-    check_turn(turn)
-    check_histories(turn)
+    turn = checked(parse(said(wire, reasoning=["Hm"], text=["Hi"], calls=[("call00001", "look", "{}")]), wire=wire))
     for other in WIRES:
         if CASES[other].provider != CASES[wire].provider:
             assert "c2ln" not in str(turn.messages(other)), "a signature"

@@ -8,17 +8,14 @@ from typing import Any
 from every_wire import GEMINI
 from gemini_streams import call, gemini, piece, pieces, response, text
 from profiles import every
-from sansio import check_histories, check_turn
+from sansio import checked
 
 from streamtools import Limits, StreamDecoder, ToolCall, Turn, parse
 from streamtools.events import ToolCallDelta, ToolCallEnd, ToolCallStart, UnknownPayload
 
 
 def read(*payloads: dict[str, Any], **options: Any) -> Turn:
-    turn = parse([*payloads, response(finish="STOP")], wire=GEMINI, **options)
-    check_turn(turn)
-    check_histories(turn)
-    return turn
+    return checked(parse([*payloads, response(finish="STOP")], wire=GEMINI, **options))
 
 
 def made(*given: Any, **options: Any) -> ToolCall:

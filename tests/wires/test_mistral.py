@@ -8,7 +8,7 @@ from typing import Any
 from every_wire import MISTRAL
 from mistral_streams import chunk, mistral, thinking
 from profiles import every
-from sansio import CHAT, byte_by_byte, check_histories, check_turn, snapshot
+from sansio import CHAT, byte_by_byte, check_histories, checked, snapshot
 from streams import chat
 
 from streamtools import StreamDecoder, Turn, parse
@@ -20,9 +20,7 @@ REFERENCE = {"type": "reference", "reference_ids": [0, "doc-2"]}
 
 
 def read(body: list[bytes], **more: Any) -> Turn:
-    turn = parse(body, wire=MISTRAL, **more)
-    check_turn(turn)
-    check_histories(turn)
+    turn = checked(parse(body, wire=MISTRAL, **more))
     assert snapshot(parse(byte_by_byte(b"".join(body)), wire=MISTRAL, **more)) == snapshot(turn)
     return turn
 

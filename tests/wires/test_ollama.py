@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 from profiles import every
-from sansio import check_histories, check_turn, codes, snapshot
+from sansio import checked, codes, snapshot
 
 from streamtools import StreamDecoder, Turn, Usage, parse
 from streamtools.events import ToolCallEnd, UnknownPayload
@@ -39,9 +39,7 @@ def read(*payloads: Payload, ends: bool = True, reason: Any = "stop") -> Turn:
     whole = [*payloads, *([end(reason)] if ends else [])]
     turn = parse(body(*whole), wire=OLLAMA)
     assert snapshot(parse(copy.deepcopy(whole), wire=OLLAMA)) == snapshot(turn)
-    check_turn(turn)
-    check_histories(turn)
-    return turn
+    return checked(turn)
 
 
 def told(*payloads: Payload) -> list[Any]:

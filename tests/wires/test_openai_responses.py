@@ -23,7 +23,7 @@ from responses_streams import (
     summary,
     text,
 )
-from sansio import check_histories, check_turn, codes
+from sansio import check_histories, checked, codes
 from wire_cases.responses import check_items
 
 from streamtools import Limits, Observation, StreamDecoder, Turn, parse
@@ -33,10 +33,7 @@ RESPONSES = "openai.responses"
 
 
 def read(*payloads: Payload, end: Payload | None = None, **options: Any) -> Turn:
-    turn = parse([CREATED, *payloads, *([ended()] if end is None else [end] if end else [])], **options)
-    check_turn(turn)
-    check_histories(turn)
-    return turn
+    return checked(parse([CREATED, *payloads, *([ended()] if end is None else [end] if end else [])], **options))
 
 
 def events_of(*payloads: Payload, tools: tuple[str, ...] = ()) -> list[Any]:

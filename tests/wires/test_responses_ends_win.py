@@ -18,7 +18,7 @@ from responses_streams import (
     summary,
     text,
 )
-from sansio import check_histories, check_turn, codes
+from sansio import checked, codes
 from streams import sse
 
 from streamtools import Limits, StreamDecoder, TextDelta, Turn, parse
@@ -35,9 +35,7 @@ def text_done(whole: str, number: Any = 0) -> Payload:
 
 
 def read(*payloads: Payload, **options: Any) -> Turn:
-    turn = parse([CREATED, *payloads], **options)
-    check_turn(turn)
-    check_histories(turn)
+    turn = checked(parse([CREATED, *payloads], **options))
     assert parse(sse([CREATED, *payloads]), **options) == turn
     return turn
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from every_wire import said
 from profiles import every
-from sansio import check_histories, check_turn, codes
+from sansio import check_histories, checked, codes
 from streams import chat_chunk, sse
 
 from streamtools import StreamDecoder, ToolCallValidated, Turn, parse, tool
@@ -22,10 +22,7 @@ def f(x: int = 1) -> int:
 
 
 def read(payloads: Iterable[Payload], **more: Any) -> Turn:
-    turn = parse(sse(payloads), tools=["f", "g"], **more)
-    check_turn(turn)
-    check_histories(turn)
-    return turn
+    return checked(parse(sse(payloads), tools=["f", "g"], **more))
 
 
 # -- Messages ----------------------------------------------------------------------------------------------------------
@@ -256,10 +253,9 @@ def test_a_call_of_coheres_that_never_ends_in_a_message_that_was_cut_does_not_be
 
 def converse(*events: Payload, reason: str = "tool_use") -> Turn:
     usage = {"metadata": {"usage": {"inputTokens": 1, "outputTokens": 1}}}
-    turn = parse([{"messageStart": {"role": "assistant"}}, *events, {"messageStop": {"stopReason": reason}}, usage])
-    check_turn(turn)
-    check_histories(turn)
-    return turn
+    return checked(
+        parse([{"messageStart": {"role": "assistant"}}, *events, {"messageStop": {"stopReason": reason}}, usage])
+    )
 
 
 def converse_call(id_: str) -> Payload:
