@@ -9,9 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from decisions import decisions_on
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from kept_spans import kept_spans
 from ran import ran
 from responses_streams import CREATED, added, done, ended, function
 from rich.console import Console
@@ -123,9 +121,8 @@ async def test_whoever_sees_a_call_sees_its_caller() -> None:
                 seen.append(call.caller)
                 return await run()
 
-            exporter, watch, drawn = InMemorySpanExporter(), Watch(), Console(file=io.StringIO(), width=100)
-            provider = TracerProvider(shutdown_on_exit=False)
-            provider.add_span_processor(SimpleSpanProcessor(exporter))
+            watch, drawn = Watch(), Console(file=io.StringIO(), width=100)
+            provider, exporter = kept_spans()
             observers = [Tracing(tracer_provider=provider), watch]
             async with pipeline(
                 stream(body(named)),

@@ -14,9 +14,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from kept_spans import kept_spans
 from pydantic import SecretStr
 from ran import ran
 from rich.console import Console
@@ -299,8 +297,7 @@ async def test_a_call_that_its_provider_runs_takes_no_edits() -> None:
 async def test_frames_recordings_page_and_terminal_show_edits_and_spans_only_that_there_are_some(
     tmp_path: Path,
 ) -> None:
-    path, watch, exporter, provider = tmp_path / "run.jsonl", Watch(), InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    path, watch, (provider, exporter) = tmp_path / "run.jsonl", Watch(), kept_spans()
     suspended, secret = await suspended_of(), {"to": "s3cret", "amount": 3}
     observers = [record(path), watch, Tracing(provider)]
     decision = edited(suspended.calls[0], secret)

@@ -17,9 +17,7 @@ import anyio
 import anyio.lowlevel
 import placed_tools
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from kept_spans import kept_spans
 from placed_tools import FORMS, SECRET, marks
 from profiles import every
 from streams import Call, chat, key_of, sse, stream, until
@@ -216,8 +214,7 @@ async def test_the_text_of_a_freeform_tool_travels_as_it_is() -> None:
 
 
 async def test_spans_of_a_tool_in_a_worker_are_children_of_its_own_span() -> None:
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = kept_spans()
     calls = [said("a", "span_here"), said("b", "span_here")]
     async with ProcessExecutor([placed_tools.span_here], max_workers=1) as executor:
         run_ = Trajectory(observers=[Tracing(provider)])

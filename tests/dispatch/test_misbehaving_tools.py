@@ -17,9 +17,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 import trio
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from kept_spans import kept_spans
 from profiles import every, thorough_unless
 from streams import anthropic, chat, hanging, stream
 from telemetry.scripted import capturing
@@ -226,8 +224,7 @@ class WordlessToolError(ToolError):
 async def test_an_error_that_has_no_words_is_a_failure_that_names_its_type(
     kind: type[Exception], sync: bool, captured: bool
 ) -> None:
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = kept_spans()
     observers = [capturing(provider, capture=captured)]
     turn = await turn_of([raising(kind, sync=sync), sibling], observers=observers)
     assert [seen.outcome for seen in turn.observations] == ["failed", "ok"]

@@ -9,10 +9,8 @@ from typing import Any
 import anyio
 import pytest
 from decisions import decisions_on
+from kept_spans import kept_spans
 from mcp_session import FakeSession, listed, observed, text
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from profiles import every
 from streams import chat, stream
 
@@ -35,8 +33,7 @@ async def call(answer: Any, **options: Any) -> Any:
 
 
 async def test_the_tools_span_goes_along_with_the_call() -> None:
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = kept_spans()
     session = FakeSession(listed("f"))
     tools = await fetch_tools(session, server="s")
     await observed(tools, "f", observers=[Tracing(provider)])

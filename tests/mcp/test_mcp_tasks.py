@@ -10,13 +10,11 @@ from typing import Any
 import anyio
 import pytest
 from every_wire import framed, said
+from kept_spans import kept_spans
 from mcp import ClientSession
 from mcp_servers import SDK2, sdk2_only, served_over_http, streamable_http_client
 from mcp_session import observed
 from mcp_task_server import ASKS, DONE, SECRET, V1, V2, WORKING, TaskServer, session_with
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from profiles import every
 from streams import chat, stream
 
@@ -39,8 +37,7 @@ async def ended(
     """The ends of calls with these references, in order, and what was told; no span and no event shows a task's id. If
     `answers`, questions are answered once all calls ask, the last one first; None: nobody can be asked."""
     made, told, asked, shown = Elicitation(), list[Any](), list[AnswerRequested](), list[str]()
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = kept_spans()
     given: dict[str, Any] = {} if answers is None else {"elicitation_callback": made}
     declares: Any = {"extensions": TASKS} if server.version == V2 else {}
     fetches = {

@@ -13,9 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from every_wire import framed, said
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from kept_spans import kept_spans
 from profiles import every
 from streams import Model, anthropic, chat, stream
 
@@ -472,8 +470,7 @@ async def test_no_job_begins_whose_response_is_not_on_record(tmp_path: Path) -> 
 async def test_a_span_of_a_job_stands_below_that_of_its_call_and_shows_what_the_runs_policy_lets_it() -> None:
     farm = Farm()
     farm.release("hunter2")
-    provider, exporter = TracerProvider(shutdown_on_exit=False), InMemorySpanExporter()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = kept_spans()
     policy = Privacy(redact=lambda text: text.replace("hunter2", "***"), content_in_spans=True)
     known = Trajectory(observers=[Tracing(provider)], default_observers=False, privacy=policy)
     await read(looping(Model(calling("hunter2"), DONE, DONE), farm.tool(), trajectory=known))

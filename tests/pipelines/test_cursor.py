@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from kept_spans import kept_spans
 from streams import chat, double, stream
 
 from streamtools import Observation, Trajectory, pipeline
@@ -44,9 +42,7 @@ async def test_a_call_is_a_point_between_what_came_before_and_after_it() -> None
 
 
 async def test_a_call_has_the_same_ids_in_event_and_span() -> None:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = kept_spans()
     run = Trajectory(observers=[Tracing(provider)])
     events = await ran(run, [GOOD, BAD])
     observations = {event.call_id: event for event in events if isinstance(event, Observation)}

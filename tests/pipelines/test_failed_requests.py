@@ -8,11 +8,9 @@ from typing import Any
 
 import anyio
 import pytest
+from kept_spans import kept_spans
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 from streams import chat, stream
 
@@ -97,8 +95,7 @@ async def test_every_failed_request_is_a_step_a_span_and_a_point_however_it_was_
     }
     for case, (answer, kind, fields, error_type) in CASES.items():
         for way, make in makes.items():
-            exporter, reader, tracers = InMemorySpanExporter(), InMemoryMetricReader(), TracerProvider()
-            tracers.add_span_processor(SimpleSpanProcessor(exporter))
+            (tracers, exporter), reader = kept_spans(), InMemoryMetricReader()
             path = tmp_path / f"{case}{way}.jsonl"
             observers = [Tracing(tracers), Metrics(MeterProvider([reader])), record(path)]
             seen: list[Event] = []

@@ -10,11 +10,9 @@ import anyio.lowlevel
 import httpx
 import orjson
 import pytest
+from kept_spans import kept_spans
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from promises import Promises
 from streams import anthropic, chat, hanging, stream
 
@@ -437,8 +435,7 @@ async def discarded_tokens_count_in_the_runs_usage_and_budget_and_its_calls_do_n
         """Look."""
         return at
 
-    exporter, tracers = InMemorySpanExporter(), TracerProvider()
-    tracers.add_span_processor(SimpleSpanProcessor(exporter))
+    tracers, exporter = kept_spans()
     again = anthropic(["So"], [("a", "look", '{"at": "x"}')])
     cut = again[:-1]  # its counts have come, and its end has not
     ask = Ask(stream(cut, then=ConnectionResetError()), again, DONE)
@@ -476,8 +473,7 @@ async def a_silent_provider_is_asked_again_within_the_time_for_the_first_chunk(_
 
 @PROMISES.add
 async def recordings_spans_metrics_pages_and_frames_know_the_attempts(tmp_path: Path) -> None:
-    exporter, reader, tracers = InMemorySpanExporter(), InMemoryMetricReader(), TracerProvider()
-    tracers.add_span_processor(SimpleSpanProcessor(exporter))
+    (tracers, exporter), reader = kept_spans(), InMemoryMetricReader()
 
     @tool(effect="pure")
     async def look(at: str) -> str:

@@ -12,11 +12,9 @@ from typing import Any
 import pytest
 from decisions import decisions_on
 from every_wire import IN_DELTAS, REFUSES, framed, said
+from kept_spans import kept_spans
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from rich.console import Console
 from streams import chat, stream
 from web.asgi_client import Client
@@ -190,9 +188,8 @@ async def test_a_policy_that_changes_every_text_breaks_no_observer(tmp_path: Pat
     calls = [(name, "store", f'{{"key": "{name}"}}') for name in "ab"]
     calls += [("c", "gone", "{}"), ("d", "store", '{"wrong": 1}')]
     for wire in WIRES:
-        spans, measured = InMemorySpanExporter(), MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False)
-        provider = TracerProvider(shutdown_on_exit=False)
-        provider.add_span_processor(SimpleSpanProcessor(spans))
+        measured = MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False)
+        provider, spans = kept_spans()
         watch, path = Watch(), tmp_path / f"{wire}.jsonl"
         view = TerminalView(console=Console(file=io.StringIO()))
         observers = [Tracing(provider), Metrics(measured), record(path), watch, view, Cursor()]

@@ -15,9 +15,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from decisions import decisions_on
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from kept_spans import kept_spans
 from profiles import FULL
 from provenance import strangers
 from provenance.strangers import ATTACKS, RUNS
@@ -425,8 +423,7 @@ def test_where_the_history_is_not_known_a_policy_is_refused() -> None:
 
 @pytest.mark.anyio
 async def test_a_person_reads_the_origins_on_the_page_in_the_terminal_in_spans_and_in_frames() -> None:
-    exporter, provider, out = InMemorySpanExporter(), TracerProvider(), io.StringIO()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    (provider, exporter), out = kept_spans(), io.StringIO()
     words = "`to` occurs only in the result of `fetch`"
     events: list[Any] = []
     with TerminalView(content=False, console=Console(file=out, width=110)) as view:

@@ -13,9 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from kept_spans import kept_spans
 from pydantic import BaseModel, field_validator
 from streams import anthropic, chat, chat_chunk, sse, stream
 from telemetry.scripted import capturing
@@ -194,9 +192,7 @@ def of_errors(error: BaseException | None) -> Iterator[str]:
 
 
 async def run(body: list[bytes], caplog: pytest.LogCaptureFixture, **options: Any) -> Told:
-    exporter, told = InMemorySpanExporter(), Told()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    (provider, exporter), told = kept_spans(), Told()
     cursor = Cursor()
     observers = [Tracing(provider), cursor]
     caplog.set_level(logging.DEBUG)
@@ -304,9 +300,7 @@ async def test_a_limit_that_a_call_exceeds_tells_nothing_of_it(caplog: pytest.Lo
 
 @pytest.mark.anyio
 async def test_who_leaves_while_a_call_runs_leaves_nothing_of_it(caplog: pytest.LogCaptureFixture) -> None:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = kept_spans()
     caplog.set_level(logging.DEBUG)
 
     @tool(effect="pure")
@@ -373,9 +367,7 @@ def test_what_a_provider_wants_back_is_in_no_repr() -> None:
 @pytest.mark.anyio
 async def test_what_is_told_is_found_by_these_tests() -> None:
     """Where content is asked for it is there: the search looks at the right places."""
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = kept_spans()
     body = chat(calls=[("c", "give", json.dumps({"value": SECRET}))])
     turn = await pipeline(stream(body), tools=[give], observers=[capturing(provider, capture=True)])
     (observation,) = turn.observations

@@ -12,9 +12,7 @@ import anyio
 import pytest
 from every_wire import framed, said
 from hostile import FORGED, LONG, every_place, shown
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from kept_spans import kept_spans
 from profiles import every, mostly_thorough
 from streams import anthropic, chat, hanging, sse, stream
 
@@ -162,8 +160,7 @@ async def test_the_record_of_a_call_has_the_lines_that_it_should_and_no_forged_o
 @pytest.mark.anyio
 @pytest.mark.parametrize("case", CALLS)
 async def test_a_trace_holds_no_control_character(case: str) -> None:
-    provider, exporter = TracerProvider(), InMemorySpanExporter()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = kept_spans()
     await run(CALLS[case], observers=[Tracing(provider)])
     spans = exporter.get_finished_spans()
     for text in (*(span.to_json(indent=None) for span in spans), json.dumps(to_otlp(spans))):
@@ -212,8 +209,7 @@ async def test_the_name_of_an_exceptions_class_is_shown_escaped_and_cut(caplog: 
         raise forged("no")
 
     caplog.set_level(logging.DEBUG)
-    provider, exporter = TracerProvider(), InMemorySpanExporter()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = kept_spans()
     ways: list[dict[str, Any]] = [
         {},
         {"observers": [Watching()]},

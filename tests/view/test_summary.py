@@ -12,9 +12,7 @@ import anyio
 import pytest
 import trio
 import trio.testing
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from kept_spans import kept_spans
 from streams import anthropic, chat, exhaust
 from view.seen_runs import stamped, watched
 
@@ -116,8 +114,7 @@ async def look(seconds: float) -> str:
 def test_a_call_that_was_tried_is_drawn_from_its_true_begin_to_its_true_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its events come when the response has ended, which ends all calls of Chat Completions."""
     chunks = chat(["Looking."], [(f"c{n}", "look", json.dumps({"seconds": n})) for n in (1, 9)])
-    watch, provider = Watch(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(spans := InMemorySpanExporter()))
+    watch, (provider, spans) = Watch(), kept_spans()
 
     async def main() -> None:
         async with pipeline(sent(chunks, 0.5), tools=[look], observers=[watch, Tracing(provider)]) as events:

@@ -12,9 +12,7 @@ import httpx
 import httpx2
 import pytest
 from encoded import CODINGS, encoded
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from kept_spans import kept_spans
 from profiles import every, mostly_thorough
 from streams import anthropic, sse
 from tapping import CALL, Server, kinds, read, tapped
@@ -160,9 +158,7 @@ async def test_a_callback_that_fails_is_told_once_and_disturbs_nothing(
 
 
 async def test_responses_are_traced_below_the_span_of_the_request() -> None:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = kept_spans()
     server = Server(TEXT)
     async with tapped(server, observers=lambda: [Tracing(provider)]) as (_, client):
         with provider.get_tracer("app").start_as_current_span("request"):

@@ -7,9 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from kept_spans import kept_spans
 from streams import anthropic
 from tapping import CALL, Server, read, tapped
 
@@ -71,9 +69,7 @@ async def test_the_first_miss_for_each_reason_is_logged(caplog: pytest.LogCaptur
 
 
 async def test_what_became_of_calls_is_in_spans_with_the_seconds_won() -> None:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = kept_spans()
     await claimed_missed_and_left(Server(TWO), observers=lambda: [Tracing(provider)])
     spans = exporter.get_finished_spans()
     (step,) = [span for span in spans if span.name == Names.step_span]

@@ -8,9 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from kept_spans import kept_spans
 from profiles import every
 from tapping import Server, kinds, tapped
 from test_whole_answers import ANSWERS
@@ -46,9 +44,7 @@ async def test_a_whole_answer_is_seen_as_a_stream_is_and_passes_unchanged(wire: 
 
 
 async def test_a_whole_answer_is_traced_and_recorded(tmp_path: Path) -> None:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = kept_spans()
     path = tmp_path / "run.jsonl"
     async with tapped(whole(CHAT), observers=lambda: [record(path), Tracing(provider)]) as (_, client):
         await client.post("http://model/")
