@@ -146,7 +146,7 @@ def _parameter(binder: TypedBinder, function: Callable[..., Any], tool: str, opt
     for is_so, why in (
         (is_one, "a tool has at most one Growing parameter, and it has no default"),
         (is_text or get_origin(kind) is list, "expected Growing[str] or Growing[list[...]] as its whole type"),
-        (is_async and options.lazy is None, "only an `async def` tool, and no generator or lazy tool, can read it"),
+        (is_async and options.lazy is None, "only an `async def` tool, neither a generator nor lazy, can read it"),
         ((options.commit is None) == (options.abort is None), "commit= and abort= belong together"),
         (
             options.effect == "pure" or options.commit is not None,

@@ -148,7 +148,7 @@ class ChatApp:
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            raise LocalProtocolError(f"conversations answer requests of type http, not {scope['type']}")
+            raise LocalProtocolError(f"mount the app in FastAPI or Starlette: it answers http, not {scope['type']}")
         request = _Request(self, scope, receive, send)
         try:
             await request.answer()

@@ -307,7 +307,7 @@ class WireDecoder(ABC):
         if error := provider_error(payload):
             self.fail_by(payload, error, fields)
         else:
-            self.warn("unknown_event", str(kind)[: self.limits.max_name_bytes])
+            self.warn("unknown_event", str(kind or "")[: self.limits.max_name_bytes])
             self.emit_unknown(payload)
 
     def emit_unknown(self, raw: object, place: str | None = None) -> None:

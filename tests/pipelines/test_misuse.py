@@ -168,6 +168,11 @@ async def test_a_transform_that_gives_no_events_is_named_with_what_it_must_give(
 # -- wires ----------------------------------------------------------------------------------------------------------
 
 
+def test_an_event_without_a_type_is_warned_of_without_the_name_of_a_type() -> None:
+    turn = parse(chat(["Hi"]), wire="openai.responses")
+    assert [(one.code, one.detail) for one in turn.warnings] == [("unknown_event", "")]
+
+
 @every(
     ("wire", "said"),
     [
