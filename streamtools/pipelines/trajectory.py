@@ -197,5 +197,5 @@ def _checked(observers: Any) -> tuple[Observer, ...]:
     for one in listed:
         if isinstance(one, type) or not hasattr(one, "on_event"):
             name = f"the class {one.__name__}" if isinstance(one, type) else type(one).__name__
-            raise TypeError(f"pass observers with a method on_event(event), not {name}; see streamtools.observers")
+            raise TypeError(f"observers must be objects with on_event(event), not {name}; see streamtools.observers")
     return listed
