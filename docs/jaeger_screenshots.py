@@ -40,11 +40,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "demo.json")
         run(Options(trace=file), io.StringIO())
-        trace_id = json.loads(file.read_bytes())["data"][0]["traceID"]
+        (resource, *_) = json.loads(file.read_bytes())["resourceSpans"]
+        trace_id = resource["scopeSpans"][0]["spans"][0]["traceId"]
     jaeger = os.environ[NEEDED[0]].rstrip("/")
     address = f"{jaeger}/trace/{trace_id}"
     wait_for(f"{jaeger}/api/v3/traces/{trace_id}")
-    for name, query, height in (("trace", "", 504), ("chat", "?uiFind=get_weather", 828)):
+    for name, query, height in (("trace", "", 532), ("chat", "?uiFind=get_weather", 828)):
         picture = PICTURES / f"jaeger-{name}.png"
         command = [chromium, *FLAGS, f"--window-size=1280,{height}", f"--screenshot={picture}", address + query]
         subprocess.run(command, check=True, capture_output=True)
