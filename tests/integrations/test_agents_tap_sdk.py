@@ -1,7 +1,7 @@
 """Frameworks that own the loop, with a tap under their client: a call's tool starts while its response still streams.
 
 The server sends the rest of a response only when the tool has started, so each test here fails unless it starts early.
-The frameworks are in venvs of their own: `nox -s agents`.
+The frameworks are in venvs of their own: `nox -s agents strands`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ASKED: dict[str, Any] = {"model": "m", "max_tokens": 100, "messages": [{"role": 
 
 
 def installed(name: str) -> Any:
-    return pytest.importorskip(name, reason=f"{name} IS NOT INSTALLED: nox -s agents")
+    return pytest.importorskip(name, reason=f"{name} IS NOT INSTALLED: nox -s agents strands")
 
 
 class LookUp:
