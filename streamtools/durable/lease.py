@@ -107,8 +107,13 @@ class JournalLease:
         if key not in self._handed:
             place = f"n{len(self._handed):08x}{hashed([key])}"  # "n": after what older versions handed out
             written = json.dumps([call_id, key]).encode()
-            await self.commit(Put((*step_key("handed", self.run_id, step), place), written, "any"))()
-            self._handed.add(key)
+            stored = self.commit(Put((*step_key("handed", self.run_id, step), place), written, "any"))
+            self._handed.add(key)  # counts even if this wait is cancelled, as it is stored then, too
+            try:
+                await stored()
+            except Exception:
+                self._handed.discard(key)  # the next look notes it again
+                raise
 
     async def inbox(self) -> list[tuple[str, bytes]]:
         found = await self.store.records.scan(("inbox", self.run_id), limit=MOST_ENTRIES)

@@ -31,6 +31,7 @@ from streamtools import (
 )
 from streamtools.content import AnsweredLater, ToolResult
 from streamtools.dispatch import Journal, MemoryStore, SqliteStore
+from streamtools.durable.memory import MemoryRecords
 from streamtools.errors import AnswerError, AnswerPending, JournalError, ToolDefinitionError
 from streamtools.events import AnswerRequested, Event, StreamWarning, ToolStarted
 from streamtools.history import lint, with_results
@@ -373,16 +374,34 @@ async def test_an_answer_from_elsewhere_is_for_the_latest_question_of_a_call() -
         assert await store.records.scan((), limit=9) == []  # each answer is gone
 
 
-async def test_an_answer_from_elsewhere_is_not_for_a_discarded_call_with_the_same_id() -> None:
+async def test_an_answer_from_elsewhere_is_not_for_a_discarded_call_with_the_same_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     @tool(effect="idempotent")
     async def guess(of: int, ctx: ToolContext) -> str:
         """Ask in the middle."""
+        if of % 2:  # the response breaks off while the question is stored
+            model.has_asked.set()
         return str(await ctx.ask("?"))
 
     @tool(effect="idempotent", needs_approval=True)
     async def pay(of: int) -> str:
         """Pay."""
         raise AssertionError("nobody approves")
+
+    hand_over = MemoryRecords.hand_over
+
+    def slow(self: MemoryRecords, *ops: Any) -> Any:
+        stored = hand_over(self, *ops)
+
+        async def wait() -> Any:
+            if any(getattr(op, "key", ("",))[0] == "handed" for op in ops):
+                await anyio.sleep(0.05)
+            return await stored()
+
+        return wait
+
+    monkeypatch.setattr(MemoryRecords, "hand_over", slow)
 
     class Breaking(Model):
         """Its first answer breaks off when the call in it has asked."""
@@ -397,12 +416,12 @@ async def test_an_answer_from_elsewhere_is_not_for_a_discarded_call_with_the_sam
                 await self.has_asked.wait()
 
     # The order of the calls' records is that of hashes: no single case would do.
-    for name, of in [("pay", 0), *(("guess", number) for number in range(6))]:
+    for name, of in [("pay", 0), *(("guess", number) for number in range(12))]:
         first = anthropic(calls=[("c", name, f'{{"of": {of}}}')], stop=None)
         model = Breaking(first, anthropic(calls=CALLS), anthropic(text=["Rome."], stop="end_turn"))
         model.has_asked = anyio.Event()
         options: dict[str, Any] = {"retry": Retry(attempts=2, backoff=0, after_output=True)}
-        options |= {"wire": "anthropic.messages", "run_id": "r"}
+        options |= {"wire": "anthropic.messages", "run_id": f"run {of}"}
         with MemoryStore() as store, anyio.fail_after(20):
             journal, questions = Journal(store), []
             async with model.run(guess, pay, choose_later, journal=journal, **options) as run:
@@ -410,8 +429,9 @@ async def test_an_answer_from_elsewhere_is_not_for_a_discarded_call_with_the_sam
                     if isinstance(event, (ApprovalRequested, AnswerRequested)):
                         questions.append(event.tool_name)
                         model.has_asked.set()
-            assert (run.outcome, questions) == ("suspended", [name, "choose"])
-            await journal.answer("r", "c", "Rome")
+            assert (run.outcome, questions[-1]) == ("suspended", "choose")
+            assert questions[0] == name or of % 2
+            await journal.answer(options["run_id"], "c", "Rome")
             async with model.run(guess, pay, choose_later, journal=journal, **options) as run:
                 async for _ in run:
                     pass
