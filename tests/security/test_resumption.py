@@ -106,7 +106,7 @@ NO_OBJECTS = (
         '{"a": 1e999}',
     ),
     *('{"a": 1, "a": 2}', '{"a": {"b": 1, "b": 1}}', '{"a": "\\ud83d"}', '{"\\udc00": 1}', f'{{"a": {"9" * 5000}}}'),
-    *(f'{{"a": {nested}}}' for nested in NESTED[1:]),
+    f'{{"a": {NESTED[-1]}}}',  # Python 3.13 reads the others, and the run refuses them as too deep
 )
 
 
