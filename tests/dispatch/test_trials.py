@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any, Self
 
 import anyio
 import anyio.lowlevel
 import pytest
+from growing.written import steadily
 from profiles import every, examples
 from streams import Seeing, chat, chat_chunk, exhaust, pass_on, sse
 from telemetry.scripted import Spans
@@ -55,17 +56,6 @@ def written(*texts: str, name: str = "look", index: int = 0) -> list[bytes]:
 
 def end(finish: str = "tool_calls") -> list[bytes]:
     return [sse([chat_chunk({}, finish)])[0] + b"data: [DONE]\n\n"]
-
-
-async def steadily(items: list[bytes | Callable[[], object]]) -> AsyncIterator[bytes]:
-    """The items; before each the reader reads, and trials go on. Functions are called in their turn."""
-    for item in items:
-        for _ in range(8):
-            await anyio.lowlevel.checkpoint()
-        if isinstance(item, bytes):
-            yield item
-        else:
-            item()
 
 
 async def observed(items: list[Any], made: Any, **options: Any) -> list[Observation]:

@@ -142,12 +142,13 @@ async def test_the_streams_of_a_synchronous_client_are_read_without_blocking(sdk
     assert body.closed
 
 
+def answering(library: Any) -> Any:
+    return library.MockTransport(lambda request: library.Response(200, content=b"".join(CHAT)))
+
+
 @every("library", [httpx, httpx2])
 async def test_a_response_of_a_synchronous_httpx_client_is_read_and_closed(library: Any) -> None:
-    def answer(request: Any) -> Any:
-        return library.Response(200, content=b"".join(CHAT))
-
-    with library.Client(transport=library.MockTransport(answer)) as client:
+    with library.Client(transport=answering(library)) as client:
         is_whole(await run(client.stream("POST", "http://test/")))
         is_whole(await run(client.post("http://test/")))  # read already
         response = client.send(client.build_request("POST", "http://test/"), stream=True)
@@ -159,10 +160,7 @@ async def test_a_response_of_a_synchronous_httpx_client_is_read_and_closed(libra
 
 @every("library", [httpx, httpx2])
 async def test_a_response_of_httpx_or_httpx2_is_read_and_closed_also_when_the_consumer_leaves(library: Any) -> None:
-    def answer(request: Any) -> Any:
-        return library.Response(200, content=b"".join(CHAT))
-
-    async with library.AsyncClient(transport=library.MockTransport(answer)) as client:
+    async with library.AsyncClient(transport=answering(library)) as client:
         async with client.stream("POST", "http://test/") as response:
             is_whole(await run(response))
         is_whole(await run(client.stream("POST", "http://test/")))  # not entered: entered for you
@@ -186,9 +184,9 @@ async def test_an_error_page_with_a_status_says_what_came_instead_of_a_stream() 
 
 async def test_what_cannot_be_streamed_is_refused_before_anything_starts() -> None:
     cases: list[tuple[Any, str]] = [
-        ({"choices": []}, "stream=True"),
+        ({"choices": []}, "pass the SDK's stream or its whole response"),
         ({"ResponseMetadata": {}, "stream": iter([])}, r"pass response\['stream'\]"),
-        (openai.types.chat.ChatCompletionMessage(role="assistant"), "stream=True"),
+        (openai.types.chat.ChatCompletionMessage(role="assistant"), "pass the SDK's stream or its whole response"),
         (42, "cannot stream from int; pass an SDK's stream"),
         (None, "the stream is None; return it"),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from profiles import every
 from sansio import BUILT
@@ -93,6 +94,13 @@ class Redact:
         return []
 
 
+def city_of(decoder: StreamDecoder, name: str, arguments: str) -> Any:
+    body = chat(calls=[("a", name, arguments)])
+    events = [event for item in body for event in decoder.feed(item)] + decoder.finish()
+    (ready,) = (event for event in events if isinstance(event, ToolCallValidated))
+    return ready.invocation.by_name["city"]
+
+
 @every("in_place", [True, False])
 @every("where", ["insert_after finalize", "insert_before validate"])
 def test_a_stage_between_finalize_and_validate_has_the_last_word_about_the_arguments(
@@ -101,11 +109,7 @@ def test_a_stage_between_finalize_and_validate_has_the_last_word_about_the_argum
     """The text of a call is not read again where somebody may have changed what it said."""
     how, name = where.split()
     stages = getattr(DEFAULT, how)(name, Redact(in_place=in_place))
-    decoder = StreamDecoder(tools=[book], stages=stages)
-    body = chat(calls=[("a", "book", '{"city": "Oslo"}')])
-    events = [event for item in body for event in decoder.feed(item)] + decoder.finish()
-    (ready,) = (event for event in events if isinstance(event, ToolCallValidated))
-    assert ready.invocation.by_name["city"] == "***"
+    assert city_of(StreamDecoder(tools=[book], stages=stages), "book", '{"city": "Oslo"}') == "***"
 
 
 def test_a_call_through_an_exported_tool_is_validated_as_it_was_decoded() -> None:
@@ -117,8 +121,4 @@ def test_a_call_through_an_exported_tool_is_validated_as_it_was_decoded() -> Non
         decode=lambda arguments: {"city": str(arguments["town"])},
         rewritten=True,
     )
-    decoder = StreamDecoder(tools=[shouting])
-    body = chat(calls=[("a", "book_it", '{"town": "Oslo"}')])
-    events = [event for item in body for event in decoder.feed(item)] + decoder.finish()
-    (ready,) = (event for event in events if isinstance(event, ToolCallValidated))
-    assert ready.invocation.by_name["city"] == "Oslo"
+    assert city_of(StreamDecoder(tools=[shouting]), "book_it", '{"town": "Oslo"}') == "Oslo"

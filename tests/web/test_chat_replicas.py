@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -92,8 +93,10 @@ async def test_any_replica_answers_joins_decides_stops_and_makes_another_answer(
     assert (await one.ask("POST", "/", said("you"))).chunks[0]["messageId"] == "k/6", "no id recurs"
 
 
-async def test_readers_of_another_replicas_run_are_woken(replica: Replica) -> None:
-    here, there = replica(), replica()
+@asynccontextmanager
+async def following(here: Any, there: Any) -> AsyncIterator[tuple[list[Answer], list[float]]]:
+    """A reader in the one replica of a run in the other, which has read its first deltas; with its answer, and when the
+    last delta came."""
     await here.page().ask("POST", "/", said("slow"), leave=is_read)
     seen, times, answers = anyio.Event(), list[float](), list[Answer]()
 
@@ -110,6 +113,12 @@ async def test_readers_of_another_replicas_run_are_woken(replica: Replica) -> No
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(follow)
         await seen.wait()
+        yield answers, times
+
+
+async def test_readers_of_another_replicas_run_are_woken(replica: Replica) -> None:
+    here, there = replica(), replica()
+    async with following(here, there) as (answers, times):
         for _ in range(20):  # it waits for a change by now
             await anyio.wait_all_tasks_blocked()
         here.held.set()
@@ -120,20 +129,7 @@ async def test_readers_of_another_replicas_run_are_woken(replica: Replica) -> No
 
 async def test_a_reader_of_another_replicas_run_goes_on_with_it_once_its_process_is_gone(replica: Replica) -> None:
     here, there = replica(), replica()
-    await here.page().ask("POST", "/", said("slow"), leave=is_read)
-    seen, answers = anyio.Event(), list[Answer]()
-
-    def watch(answer: Answer) -> bool:
-        if is_read(answer):
-            seen.set()
-        return False
-
-    async def follow() -> None:
-        answers.append(await there.page().ask("GET", "/k/stream", leave=watch))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(follow)
-        await seen.wait()
+    async with following(here, there) as (answers, _):
         there.held.set()
         await here.chats.journal.store.records.commit(DeletePrefix(("lease",)))  # as the time does
     assert (kinds(answers[0])[-2:], texts(answers[0].chunks)[-4:]) == (["finish", "[DONE]"], "abcd")

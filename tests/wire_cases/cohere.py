@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import cohere_streams
 
@@ -18,25 +17,12 @@ __all__ = ["CASES"]
 
 
 def _say(response: Response) -> list[Payload]:
-    def event(kind: str, message: dict[str, Any] | None = None, **more: Any) -> Payload:
-        return {"type": kind, **more} | ({} if message is None else {"delta": {"message": message}})
-
-    start = {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": []}
-    payloads = [event("message-start", start, id="c-1")]
-    index = 0
-    for key, given in (("thinking", response.reasoning), ("text", response.text)):
-        if given:
-            payloads.append(event("content-start", {"content": {"type": key, key: ""}}, index=index))
-            payloads += [event("content-delta", {"content": {key: piece}}, index=index) for piece in given]
-            payloads.append(event("content-end", index=index))
-            index += 1
+    payloads: list[Payload] = [{**cohere_streams.START, "id": "c-1"}]
+    told = [(kind, given) for kind, given in (("thinking", response.reasoning), ("text", response.text)) if given]
+    for index, (kind, given) in enumerate(told):
+        payloads += cohere_streams.block(index, *given, kind=kind)
     for number, (call_id, name, arguments) in enumerate(response.calls):
-        head = {"id": call_id, "type": "function", "function": {"name": name, "arguments": ""}}
-        payloads.append(event("tool-call-start", {"tool_calls": head}, index=number))
-        for piece in cut(arguments, response.pieces):
-            delta = {"tool_calls": {"function": {"arguments": piece}}}
-            payloads.append(event("tool-call-delta", delta, index=number))
-        payloads.append(event("tool-call-end", index=number))
+        payloads += cohere_streams.call(number, call_id, name, *cut(arguments, response.pieces))
     if response.ends:
         usage = {"tokens": {"input_tokens": 1, "output_tokens": 1}}
         reason = "TOOL_CALL" if response.calls else "COMPLETE"
