@@ -32,8 +32,12 @@ def call(id_: str, name: str = "look", arguments: Any = "{}") -> Message:
     return {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
+def said(*calls: Message) -> Message:
+    return {"role": "assistant", "content": None, "tool_calls": [*calls]}
+
+
 def asked(*ids: str) -> Message:
-    return {"role": "assistant", "content": None, "tool_calls": [call(id_) for id_ in ids]}
+    return said(*map(call, ids))
 
 
 def came(id_: str, content: Any = "seen") -> Message:
@@ -240,12 +244,7 @@ ARGUMENTS = {
 
 @every("given", ARGUMENTS)
 def test_arguments_become_an_object(given: str) -> None:
-    history = [
-        USER,
-        {"role": "assistant", "content": None, "tool_calls": [call("a", arguments=given)]},
-        came("a"),
-        DONE,
-    ]
+    history = [USER, said(call("a", arguments=given)), came("a"), DONE]
     found = [
         repair(history, CHAT)[1]["tool_calls"][0]["function"]["arguments"],
         repair(history, CHAT, bad_arguments="wrap_raw")[1]["tool_calls"][0]["function"]["arguments"],
@@ -254,19 +253,14 @@ def test_arguments_become_an_object(given: str) -> None:
 
 
 def test_arguments_given_as_an_object_become_its_text() -> None:
-    history = [
-        USER,
-        {"role": "assistant", "content": None, "tool_calls": [call("a", arguments={"at": 1})]},
-        came("a"),
-        DONE,
-    ]
+    history = [USER, said(call("a", arguments={"at": 1})), came("a"), DONE]
     repaired = repair(history, CHAT)
     assert json.loads(repaired[1]["tool_calls"][0]["function"]["arguments"]) == {"at": 1}
     assert repaired[2] is history[2]
 
 
 def test_no_half_of_a_surrogate_pair_comes_out() -> None:
-    history = [USER, {"role": "assistant", "content": None, "tool_calls": [call("a", arguments="\ud800")]}, DONE]
+    history = [USER, said(call("a", arguments="\ud800")), DONE]
     repaired = repair(history, CHAT, bad_arguments="wrap_raw")
     json.dumps(repaired, ensure_ascii=False).encode()
 
@@ -450,11 +444,11 @@ def test_cohere_drops_what_is_neither_text_nor_thinking() -> None:
 
 def test_a_freeform_call_whose_input_is_no_text_gets_an_empty_one() -> None:
     custom = {"id": "a", "type": "custom", "custom": {"name": "patch", "input": {"x": 1}}}
-    history = [USER, {"role": "assistant", "content": None, "tool_calls": [custom]}, came("a"), DONE]
+    history = [USER, said(custom), came("a"), DONE]
     assert [violation.code for violation in lint(history, CHAT)] == ["arguments_not_object"]
     assert repair(history, CHAT)[1]["tool_calls"][0]["custom"] == {"name": "patch", "input": ""}
     half = {"id": "a", "type": "custom", "custom": {"name": "patch", "input": "\ud800"}}
-    history = [USER, {"role": "assistant", "content": None, "tool_calls": [half]}, came("a"), DONE]
+    history = [USER, said(half), came("a"), DONE]
     assert repair(history, CHAT)[1]["tool_calls"][0]["custom"] == {"name": "patch", "input": "\ufffd"}
 
 
@@ -481,10 +475,6 @@ class Told(NamedTuple):
     options: Mapping[str, Any] = MappingProxyType({})
     text: str = ""
     """The beginning of the provider's words for the first."""
-
-
-def said(*calls: Message) -> Message:
-    return {"role": "assistant", "content": None, "tool_calls": list(calls)}
 
 
 def used(*ids: str) -> Message:

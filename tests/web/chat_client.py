@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+from anyio.abc import TaskGroup
 
 from streamtools.framing import SSEDecoder
 
@@ -57,6 +58,16 @@ class Page:
     def __init__(self, app: Any, **headers: str) -> None:
         self._app = app
         self._headers = headers
+
+    def begin(self, tasks: TaskGroup, method: str, path: str, body: Any = None, **options: Any) -> list[Answer]:
+        """Sends a request in a task of its own; its answer is put into the list."""
+        answers: list[Answer] = []
+
+        async def asked() -> None:
+            answers.append(await self.ask(method, path, body, **options))
+
+        tasks.start_soon(asked)
+        return answers
 
     async def ask(
         self,

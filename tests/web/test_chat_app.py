@@ -141,17 +141,11 @@ async def test_a_run_outlives_its_page_and_others_join_it_from_its_beginning(pro
     assert not left.ended
     refused = await page.ask("POST", "/", said("more", id="m2"))
     assert (refused.status, refused.json["error"]["code"]) == (409, "running")
-    answers: list[Answer] = []
-
-    async def join() -> None:
-        answers.append(await page.ask("GET", "/k/stream"))
-
     async with anyio.create_task_group() as tasks:
-        for _ in range(3):
-            tasks.start_soon(join)
+        joined = [page.begin(tasks, "GET", "/k/stream") for _ in range(3)]
         await anyio.wait_all_tasks_blocked()
         program.held.set()
-    assert [texts(one.chunks) for one in answers] == ["abcd"] * 3
+    assert [texts(one.chunks) for answers in joined for one in answers] == ["abcd"] * 3
     assert len(program.asked) == 1
 
 
@@ -262,12 +256,7 @@ async def test_stopping_is_a_request_and_may_be_repeated(program: Program) -> No
     assert not left.ended
     assert (await page.ask("POST", "/k/stop", {"run": "k/7"})).status == 204
     async with anyio.create_task_group() as tasks:
-        answers: list[Answer] = []
-
-        async def join() -> None:
-            answers.append(await page.ask("GET", "/k/stream"))
-
-        tasks.start_soon(join)
+        answers = page.begin(tasks, "GET", "/k/stream")
         await anyio.wait_all_tasks_blocked()
         for _ in range(2):
             assert (await page.ask("POST", "/k/stop", {"run": "k/1"})).status == 204

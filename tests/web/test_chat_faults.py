@@ -159,13 +159,8 @@ async def test_a_page_that_comes_back_behind_the_end_is_answered_and_let_go(tmp_
     program = Program(tmp_path / "chats.db")
     page = program.page()
     await page.ask("POST", "/", said("slow"), leave=lambda answer: b'b"}' in answer.body)
-    answers: list[Any] = []
-
-    async def join() -> None:
-        answers.append(await page.ask("GET", "/k/events", last_event_id="1.99999999", begun=program.held.set))
-
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(join)
+        answers = page.begin(tasks, "GET", "/k/events", last_event_id="1.99999999", begun=program.held.set)
     assert [kind for kind, _, _ in answers[0].frames] == ["run_end"]
     for last in ("1.99999999", "1.9999999999999999999", "1.9223372036854775808", "1.٣"):
         assert (await page.ask("GET", "/k/events", last_event_id=last)).status == 204, last
@@ -199,19 +194,14 @@ async def test_a_page_that_joins_late_sees_all_of_a_run_whose_log_cannot_be_writ
         return agent_loop(lambda messages, tools: slow(), given.messages(WIRE), wire=WIRE, **given.options)
 
     page = Page(Chats(records=FullStore(tmp_path / "chats.db"), run=run).app(may=lambda request: True))
-    answers: list[Any] = []
-
-    async def ask(method: str, path: str, body: Any = None) -> None:
-        answers.append(await page.ask(method, path, body))
-
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(ask, "POST", "/", said("you"))
+        asked = page.begin(tasks, "POST", "/", said("you"))
         await failed.wait()
         await anyio.wait_all_tasks_blocked()
-        tasks.start_soon(ask, "GET", "/k/stream")
+        joined = page.begin(tasks, "GET", "/k/stream")
         await anyio.wait_all_tasks_blocked()
         held.set()
-    assert [texts(one.chunks) for one in answers] == ["".join(words)] * 2
+    assert [texts(one.chunks) for one in (*asked, *joined)] == ["".join(words)] * 2
 
 
 async def test_a_conversation_that_is_being_removed_holds_up_no_other_one(tmp_path: Path) -> None:
@@ -282,13 +272,8 @@ async def test_a_run_that_is_stopped_or_removed_before_it_has_begun_asks_no_mode
 
         both = [Chats(journal=tmp_path / f"{place}.db", run=run) for _ in "ab"]
         pages = [Page(chats.app(may=lambda request: True)) for chats in both]
-        answers: list[Any] = []
-
-        async def begin(page: Page = pages[0], answers: Any = answers) -> None:
-            answers.append(await page.ask("POST", "/", said("you")))
-
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(begin)
+            answers = pages[0].begin(tasks, "POST", "/", said("you"))
             await begun.wait()
             assert (await pages[1].ask(method, path, {})).status == 204  # of another process
             held.set()
@@ -447,14 +432,11 @@ def test_calls_of_a_server_that_shuts_down_end_for_their_readers_as_its_successo
         return Chats(journal=path, run=run)
 
     async def first(path: Path, closes: bool) -> None:
-        begun, answers = anyio.Event(), list[Any]()
+        begun = anyio.Event()
         chats = chats_of(path, begun)
-
-        async def post() -> None:
-            answers.append(await Page(chats.app(may=lambda request: True)).ask("POST", "/k/events", said("go")))
-
+        page = Page(chats.app(may=lambda request: True))
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(post)
+            answers = page.begin(tasks, "POST", "/k/events", said("go"))
             await begun.wait()
             await anyio.wait_all_tasks_blocked()
             if closes:

@@ -74,14 +74,9 @@ async def test_any_replica_answers_joins_decides_stops_and_makes_another_answer(
     assert texts((await other.ask("POST", "/", edited)).chunks) == "Hello, others"
     assert (here.paid, there.paid) == ([5], [])
 
-    answers: list[Answer] = []
     await one.ask("POST", "/", said("slow", id="m4"), leave=is_read)
-
-    async def follow() -> None:
-        answers.append(await other.ask("GET", "/k/stream"))
-
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(follow)
+        answers = other.begin(tasks, "GET", "/k/stream")
         assert (await one.ask("POST", "/", said("more", id="m5"))).json["error"]["code"] == "running"
         assert (await other.ask("POST", "/", said("more", id="m5"))).json["error"]["code"] == "running"
         assert (await other.ask("POST", "/k/stop", {})).status == 204
@@ -98,7 +93,7 @@ async def following(here: Any, there: Any) -> AsyncIterator[tuple[list[Answer], 
     """A reader in the one replica of a run in the other, which has read its first deltas; with its answer, and when the
     last delta came."""
     await here.page().ask("POST", "/", said("slow"), leave=is_read)
-    seen, times, answers = anyio.Event(), list[float](), list[Answer]()
+    seen, times = anyio.Event(), list[float]()
 
     def watch(answer: Answer) -> bool:
         if is_read(answer):
@@ -107,11 +102,8 @@ async def following(here: Any, there: Any) -> AsyncIterator[tuple[list[Answer], 
             times.append(time.monotonic())
         return False
 
-    async def follow() -> None:
-        answers.append(await there.page().ask("GET", "/k/stream", leave=watch))
-
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(follow)
+        answers = there.page().begin(tasks, "GET", "/k/stream", leave=watch)
         await seen.wait()
         yield answers, times
 

@@ -150,12 +150,7 @@ async def test_stopping_breaks_off_the_calls_that_may_run_again_and_waits_for_th
     program = Busy(tmp_path / f"{'-'.join(effects)}.db", *effects)
     page = Page(program.chats.app(may=lambda request: True))
     async with anyio.create_task_group() as tasks:
-        answers: list[Any] = []
-
-        async def begin() -> None:
-            answers.append(await page.ask("POST", "/", said("work")))
-
-        tasks.start_soon(begin)
+        answers = page.begin(tasks, "POST", "/", said("work"))
         while len(program.running) < len(effects):
             await checkpoint()
         refused = await page.ask("POST", "/", said("you", id="m2"))
