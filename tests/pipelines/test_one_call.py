@@ -51,7 +51,7 @@ async def test_a_loop_is_awaited_without_a_block() -> None:
     assert turn.text == "Four."
     assert run.outcome == "answered"
     assert [message["role"] for message in run.messages] == ["assistant", "tool", "assistant"]
-    with pytest.raises(TypeError, match="iterated inside its block"):
+    with pytest.raises(TypeError, match="iterate over a run once, in its block"):
         await run
 
 
