@@ -28,7 +28,7 @@ ROWS = {
     "lost": "The stream ends before the response does",
     "same_index": "The server gives both calls index 0",
     "raises": "One of three tools raises an exception",
-    "started": "A call that can safely run twice starts",
+    "started": "When an idempotent call starts",
     "killed": "The process dies while paying, then restarts",
 }
 NOTES = {
@@ -38,7 +38,7 @@ NOTES = {
     "`finish_reason: length`, which your node or middleware can check.",
     ("lost", ""): "The body ends without an error, which a proxy can cause, so `max_retries` and "
     "`ModelRetryMiddleware` have nothing to retry. With streamtools, `retry=` sends the request again. If the "
-    "transport reports the cut, {reset}.",
+    "transport reports that the connection was cut, {reset}.",
     ("same_index", ""): "Seen with Ollama, LiteLLM and Gemini's compatible endpoint (ollama/ollama#15457, "
     "vercel/ai#14277, huggingface/smolagents#1569). When the indexes differ, all five loops run both.",
     ("raises", ""): "LangGraph with `ToolErrorMiddleware`, pydantic-ai with `raise ToolFailed` in the tool; "
@@ -48,11 +48,12 @@ NOTES = {
     ("killed", "langgraph"): '`create_agent` with a checkpointer and `durability="sync"`.',
     ("killed", "pydantic_ai"): "With DBOS and the tool as a step: {pydantic_ai_dbos}, because "
     "[steps run at least once](https://docs.dbos.dev/explanations/concurrent-executions). With pydantic-ai-harness' "
-    "`StepPersistence`: {pydantic_ai_steps}; its ledger lists the open payment, which your program has to check.",
+    "`StepPersistence`: {pydantic_ai_steps}; its ledger lists the unresolved payment, "
+    "but your program has to check the ledger.",
     ("killed", "openai_agents"): "With `SQLiteSession`. With DBOS (`DBOSRunner`, the tool as a step): "
     "{openai_agents_dbos}.",
     ("killed", "streamtools"): "With `journal=`. If your payment API takes an idempotency key, send one as well: "
-    "only the bank knows whether it was paid.",
+    "only the bank knows whether the payment went through.",
 }
 """What an expert of a peer would want to know about a cell, or about a row."""
 
@@ -66,7 +67,7 @@ def words(row: str, met: dict[str, Any]) -> str:
         case "cut" if error:
             return f"`{error}`"
         case "cut":
-            return f"not run; the model reads {'why' if 'JSON' in read else 'an error'}"
+            return f"not run; the model {'is told why' if 'JSON' in read else 'reads an error'}"
         case "lost":
             return "**pays anyway**" if paid else f"`{error}`, nothing paid"
         case "same_index" if sorted(paid) == ["Ada", "Bob"]:
@@ -81,7 +82,9 @@ def words(row: str, met: dict[str, Any]) -> str:
             return "while the model is writing" if met["early"] else "at the end of the response"
         case _:
             return (
-                "**pays twice**" if len(paid) > 1 else f"pays once{'; a person settles it' * bool(met['unresolved'])}"
+                "**pays twice**"
+                if len(paid) > 1
+                else f"pays once{'; a person checks whether it went through' * bool(met['unresolved'])}"
             )
 
 
