@@ -52,6 +52,7 @@ def explained(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         code = function.__code__
         known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+        function.__qualname__ = name  # in Python's own errors
 
         @wraps(function)
         def checked(*given: P.args, **options: P.kwargs) -> Any:

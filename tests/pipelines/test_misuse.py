@@ -12,6 +12,7 @@ from streamtools import agent_loop, parse, pipeline, tool
 from streamtools.errors import LocalProtocolError
 from streamtools.history import convert, lint, repair
 from streamtools.stages import DEFAULT, StageList, text_calls
+from streamtools.web import Chats
 
 
 @tool
@@ -73,6 +74,11 @@ def test_a_stage_that_lacks_a_method_is_told_which() -> None:
 def test_a_loop_without_a_wire_is_told_which_there_are() -> None:
     with pytest.raises(TypeError, match=r"agent_loop needs wire=.*; known: openai\.chat_completions, .*bedrock"):
         agent_loop(lambda messages, tools: chat(["Hi"]), [])  # type: ignore[call-arg]
+
+
+def test_pythons_own_errors_name_the_function_that_was_called() -> None:
+    with pytest.raises(TypeError, match=r"^Chats\(\) missing .*'run'"):
+        Chats(records="chats.db")  # type: ignore[call-arg]
 
 
 @pytest.mark.anyio
