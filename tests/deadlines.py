@@ -146,7 +146,6 @@ class _Deadlines:
         @functools.wraps(test)
         async def on_asyncio(**arguments: Any) -> None:
             task, loop, running = asyncio.current_task(), asyncio.get_running_loop(), test(**arguments)
-            assert task is not None
             self._cancel = functools.partial(loop.call_soon_threadsafe, task.cancel, self._passed)
             self._place = functools.partial(_place, running)
             try:

@@ -11,6 +11,5 @@ __all__ = ["decisions_on"]
 
 def decisions_on(suspended: Suspended | None, verdicts: Mapping[str, bool | Deny]) -> list[Decision]:
     """Returns a decision for each verdict by id; all of these calls have to be suspended."""
-    assert suspended is not None
     calls = {call.call_id: call for call in suspended.calls}
     return [Decision.on(calls[call_id], verdict) for call_id, verdict in verdicts.items()]

@@ -16,7 +16,6 @@ _FILE = Path(__file__).resolve().parents[1] / "examples" / "own_wire.py"
 
 def _load() -> ModuleType:
     spec = importlib.util.spec_from_file_location("own_wire", _FILE)
-    assert spec is not None
     assert spec.loader is not None
     module = sys.modules.setdefault("own_wire", importlib.util.module_from_spec(spec))
     spec.loader.exec_module(module)

@@ -36,13 +36,11 @@ class RedisServer:
 
     def pause(self) -> None:
         """Stop it where it stands, until `go_on`: it acknowledges nothing, and its connections stay open."""
-        assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
         os.waitpid(self.process.pid, os.WUNTRACED)
 
     def go_on(self) -> None:
         """Let it go on after `pause`."""
-        assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:

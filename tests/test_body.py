@@ -142,7 +142,6 @@ def test_what_a_model_sent_through_bedrock_is_unwrapped() -> None:
 )
 def test_lines_that_lost_their_ends_are_told_from_other_bodies(items: list[str], hint: str) -> None:
     error = parse(items).error
-    assert error is not None
     assert error.kind == "not_event_stream"
     assert hint in str(error)
 

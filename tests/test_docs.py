@@ -48,7 +48,6 @@ def test_the_limits_that_the_page_about_threats_names_exist_and_those_that_can_b
 def script(name: str) -> ModuleType:
     """A program that writes something into the pages."""
     spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-    assert spec is not None
     assert spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

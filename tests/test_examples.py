@@ -218,7 +218,6 @@ def run(
         "patience_s": PATIENCE_S,
     }
     server = forks()
-    assert server.stdin is not None
     assert server.stdout is not None
     server.stdin.write(json.dumps(asked) + "\n")
     server.stdin.flush()

@@ -23,7 +23,6 @@ FOR_USERS = ("mcp", "redis", "postgres", "compression", "otlp", "terminal", "dbo
 
 def test_one_version_is_in_the_package_its_metadata_and_the_changelog_and_pythons_are_those_tested() -> None:
     head = re.search(r"^## \[([^]]+)\](?: - (\S+))?$", (REPOSITORY / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
-    assert head is not None
     assert head[1] == streamtools.__version__ == version(PROJECT["name"])
     assert date.fromisoformat(head[2]) <= date.today()
     assert PROJECT["dynamic"] == ["version"]

@@ -59,7 +59,6 @@ def test_a_program_ends_with_the_process_that_serves_the_model() -> None:
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )
     with served:
-        assert served.stdout is not None
         assert served.stdout.readline() == "begun\n"
         served.send_signal(signal.SIGTERM)
         assert served.wait(20) == 128 + signal.SIGTERM

@@ -34,7 +34,6 @@ async def test_the_model_reads_the_blocks_and_the_program_gets_the_value() -> No
     seen = await observed(ToolResult(blocks=("a plan", image), value={"rooms": 3}))
     assert (seen.outcome, seen.value) == ("ok", {"rooms": 3})
     assert seen.model_content == "a plan\n[image: image/png]"
-    assert seen.result is not None
     assert seen.result.blocks == (Text("a plan"), image)
 
 
@@ -62,7 +61,6 @@ async def test_a_result_that_is_an_error_fails_the_call_in_its_own_words() -> No
 async def test_an_error_begins_like_every_other_failure(blocks: Any, content: str) -> None:
     seen = await observed(ToolResult(blocks=blocks, is_error=True))
     assert seen.model_content == content
-    assert seen.result is not None
     assert isinstance(seen.result.blocks[0], Text)
 
 
@@ -74,7 +72,6 @@ async def test_text_beyond_the_limit_is_cut_and_says_so() -> None:
 async def test_an_image_beyond_the_limit_is_left_out_whole() -> None:
     images = tuple(Media(kind="image", mime_type="image/png", data=PIXEL) for _ in range(2))
     seen = await observed(ToolResult(blocks=images), limits=Limits(max_result_media_bytes=len(PIXEL)))
-    assert seen.result is not None
     kept, left_out = seen.result.blocks
     assert kept == images[0]
     assert left_out == Text("[image: image/png] [left out: larger than max_result_media_bytes]")

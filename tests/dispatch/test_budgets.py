@@ -221,7 +221,6 @@ async def test_a_run_that_was_suspended_goes_on_with_what_it_had_spent() -> None
         await events.finish()
         open_still = events.suspended
     for suspended in (open_still, events.suspended):
-        assert suspended is not None
         kept = Suspended.from_text(suspended.to_text(KEY), KEY)
         assert (kept.calls_spent, kept.tokens_spent) == (1, 60)
         for budgets, ends, spent in (

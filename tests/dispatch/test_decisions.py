@@ -121,7 +121,6 @@ async def test_an_open_block_and_another_process_have_one_decision_between_them(
         with anyio.fail_after(30):
             async with pipeline(stream(anthropic(calls=[CALL])), tools=[pay], store=store, trajectory=run) as events:
                 _ = [event async for event in events]
-                assert events.suspended is not None
                 other = Decision.on(events.suspended.calls[0], not here, by="bob")
                 await events.suspended.decide([other], store)
                 assert events.approve("a", by="ann") if here else events.deny("a", by="ann")
@@ -228,7 +227,6 @@ async def test_a_store_that_fails_leaves_the_call_waiting() -> None:
     store, suspended = Failing(), await suspended_of()
     events, seen = await resumed(suspended, store, approve=lambda request: False)
     assert (outcomes(events), ran) == ({"a": "skipped"}, [])
-    assert events.suspended is not None
     assert events.suspended.calls == suspended.calls
     assert [e.code for e in seen if isinstance(e, StreamWarning)] == ["decision_not_kept"] * 2
     assert "disk full" not in str(seen)
@@ -245,7 +243,6 @@ async def test_a_call_of_an_operation_keeps_its_own_key_while_it_waits_and_is_lo
         ran.clear()
         suspended = await suspended_of(CALL, ("b", "pay", '{"to": "x", "amount": 7}'))
         waits, _ = await resumed(suspended, store, tools=tools)
-        assert waits.suspended is not None
         assert waits.suspended.calls == suspended.calls
         first, _ = await resumed(suspended, store, tools=tools, approve=lambda request: request.call_id == "a")
         assert outcomes(first) == {"a": "ok", "b": "denied"}  # though another call has done the same

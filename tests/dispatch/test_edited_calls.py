@@ -244,7 +244,6 @@ async def test_edits_reach_whoever_does_the_call() -> None:
 
     turn = await pipeline(stream(chat(calls=[CALL])), tools=[blocks], approve=edited)
     (seen,) = turn.observations
-    assert seen.result is not None
     assert [block.text for block in seen.result.blocks if isinstance(block, Text)] == ["Error: paid 3", NOTE]
     assert NOTE in str(turn.messages())
 
@@ -269,7 +268,6 @@ async def test_calls_done_outside_and_answered_later_keep_their_edits() -> None:
         async with resume(again, tools=[one], store=store, decisions=[edited(call)]) as events:
             asked = [event async for event in events if isinstance(event, AnswerRequested)]
         assert [event.arguments for event in asked] == [EDITS]
-        assert events.suspended is not None
         (waits,) = events.suspended.calls
         assert (waits.waits_for, waits.edited, waits.arguments) == ("answer", EDITS, {"to": "x", "amount": 5})
         answers = [CallAnswer.to(waits, "paid")]

@@ -102,8 +102,6 @@ async def test_the_blocks_of_a_repetition_begin_with_a_note() -> None:
         MemoryStore(),
     )
     first, again = await bank.call("a", store), await bank.call("b", store)
-    assert first.result is not None
-    assert again.result is not None
     assert (again.result.blocks, again.result.native) == ((Text(DONE), *first.result.blocks), {})
 
 

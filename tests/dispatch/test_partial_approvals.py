@@ -59,7 +59,6 @@ async def test_each_call_of_an_answer_is_decided_alone_and_the_provider_takes_ea
     assert [*map(texts, (ran, denied, waits))] == ["paid ann", DENIED, WAITS]
     assert [row for row in PAGE.splitlines() if f"`{wire}`" in row and row.endswith(f"| `{shape(denied)}` |")]
     assert [lint(history, wire, last=True), paid] == [[], ["ann"]]
-    assert events.suspended is not None
     (left,) = events.suspended.calls
     decisions = [Decision.on(left, True, by="eve")]
     async with resume(events.suspended, tools=[pay], store=store, decisions=decisions) as later:

@@ -47,7 +47,6 @@ ROOM = 64 << 20  # for calls that are as large as the limits allow
 async def suspended_of(calls: list[tuple[str, str, str]], **options: Any) -> Suspended:
     async with block(calls, **options) as events:
         _ = [event async for event in events]
-    assert events.suspended is not None
     text = events.suspended.to_text(KEY, max_bytes=ROOM)
     return Suspended.from_text(text, KEY, max_bytes=ROOM)
 
@@ -157,7 +156,6 @@ async def test_a_resumption_that_is_left_anywhere_leaves_its_calls_suspended(aft
     async with resume(suspended, tools=[asks], store=MemoryStore(), trajectory=run) as events:
         for _ in range(after):
             await anext(events)
-    assert events.suspended is not None
     assert [call.call_id for call in events.suspended.calls] == ["a", "b"]
     assert (events.suspended.seq, events.suspended.step) == (run.next_seq, suspended.step)
     assert all(isinstance(o.error, ApprovalPending) for o in events.turn.observations)
@@ -221,7 +219,6 @@ async def test_ids_that_are_made_up_differ_in_all_steps_of_a_run_also_behind_a_r
     with anyio.fail_after(30):
         async with agent_loop(model, ASKED, trajectory=Trajectory(run_id="r", observers=()), **options) as run:
             await run.finish()
-        assert run.suspended is not None
         kept = Suspended.from_text(run.suspended.to_text(KEY), KEY)
         async with agent_loop(model, run.messages, suspended=kept, approve=lambda _: True, **options) as later:
             seen = [event async for event in later if isinstance(event, ToolCallValidated)]
@@ -275,7 +272,6 @@ async def test_a_turn_that_was_suspended_is_in_the_history_what_it_would_have_be
 
         async with asked() as events:
             _ = [event async for event in events]
-        assert events.suspended is not None
         kept = json.dumps([[user, *events.turn.messages(target)], events.suspended.to_text(KEY)])
 
         messages, text = json.loads(kept)
@@ -311,7 +307,6 @@ async def test_a_call_in_a_models_text_is_asked_about_suspended_and_resumed(adap
             (request,) = [event async for event in events if isinstance(event, ApprovalRequested)]
         defaults = {} if isinstance(adapter, ParsedAdapter) else {"amount": 1}
         assert (request.arguments, ran) == ({"to": "x", **defaults}, [])
-        assert events.suspended is not None
         suspended = Suspended.from_text(events.suspended.to_text(KEY), KEY)
         decisions = [Decision.on(request, True)]
         turn = await resume(suspended, tools=[pay], stages=adapter.stages(), store=MemoryStore(), decisions=decisions)

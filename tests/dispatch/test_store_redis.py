@@ -149,7 +149,6 @@ async def test_a_claim_of_a_process_that_was_killed_is_unknown_and_never_free(
 ) -> None:
     """On the same machine at once, on another as soon as its lease is over."""
     with RedisStore(server.url) as store, program(CLAIMS, server.url, "3" if elsewhere else "3600", "key") as claimer:
-        assert claimer.stdin is not None
         claimer.stdin.write("go\n")
         claimer.stdin.flush()
         assert await says(claimer) == "key Claimed"
@@ -216,7 +215,6 @@ def proxy(server: RedisServer) -> Iterator[Proxy]:
 def epoch_to_confirm(refused: pytest.ExceptionInfo[ToolNotStarted]) -> str:
     """Returns the epoch that a person is to confirm, by the words of the refusal."""
     found = re.search(r"RedisStore\(\.\.\., epoch='(.*)'\)\.confirm_server\(\)", str(refused.value))
-    assert found is not None
     return found[1]
 
 

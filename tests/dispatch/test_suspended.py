@@ -70,7 +70,6 @@ async def left(body: list[bytes] | None = None, **options: Any) -> Pipeline:
 
 async def suspended_text(key: bytes | str = KEY) -> str:
     suspended = (await left(trajectory=Trajectory(run_id="run", observers=()))).suspended
-    assert suspended is not None
     return suspended.to_text(key)
 
 
@@ -139,7 +138,6 @@ async def test_decisions_are_taken_and_what_is_not_decided_stays_suspended() -> 
     events = await resumed(text, decisions={"a": True, "b": Deny("too much")})
     assert (ran, outcomes(events)) == (["x 5"], {"b": "denied", "a": "ok", "c": "skipped"})
     rest = events.suspended
-    assert rest is not None
     assert [(call.call_id, call.index) for call in rest.calls] == [("c", 3)]
     again = await resumed(rest.to_text(KEY), decisions={"c": True})
     assert (ran, outcomes(again), again.suspended) == (["x 5", "z 1"], {"c": "ok"}, None)
@@ -218,7 +216,6 @@ async def test_what_an_export_has_rewritten_is_turned_back_when_it_is_resumed() 
     arguments = json.dumps({"seats": [{"key": "A", "value": 2}]})
     events = await left(chat(calls=[("a", "book", arguments)]), tools=exports)
     suspended = events.suspended
-    assert suspended is not None
     _ = await resumed(suspended.to_text(KEY), tools=exports, decisions={"a": True})
     assert ran == ["{'A': 2}"]
 
@@ -228,7 +225,6 @@ async def test_the_history_gets_the_results_where_the_calls_are() -> None:
     messages = [{"role": "user", "content": "Pay."}, *events.turn.messages()]
     assert lint(messages, "anthropic.messages") == []
     assert json.dumps(messages).count("waits for an approval") == 3
-    assert events.suspended is not None
     later = await resumed(events.suspended.to_text(KEY), decisions={"a": True, "b": Deny("no"), "c": True})
     after = with_results(messages, later.turn.observations, "anthropic.messages")
     assert lint(after, "anthropic.messages") == []
@@ -256,8 +252,6 @@ async def test_a_decision_counts_only_for_the_call_that_was_shown_not_for_its_id
     """Tab 1 shows a payment, the conversation goes on, and another payment waits under the same id."""
     shown = (await left(anthropic(calls=[("call_0", "pay", '{"to": "bob", "amount": 5}')]))).suspended
     waits = (await left(anthropic(calls=[("call_0", "pay", '{"to": "eve", "amount": 9000}')]))).suspended
-    assert shown is not None
-    assert waits is not None
     old, new = Decision.on(shown.calls[0], True), Decision.on(waits.calls[0], True)
     unknown = Decision(call_id="call_1", fingerprint=new.fingerprint, verdict=True)
     for decision, code, words in (

@@ -143,7 +143,6 @@ def test_no_bit_can_change_without_being_noticed() -> None:
             changed = bytearray(BODY)
             changed[at] ^= 1 << bit
             found, error = decode([bytes(changed)])
-            assert error is not None
             assert error.kind in ("malformed_chunk", "limit_exceeded", "stream_truncated")
             assert found == whole[: len(found)]
 
@@ -181,7 +180,6 @@ def with_lengths(total: int, headers: int) -> bytes:
 @every(("total", "headers"), [(0, 0), (15, 0), (16, 1), (100, 85), (2**20, (128 << 10) + 1)])
 def test_lengths_that_cannot_be_are_refused(total: int, headers: int) -> None:
     error = decode([with_lengths(total, headers)])[1]
-    assert error is not None
     assert (error.kind, "are impossible" in str(error)) == ("malformed_chunk", True)
 
 

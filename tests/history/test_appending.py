@@ -82,7 +82,6 @@ def test_the_first_place_that_has_changed_is_named_with_what_that_costs(change: 
 def test_only_models_that_bind_their_thinking_refuse_it(model: str | None) -> None:
     request = asked() | {"system": "Be long."}
     found = only(lint(request, ANTHROPIC, previous=asked(), model=model))
-    assert found is not None
     assert ("since Claude 5.1" in found.message, "the model refuses" in found.message) == (model is None, False)
     assert only(lint(request["messages"], ANTHROPIC, previous=asked(), model=model)) is None  # it is not known
 
@@ -142,7 +141,6 @@ def _replace_a(value: Any) -> None:
 def test_it_says_where_a_repair_has_rewritten_a_history() -> None:
     history = [*asked()["messages"][:2], {"role": "user", "content": "Well?"}]
     found = only(lint(repair(history, ANTHROPIC), ANTHROPIC, previous=history))
-    assert found is not None
     assert found.path == "messages[2].content[0].type"
     assert only(lint(repair(asked()["messages"], ANTHROPIC), ANTHROPIC, previous=asked()["messages"])) is None
 

@@ -205,7 +205,6 @@ def test_what_one_endpoint_signed_does_not_go_to_another() -> None:
         {"role": "tool", "tool_call_id": "call_1", "content": "seen"},
         USER,
     ]
-    assert convert(history, CHAT, CHAT).messages is not None
     assert convert(history, CHAT, CHAT).messages[2] is thought
     moved = convert(history, CHAT, CHAT, foreign=True)
     assert moved.messages == [

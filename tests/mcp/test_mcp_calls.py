@@ -39,7 +39,6 @@ async def test_the_tools_span_goes_along_with_the_call() -> None:
     await observed(tools, "f", observers=[Tracing(provider)])
     (span,) = [span for span in exporter.get_finished_spans() if span.name == "execute_tool f"]
     ids = span.get_span_context()
-    assert ids is not None
     assert session.metas == [{"traceparent": f"00-{ids.trace_id:032x}-{ids.span_id:016x}-{ids.trace_flags:02x}"}]
 
 
@@ -168,7 +167,6 @@ async def test_a_servers_tool_is_not_called_before_it_is_approved_also_when_it_i
             assert events.approve("a")
             _ = [event async for event in events]
         assert [name for name, _ in session.calls] == ["look", "pay"]
-        assert events.suspended is not None
         suspended = Suspended.from_text(events.suspended.to_text(KEY), KEY)
         turn = await resume(suspended, tools=tools, store=MemoryStore(), decisions=decisions_on(suspended, {"b": True}))
     assert [o.outcome for o in turn.observations] == ["ok"]

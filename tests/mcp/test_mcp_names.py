@@ -73,6 +73,5 @@ async def test_a_name_that_could_deceive_is_refused_alone(name: object, why: str
     assert [tool.name for tool in tools] == ["fine"]
     (refused,) = tools.refused
     assert why in refused.reason
-    assert refused.name is not None
     assert refused.name.isprintable()
     assert name_problem(name, 128) == refused.reason

@@ -206,7 +206,6 @@ async def test_a_run_rests_and_is_resumed_with_the_answers_in_another_process() 
     assert (seen.outcome, type(seen.error), looked.outcome) == ("suspended", AnswerPending, "ok")
     assert lint(run.messages, CHAT) == []
 
-    assert run.suspended is not None
     suspended = Suspended.from_text(run.suspended.to_text(SECRET), SECRET)
     (call,) = suspended.calls
     assert (call.waits_for, call.arguments) == ("answer", {"question": "Which city?"})
@@ -239,7 +238,6 @@ async def test_a_run_that_rests_goes_on_where_it_is_when_it_is_answered_there() 
     model = Model(ONE_CALL, DONE)
     async with model.run(choose_later) as run:
         await exhaust(run)
-        assert run.suspended is not None
         assert run.answer(run.suspended.calls[0], "Rome")
         await exhaust(run)
     assert (run.outcome, result_of(run)) == ("answered", "Rome")
@@ -267,7 +265,6 @@ async def test_a_call_is_approved_first_and_then_done_outside() -> None:
                 with pytest.raises(AnswerError, match="waits for no answer"):
                     events.answer(event, "Rome")
     first = events.suspended
-    assert first is not None
     assert first.calls[0].waits_for == "approval"
     with pytest.raises(AnswerError):
         await first.answer([CallAnswer.to(first.calls[0], "Rome")], store)
@@ -276,7 +273,6 @@ async def test_a_call_is_approved_first_and_then_done_outside() -> None:
     async with resume(first, tools=[gated], store=store, decisions=decisions) as events:
         handed = [event async for event in events if isinstance(event, AnswerRequested)]
     second = events.suspended
-    assert second is not None
     assert (len(handed), second.calls[0].waits_for) == (1, "answer")
     async with resume(second, tools=[gated], store=store) as events:  # nobody is asked for approval again
         async for event in events:
@@ -446,7 +442,6 @@ async def test_the_first_of_two_answers_from_two_places_counts() -> None:
                 codes.append(event.code)
             if isinstance(event, AnswerRequested):
                 elsewhere = events.suspended
-                assert elsewhere is not None
                 await elsewhere.answer([CallAnswer.to(event, "Rome")], store)
                 assert events.answer(event, "Oslo")
     (seen,) = events.turn.observations
@@ -545,7 +540,6 @@ async def test_a_tool_hands_its_call_on_to_work_in_the_background_and_is_not_run
     kept = MemoryStore()
     async with pipeline(stream(ONE_CALL), tools=[background()], wire=CHAT, store=kept) as parted:
         await exhaust(parted)
-    assert parted.suspended is not None
     (call,) = parted.suspended.calls
     for answers in ((), (CallAnswer.to(call, "Rome"),)):
         given: dict[str, Any] = {"tools": [background()], "store": kept, "answers": answers}

@@ -50,7 +50,6 @@ class Spans(SpanProcessor):
         self.started[span.get_span_context().span_id] += 1
 
     def on_end(self, span: ReadableSpan) -> None:
-        assert span.context is not None
         self.ended[span.context.span_id] += 1
 
 

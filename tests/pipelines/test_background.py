@@ -477,8 +477,6 @@ async def test_a_span_of_a_job_stands_below_that_of_its_call_and_shows_what_the_
     spans = exporter.get_finished_spans()
     call, job = sorted((one for one in spans if one.name == "execute_tool render"), key=lambda one: one.start_time or 0)
     above = {one.context.span_id: one.parent and one.parent.span_id for one in spans if one.context}
-    assert job.parent is not None
-    assert call.context is not None
     assert above[job.parent.span_id] == call.context.span_id  # the step of the job between them
     assert "rendered ***" in str(job.attributes)
     assert "hunter2" not in str([one.attributes for one in spans]).replace("c-hunter2", "its id")

@@ -316,7 +316,6 @@ async def test_calls_that_wait_keep_it_and_say_when_they_have_outlived_it(
     with anyio.fail_after(30):
         async with run_of(api, store=store) as run:
             await run.finish()
-        assert run.suspended is not None
         suspended = Suspended.from_text(run.suspended.to_text(KEY), KEY)
         assert suspended.carry == NAMED
         decided = decisions_on(suspended, {"t1": True})

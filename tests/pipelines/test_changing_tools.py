@@ -289,7 +289,6 @@ async def test_suspended_calls_of_added_tools_are_found_again_by_their_names() -
     store, model = MemoryStore(), Model(ANTHROPIC, ('find|{"what":"refund"}',), ("refund",))
     run = agent_loop(model, GO, tools=[find], wire=ANTHROPIC, store=store)
     await finished(run)
-    assert run.suspended is not None
     kept = Suspended.from_text(run.suspended.to_text(KEY), KEY)
     assert kept.added_tools == ("refund",)
     again = Model(ANTHROPIC, "done")
@@ -308,7 +307,6 @@ async def test_a_resumed_run_says_what_the_request_before_it_did_not_have(wire: 
     for call, new in (("find", ["pay"]), ("refund", [])):
         run = agent_loop(Model(wire, (call, "refund")), GO, tools=tools, wire=wire, store=store)
         await finished(run)
-        assert run.suspended is not None
         decisions = decisions_on(run.suspended, dict.fromkeys((one.call_id for one in run.suspended.calls), True))
         more = [named(name) for name in new]
         again = agent_loop(

@@ -165,7 +165,6 @@ async def test_a_call_that_waits_for_an_approval_when_the_time_is_over_can_be_re
                 async with run:
                     await exhaust(run)
             for suspended in (block.suspended, run.suspended):
-                assert suspended is not None
                 decisions = [Decision.on(call, True) for call in suspended.calls]
                 turn = await resume(suspended, tools=tools, store=store, decisions=decisions)
                 assert [(seen.call_id, seen.value) for seen in turn.observations] == [("a", "refunded 1")]

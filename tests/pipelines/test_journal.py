@@ -514,7 +514,6 @@ async def test_a_file_of_an_older_version_is_taken_over_with_the_runs_in_it(tmp_
     known = [(run.run_id, run.outcome, run.steps) for run in await journal.runs()]
     assert known == [("done", "answered", 1), ("waits", "suspended", 1)]
     waiting = await journal.suspended("waits")
-    assert waiting is not None
     await journal.decide(waiting, Decision.on(waiting.calls[0], True))
     run = bank.run(journal, run_id="waits", messages=messages)
     await read(run)

@@ -76,7 +76,6 @@ async def test_a_decision_from_elsewhere_reaches_a_run_that_waits_in_its_process
             async def decide() -> None:
                 await is_asked.wait()  # so that nothing is on record then
                 waiting = await elsewhere.suspended(ORDER)
-                assert waiting is not None
                 await elsewhere.decide(ORDER, Decision.on(waiting.calls[0], verdict, by="ann"))
 
             run = bank.run(path, approve=ask_nobody, **options)
@@ -147,7 +146,6 @@ async def test_a_run_that_looks_up_a_decision_again_and_again_can_be_left_at_onc
     async def ask_nobody(request: ApprovalRequested) -> None:
         records.kind = "decided"
         waiting = await elsewhere.suspended(ORDER)
-        assert waiting is not None
         await elsewhere.decide(ORDER, Decision.on(waiting.calls[0], True, by="ann"))
         await anyio.sleep_forever()
 
@@ -179,7 +177,6 @@ def test_a_decision_whose_process_died_in_its_call_is_read_and_the_run_rests(tmp
     async def decide() -> None:
         await read(bank.run(path))
         waiting = await Journal(path).suspended(ORDER)
-        assert waiting is not None
         await Journal(path).decide(ORDER, Decision.on(waiting.calls[0], True, by="ann"))
 
     async def rest() -> None:
@@ -206,7 +203,6 @@ async def test_a_decision_on_record_between_two_visits_holds_with_its_edited_arg
             assert (run.outcome, refunds) == ("suspended", [])
         journal = Journal(path)
         waiting = await journal.suspended(ORDER)
-        assert waiting is not None
         (call,) = waiting.calls
         assert (call.tool_name, call.arguments) == ("refund", {"to": "x"})
         first = Decision.on(call, True, by="ann", arguments=None if to == "x" else {"to": to})
@@ -247,7 +243,6 @@ async def test_a_decision_that_counts_is_not_reported_while_its_arguments_are_ju
     path, rule = tmp_path / "runs.db", _Slow()
     bank, refunds = bank_of(chat(calls=[REFUND]), ANSWER)
     await read(run := bank.run(path))
-    assert run.suspended is not None
     decision = Decision.on(run.suspended.calls[0], True, arguments={"to": "ada"})
     await Journal(path).decide(ORDER, decision)
     async with bank.run(path, capabilities=[rule]) as again:
@@ -266,7 +261,6 @@ async def test_a_decision_that_fits_no_waiting_call_fails_in_words(tmp_path: Pat
         await journal.decide(ORDER, Decision(call_id="r", fingerprint="", verdict=True))
     run = bank.run(journal)
     await read(run)
-    assert run.suspended is not None
     (call,) = run.suspended.calls
     for made, code, text in (
         (Decision(call_id="z", fingerprint=call.fingerprint, verdict=True), "unknown_call", "no call 'z' waits"),
@@ -293,7 +287,6 @@ async def test_an_id_that_recurs_is_decided_by_the_ticket_alone(tmp_path: Path) 
     bank, refunds = bank_of(chat(calls=[REFUND]), chat(calls=[REFUND]), ANSWER)
     journal = Journal(tmp_path / "runs.db")
     await read(run := bank.run(journal))
-    assert run.suspended is not None
     old = Suspended.from_text(run.suspended.to_text(SECRET), SECRET)
     first = Decision.on(old.calls[0], True, by="ann")
     await journal.decide(old, first)
@@ -306,7 +299,6 @@ async def test_an_id_that_recurs_is_decided_by_the_ticket_alone(tmp_path: Path) 
     with pytest.raises(JournalError, match=r"ticket belongs to step 0 .* calls of step 1 wait now"):
         await journal.suspended(old)
     new = await journal.suspended(ORDER)
-    assert new is not None
     await journal.decide(new, Decision.on(new.calls[0], False, by="ann"))
     await read(run := bank.run(journal))
     assert (run.outcome, refunds, len(bank.asked)) == ("answered", ["x"], 3)
@@ -317,7 +309,6 @@ async def test_what_was_approved_is_judged_again_when_the_call_would_run(tmp_pat
         bank, refunds = bank_of(chat(calls=[REFUND]), ANSWER)
         journal = Journal(tmp_path / f"{name}.db")
         await read(run := bank.run(journal))
-        assert run.suspended is not None
         await journal.decide(ORDER, Decision.on(run.suspended.calls[0], True))
 
         @tool(needs_approval=True)
@@ -343,7 +334,6 @@ async def test_suspended_calls_of_a_journaled_run_are_a_ticket_that_leaves_the_a
     journal = Journal(tmp_path / "runs.db")
     limits = Limits(max_argument_bytes=1 << 20)
     await read(run := bank.run(journal, limits=limits))
-    assert run.suspended is not None
     text = run.suspended.to_text(SECRET, bound_to="ann")
     assert len(text) < 1_000
     assert "xxx" not in text
@@ -354,7 +344,6 @@ async def test_suspended_calls_of_a_journaled_run_are_a_ticket_that_leaves_the_a
     with pytest.raises(LocalProtocolError, match="a ticket has no arguments"):
         _ = call.arguments
     whole = await journal.suspended(ticket)
-    assert whole is not None
     assert whole.calls[0].arguments == json.loads(large)
     assert whole.to_text(SECRET, bound_to="ann") == text
     with pytest.raises(TypeError, match=r"agent_loop\(\.\.\., journal=\.\.\., suspended=\.\.\.\)"):
@@ -404,8 +393,6 @@ async def test_a_ticket_also_takes_answers_to_calls_that_are_done_outside(tmp_pa
     async with bank.run(journal) as run:
         await until(run, AnswerRequested)
     waiting = await journal.suspended(ORDER)
-    assert waiting is not None
-    assert run.suspended is not None
     assert (waiting.calls, waiting.journal) == (run.suspended.calls, run.suspended.journal)
     ticket = Suspended.from_text(waiting.to_text(SECRET), SECRET)
     by_id = {call.call_id: call for call in ticket.calls}
@@ -420,7 +407,6 @@ async def test_a_ticket_also_takes_answers_to_calls_that_are_done_outside(tmp_pa
     await journal.answer(ORDER, "c", "Rome")
     for one in (ORDER, ticket):
         waiting = await journal.suspended(one)
-        assert waiting is not None
         assert [call.call_id for call in waiting.calls] == ["r"], "the other one was answered"
     run = bank.run(
         journal,

@@ -205,7 +205,6 @@ async def test_a_large_call_that_waits_for_an_approval_is_judged_again_when_it_g
     with anyio.fail_after(30):
         async with pipeline(stream(chat(calls=[("a", "take", LARGE)])), tools=[made]) as events:
             await until(events, ApprovalRequested)
-        assert events.suspended is not None
         state = events.suspended.to_text(key, max_bytes=len(LARGE) * 3)
         suspended = Suspended.from_text(state, key, max_bytes=len(state))
         given = decisions_on(suspended, {"a": True})

@@ -219,7 +219,6 @@ async def test_a_run_left_while_its_call_waits_goes_on_in_another_process(
             await run.finish()
             during = run.messages
         assert (run.outcome, ran) == ("suspended", [])
-        assert run.suspended is not None
         saved = json.dumps(kept_messages(run, during)), run.suspended.to_text(KEY)
 
         suspended = Suspended.from_text(saved[1], KEY)

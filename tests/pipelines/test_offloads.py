@@ -82,7 +82,6 @@ def test_the_model_reads_the_beginning_of_a_long_result_and_then_the_rest_in_pie
         assert [one.outcome for one in seen] == ["ok", "ok", "ok", "failed"]
         assert seen[0].value == PAGE, "the program has all of it"
         found = NOTE.search(seen[0].model_content)
-        assert found is not None
         assert found.groups()[:2] == ("100", "18890")
         assert seen[0].model_content == f"{PAGE[:100]}\n{found[0]}"
         assert seen[1].model_content == f"{PAGE[100:150]}\n[Characters 100 to 150 of 18890; continue with offset=150.]"
@@ -120,7 +119,6 @@ def test_every_kind_of_long_result_is_kept_and_nothing_else_on_every_wire(tmp_pa
             sizes = sorted(int(found[2]) for text in texts if (found := NOTE.search(text)) is not None)
             assert sizes == [18_890, 18_899, 18_905, 20_907], wire
             picture = next(one for one in seen.values() if one.result is not None)
-            assert picture.result is not None
             assert [type(one) for one in picture.result.blocks] == [Text, Media]
             assert picture.value == 7
             assert "[image: image/png]" in picture.model_content
@@ -196,7 +194,6 @@ def test_a_run_keeps_no_more_than_it_may_and_finds_its_files_when_it_is_resumed(
         options: dict[str, Any] = {"tools": [fetch, pay], "wire": CHAT, "store": store, "offload_above": settings}
         async with agent_loop(Model(chat(calls=both)), ASKED, **options) as run:
             await run.finish()
-        assert run.suspended is not None
         text = run.suspended.to_text("a key that is long enough")
         again = Suspended.from_text(text, "a key that is long enough")
         model = Model(reading(9_000, 10), DONE)

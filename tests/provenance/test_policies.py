@@ -291,7 +291,6 @@ async def test_a_call_that_waits_elsewhere_keeps_its_findings_and_is_judged_agai
     tools, store, key = [fetch, payer(untrusted("to"), ran)], MemoryStore(), b"k" * 32
     run = loop(tools, TASK, EVE, store=store)
     _, read = await played(run, None)
-    assert run.suspended is not None
     kept = Suspended.from_text(run.suspended.to_text(key), key)
     assert tuple(map(str, kept.calls[0].findings)) == read == ("`to` occurs only in the result of `fetch`",)
     # In a process that has none of the messages.

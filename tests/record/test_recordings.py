@@ -121,7 +121,6 @@ async def test_a_run_goes_on_in_its_file_after_an_approval(tmp_path: Path) -> No
         answers(asks), [], tools=[pay], wire=ANTHROPIC, store=store, trajectory=Trajectory(observers=[record(path)])
     ) as loop:
         before = [event async for event in loop]
-    assert loop.suspended is not None
     kept = Suspended.from_text(loop.suspended.to_text("k" * 32), "k" * 32)
     async with resume(
         kept, tools=[pay], store=store, decisions=decisions_on(kept, {"c1": True}), observers=[record(path)]

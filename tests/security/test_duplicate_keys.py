@@ -49,8 +49,6 @@ async def test_preview_record_and_tool_have_the_same_value_the_last_one(case: st
                     ready = call
                 case Observation():
                     observation = event
-    assert ready is not None
-    assert observation is not None
     assert observation.validated_args is not None
     assert ready.arguments == last
     assert observation.value == observation.validated_args["amount"] == ready.arguments["amount"] == 1000

@@ -195,7 +195,6 @@ async def test_one_that_waits_is_decided_elsewhere_and_its_result_counts_for_the
     pages.append(said[1])
     run = await ran(*said, quoted_calls="ask")
     assert (run.outcome, run.suspended is not None, paid) == ("suspended", True, [])
-    assert run.suspended is not None
     kept = Suspended.from_text(run.suspended.to_text(KEY), KEY)
     options: dict[str, Any] = {"store": MemoryStore(), "decisions": [Decision.on(call, True) for call in kept.calls]}
     turn = await resume(kept, tools=TOOLS, **options)

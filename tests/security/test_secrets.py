@@ -207,7 +207,6 @@ async def run(body: list[bytes], caplog: pytest.LogCaptureFixture, **options: An
                     seen.append(event)
         except StreamError as error:
             raised = error
-    assert events is not None
     turn, spans = events.turn, exporter.get_finished_spans()
     assert spans
     told.observations = list(turn.observations)

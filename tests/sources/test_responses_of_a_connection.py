@@ -126,7 +126,6 @@ async def test_a_body_without_responses_is_an_error(body: bytes) -> None:
 async def test_a_payload_that_cannot_be_read_breaks_every_open_response() -> None:
     items = [*sse(saying(1, "a")[:2]), b"data: {\n\n"]
     [turn] = await turns_of(items)
-    assert turn.error is not None
     assert turn.error.kind == "malformed_chunk"
 
 

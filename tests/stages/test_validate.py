@@ -43,7 +43,6 @@ def test_a_call_that_fits_is_ready_right_after_its_end(wire: str) -> None:
     kinds = [type(event) for event in events]
     assert kinds.index(ToolCallValidated) == kinds.index(ToolCallEnd) + 1
     call = ready_of(events)
-    assert call is not None
     assert call.arguments == {"city": "Oslo", "nights": 2}
     assert end_of(events).error is None
 

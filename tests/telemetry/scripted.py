@@ -245,7 +245,6 @@ class CountingIds(IdGenerator):
 
 def span_id(span: ReadableSpan) -> int:
     context = span.get_span_context()
-    assert context is not None
     return context.span_id
 
 

@@ -227,7 +227,6 @@ def test_what_a_peer_chooses_is_bounded_also_without_content(spans: Spans) -> No
 def test_the_scope_names_the_library_and_the_conventions(spans: Spans) -> None:
     Script(Tracing(spans.provider)).whole_step()
     scope = spans.all[0].instrumentation_scope
-    assert scope is not None
     assert (scope.name, scope.schema_url) == ("streamtools", "https://opentelemetry.io/schemas/1.41.0")
     assert scope.version
 

@@ -30,7 +30,6 @@ class Meters:
 
     def points(self) -> dict[str, list[Any]]:
         data = self.reader.get_metrics_data()
-        assert data is not None
         (resource,) = data.resource_metrics
         return {one.name: list(one.data.data_points) for scope in resource.scope_metrics for one in scope.metrics}
 

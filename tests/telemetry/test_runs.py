@@ -123,7 +123,6 @@ async def test_a_run_that_is_resumed_has_its_id_and_numbers_and_links_to_the_ste
     before = {span.name: span for span in spans.all}
     spans.exporter.clear()
     suspended = events.suspended
-    assert suspended is not None
     suspended = Suspended.from_text(suspended.to_text(KEY), KEY)
     again = agent_loop(
         lambda *_: stream(next(second)), events.messages, tools=[add, pay], wire=wire, store=store,
@@ -142,7 +141,6 @@ async def test_a_run_that_is_resumed_has_its_id_and_numbers_and_links_to_the_ste
     assert [attributes(span)["streamtools.step.number"] for span in (resumed, *later)] == [1, 2, 3]
     paid = spans.named("execute_tool pay")
     assert attributes(paid)["streamtools.call.key"] == "1.1"
-    assert step.context is not None
     asked = {
         "streamtools.resumes.trace_id": f"{step.context.trace_id:032x}",
         "streamtools.resumes.span_id": f"{step.context.span_id:016x}",

@@ -75,7 +75,6 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 
 def written(telemetry: Telemetry) -> list[tuple[str, str]]:
     """The name of each span in the file, and its service."""
-    assert telemetry.path is not None
     resources = json.loads(telemetry.path.read_text())["resourceSpans"]
     return [
         (span["name"], {a["key"]: a["value"] for a in one["resource"]["attributes"]}["service.name"]["stringValue"])

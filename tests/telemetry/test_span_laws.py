@@ -141,7 +141,6 @@ class Spans(SpanProcessor):
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         context = span.get_span_context()
-        assert context is not None
         self.started[context.span_id] += 1
 
     def on_end(self, span: ReadableSpan) -> None:

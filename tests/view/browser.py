@@ -60,7 +60,6 @@ class Browser:
         self._connection.__exit__(kind, error, trace)
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        assert self._process.stderr is not None
         self._process.stderr.close()
 
     def command(self, method: str, **parameters: Any) -> dict[str, Any]:

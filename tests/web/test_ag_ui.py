@@ -199,7 +199,6 @@ def test_people_are_asked_by_interrupts_that_name_what_they_were_shown() -> None
     assert (second["reason"], second["message"]) == ("input_required", "Which?")
     for one, call_id, fingerprint in ((first, "a", "f"), (second, "b", "g")):
         shown = read_approval_id(one["id"])
-        assert shown is not None
         assert (shown.run_id, shown.step, shown.call_id, shown.fingerprint) == ("r", 0, call_id, fingerprint)
     alone = sent(START, calls[2], handed, StepEnd("suspended", seq=7), RunEnd(outcome="suspended"))
     assert alone[-1]["outcome"] == {"type": "success", "pendingToolCallIds": ["c"]}

@@ -122,7 +122,6 @@ async def test_a_call_that_is_approved_with_edits_runs_with_them_once_and_is_sho
     page = program.page()
     first = await page.ask("POST", "/", said("go"))
     waiting = await program.chats.journal.suspended("k/1")
-    assert waiting is not None
     await program.chats.journal.decide(waiting, Decision.on(waiting.calls[0], True, by="bob", arguments={"amount": 2}))
     late = await page.ask("POST", "/", decided(first.chunks, "k/1"))  # approves 5, and 2 were approved
     assert (late.status, late.json["error"]["code"]) == (409, "decided")
@@ -139,7 +138,6 @@ async def test_a_decision_about_a_stopped_run_begins_nothing(tmp_path: Path) -> 
     late = await page.ask("POST", "/", decided(asked.chunks, "k/1"))
     assert (late.status, late.json["error"]["code"], program.paid) == (409, "nothing_waits", [])
     turns = await program.chats.history("k")
-    assert turns is not None
     assert turns[-1].outcome == "cancelled"
     assert texts((await page.ask("POST", "/", said("you", id="m2"))).chunks) == "Hello, you"
 
@@ -149,7 +147,6 @@ async def test_an_approval_counts_also_if_somebody_else_has_approved_the_call_be
         program = Payer(tmp_path / f"{verdict}.db", 5, 6)
         asked = await program.page().ask("POST", "/", said("go"))
         waiting = await program.chats.journal.suspended("k/1")
-        assert waiting is not None
         await program.chats.journal.decide(waiting, Decision.on(waiting.calls[0], verdict, by="bob"))
         answer = await program.page().ask("POST", "/", decided(asked.chunks, "k/1"))
         assert (answer.status, sorted(program.paid)) == (status, paid)
@@ -351,7 +348,6 @@ async def test_a_run_that_waits_for_a_call_of_no_known_end_is_gone_on_with_once_
 
     async def visits() -> int:
         turns = await chats.history("k")
-        assert turns is not None
         return turns[-1].visits
 
     assert (await page.ask("GET", "/k/stream")).chunks[-2]["finishReason"] == "tool-calls"

@@ -114,7 +114,6 @@ def test_an_approval_is_named_by_what_was_shown() -> None:
     assert answer["question"] == {"which": "one"}
     for run_id, call_id in (("r", "c"), ("r#1", "a#b%23 é\n"), ("", "")):
         read = read_approval_id(approval_id(run_id, 3, call_id, "f"))
-        assert read is not None
         assert (read.run_id, read.step, read.call_id, read.fingerprint) == (run_id, 3, call_id, "f")
     for text in ("", "a#b", "a#x#c#d", "a#1#c#d#e", "a#-1#c#d", "%zz#1#c#d", f"a#{'9' * 30}#c#d"):
         assert read_approval_id(text) is None, text

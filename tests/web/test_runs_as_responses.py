@@ -84,7 +84,6 @@ async def test_arguments_to_approve_are_redacted_first_and_approved_by_their_fin
     assert asked["arguments"] == {"amount": 3, "card": "…11"}
     assert b"4111" not in client.body
     suspended = kept.runs[0].suspended
-    assert suspended is not None
     assert [call.fingerprint for call in suspended.calls] == [asked["fingerprint"]]
 
 

@@ -314,7 +314,6 @@ def test_one_candidate_is_followed_the_first() -> None:
 @every("candidates", [{"a": 1}, "x", 7, [1], [None], [["a"]], [candidate(), "x"]])
 def test_candidates_that_are_none_end_the_stream(candidates: Any) -> None:
     turn = parse([{"candidates": candidates}], wire=GEMINI)
-    assert turn.error is not None
     assert turn.error.kind == "malformed_chunk"
 
 

@@ -101,7 +101,6 @@ async def test_a_call_ends_the_response_so_that_even_a_call_that_waits_for_the_e
 
 async def test_thoughts_are_output_and_counted() -> None:
     usage = parse(saying("Hi")).usage
-    assert usage is not None
     assert (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens) == (20, 7, 3)
 
 

@@ -92,7 +92,6 @@ def test_an_index_that_counts_tokens_labels_nothing(indexes: list[int | None]) -
 @every("payload", [{"choices": "x"}, {"choices": ["x"]}, {"choices": {"delta": {}}}, {"choices": [None]}])
 def test_choices_of_another_shape_end_the_stream(payload: dict[str, Any]) -> None:
     turn = parse([chat_chunk({"content": "a"}), payload, chat_chunk({"content": "b"}, "stop")])
-    assert turn.error is not None
     assert (turn.error.kind, turn.text, turn.complete) == ("malformed_chunk", "a", False)
 
 

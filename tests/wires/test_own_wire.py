@@ -111,7 +111,6 @@ def test_a_name_that_means_another_wire_is_refused_with_that_wires_name(
 
 def test_what_is_cut_is_truncated() -> None:
     turn = parse(BODY[: BODY.index(b'{"line": "end"')], wire=EXAMPLE, tools=[get_weather])
-    assert turn.error is not None
     assert (turn.error.kind, turn.calls[0].dispatchable) == ("stream_truncated", False)
 
 

@@ -157,7 +157,6 @@ async def test_the_reason_of_a_response_that_was_not_completed_is_told() -> None
 
 async def test_counts_are_those_of_text_sound_and_cache() -> None:
     usage = parse(saying("Hi")).usage
-    assert usage is not None
     assert (usage.input_tokens, usage.cached_input_tokens, usage.audio_input_tokens) == (20, 12, 5)
     assert (usage.output_tokens, usage.audio_output_tokens) == (7, 3)
 
