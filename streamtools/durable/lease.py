@@ -42,7 +42,8 @@ class JournalLease:
     _calls: dict[int, set[Key]] = field(default_factory=dict)  # of steps whose ends are not stored
     _entries: dict[str, list[Key]] = field(default_factory=dict)  # of the inbox
     _latest: int = 0  # of them
-    _handed: set[str] | None = None  # the keys of answers to calls that were handed out, once they are known
+    _handed: list[tuple[int, str, str]] = field(default_factory=list)  # as `handed_out` returns them
+    _handed_read: bool = False
 
     @property
     def fence(self) -> Check:
@@ -102,18 +103,24 @@ class JournalLease:
         return self.commit(*journal_waiting.noted(self.run_id, suspended, is_over=True))
 
     async def note_handed_out(self, step: int, call_id: str, key: str) -> None:
-        if self._handed is None:
-            self._handed = {key for *_, key in await journal_waiting.handed_out(self.store.records, self.run_id)}
-        if key not in self._handed:
-            place = f"n{len(self._handed):08x}{hashed([key])}"  # "n": after what older versions handed out
-            written = json.dumps([call_id, key]).encode()
-            stored = self.commit(Put((*step_key("handed", self.run_id, step), place), written, "any"))
-            self._handed.add(key)  # counts even if this wait is cancelled, as it is stored then, too
-            try:
-                await stored()
-            except Exception:
-                self._handed.discard(key)  # the next look notes it again
-                raise
+        if not self._handed_read:
+            found = await journal_waiting.handed_out(self.store.records, self.run_id)
+            if not self._handed_read:  # calls ask side by side
+                self._handed, self._handed_read = found, True
+        question = step, call_id, key
+        if next((one for one in reversed(self._handed) if one[1] == call_id), None) == question:
+            return
+        at = len(self._handed)
+        place = f"{at:08x}{hashed([key])}"
+        stored = self.commit(
+            Put((*step_key("handed", self.run_id, step), place), json.dumps([call_id, key]).encode(), "any")
+        )
+        self._handed.append(question)  # counts even if this wait is cancelled, as it is stored then, too
+        try:
+            await stored()
+        except Exception:
+            self._handed[at] = step, "", ""  # the next look notes it again
+            raise
 
     async def inbox(self) -> list[tuple[str, bytes]]:
         found = await self.store.records.scan(("inbox", self.run_id), limit=MOST_ENTRIES)

@@ -392,7 +392,7 @@ async def test_an_answer_from_elsewhere_is_not_for_a_discarded_call_with_the_sam
 
         async def wait() -> Any:
             if any(getattr(op, "key", ("",))[0] == "handed" for op in ops):
-                await anyio.sleep(0.05)
+                await anyio.wait_all_tasks_blocked()
             return await stored()
 
         return wait
