@@ -279,7 +279,7 @@ async def test_no_fault_of_a_store_repeats_an_effect_or_denies_one(
     for number in range(3):
         if number:
             await store.lapse()
-        with anyio.fail_after(3):
+        with anyio.fail_after(20):
             seen = await HOSTS[host](ledger, folder)
         now = ledger.done.count("pay")
         assert seen.error is None or not (store.is_mended or now > before), "it is not raised into what has an effect"

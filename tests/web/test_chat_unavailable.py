@@ -63,7 +63,7 @@ def replaced(path: Path) -> Iterator[None]:
 
 
 def store_at(path: Path) -> SqliteStore:
-    return SqliteStore(path, busy_timeout=0.2)
+    return SqliteStore(path, busy_timeout=0.5)
 
 
 @every("fault, status", [(locked, 503), (removed, 500), (replaced, 500)])
