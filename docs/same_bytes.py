@@ -32,18 +32,18 @@ ROWS = {
     "killed": "The process dies while paying, then restarts",
 }
 NOTES = {
-    ("cut", "sdk"): "Raised by `json.loads` in the guide's loop. The SDK's helper, `chat.completions.stream()`, raises "
-    "{sdk_helper}.",
+    ("cut", "sdk"): "Raised by `json.loads` in the loop of OpenAI's guide. The SDK's helper, "
+    "`chat.completions.stream()`, raises {sdk_helper}.",
     ("cut", "langgraph"): "LangChain completes partial JSON while it streams. The message's metadata has "
     "`finish_reason: length`, which your node or middleware can check.",
-    ("lost", ""): "The body ends without an error, which a proxy can cause, so `max_retries` and "
+    ("lost", ""): "The body ends without an error (a proxy can cause this), so `max_retries` and "
     "`ModelRetryMiddleware` have nothing to retry. With streamtools, `retry=` sends the request again. If the "
     "transport reports that the connection was cut, {reset}.",
     ("same_index", ""): "Seen with Ollama, LiteLLM and Gemini's compatible endpoint (ollama/ollama#15457, "
     "vercel/ai#14277, huggingface/smolagents#1569). When the indexes differ, all five loops run both.",
     ("raises", ""): "LangGraph with `ToolErrorMiddleware`, pydantic-ai with `raise ToolFailed` in the tool; "
     "openai-agents and streamtools by default. In your own loop, use `try`/`except`.",
-    ("started", ""): 'On the Responses API, with `effect="idempotent"`; the others have no such declaration. In '
+    ("started", ""): 'On the Responses API, with `effect="idempotent"`; the other libraries have none. In '
     "pydantic-ai-harness, `CodeMode(eager=True)` starts lines of *generated code* early.",
     ("killed", "langgraph"): '`create_agent` with a checkpointer and `durability="sync"`.',
     ("killed", "pydantic_ai"): "With DBOS and the tool as a step: {pydantic_ai_dbos}, because "
@@ -53,7 +53,7 @@ NOTES = {
     ("killed", "openai_agents"): "With `SQLiteSession`. With DBOS (`DBOSRunner`, the tool as a step): "
     "{openai_agents_dbos}.",
     ("killed", "streamtools"): "With `journal=`. If your payment API takes an idempotency key, send one as well: "
-    "only the bank knows whether the payment went through.",
+    "only the API knows whether the payment went through.",
 }
 """What an expert of a peer would want to know about a cell, or about a row."""
 

@@ -237,23 +237,23 @@ class RunOutcomeFacts:
 RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
     "answered": RunOutcomeFacts(words="the model made no more calls", tone="good"),
     # `Turn.unanswered`: the provider would refuse the next request
-    "unanswered": RunOutcomeFacts(words="the model called a tool that the provider defines and you did not pass"),
-    "pending": RunOutcomeFacts(words="the provider has not finished the answer; request it again", goes_on=True),
+    "unanswered": RunOutcomeFacts(words="the model called a provider-defined tool that you did not pass"),
+    "pending": RunOutcomeFacts(words="the provider has not finished the response; request it again", goes_on=True),
     "stopped": RunOutcomeFacts(words="`stop` returned True"),
-    "max_steps": RunOutcomeFacts(words="the steps were used up, and the run would have continued"),
-    "budget": RunOutcomeFacts(words="its tokens are spent, or the model went on calling after its calls were spent"),
-    "retries_exhausted": RunOutcomeFacts(words="the model went on making calls that it was told not to make again"),
+    "max_steps": RunOutcomeFacts(words="the run needed more steps than `max_steps` allows"),
+    "budget": RunOutcomeFacts(words="its tokens are spent, or the model made calls beyond the limit"),
+    "retries_exhausted": RunOutcomeFacts(words="the model kept making calls that it was told not to repeat"),
     # only with `retry=`: without it, this is an `error`, too
     "interrupted": RunOutcomeFacts(
-        words="an answer broke off after some of it had been shown, and was not requested again",
+        words="a response was cut off after part of it had been shown, and was not retried",
         tone="bad",
         is_error=True,
         goes_on=True,
     ),
     "error": RunOutcomeFacts(words="a stream, a request or `stop` failed", tone="bad", is_error=True, goes_on=True),
     # `AgentLoop.suspended`
-    "suspended": RunOutcomeFacts(words="the run was left while calls waited for people", tone="held", goes_on=True),
-    "cancelled": RunOutcomeFacts(words="the run was stopped"),
+    "suspended": RunOutcomeFacts(words="the run ended with calls waiting for people", tone="held", goes_on=True),
+    "cancelled": RunOutcomeFacts(words="the run was cancelled, for example by `run.stop()`"),
     "left": RunOutcomeFacts(words="the block was left or cancelled before the run ended", goes_on=True),
 }
 """All ends of a run with their words."""
