@@ -32,7 +32,7 @@ ROWS = {
     "killed": "The process dies while paying, then restarts",
 }
 NOTES = {
-    ("cut", "sdk"): "Raised by `json.loads` in the loop of OpenAI's guide. The SDK's helper, "
+    ("cut", "sdk"): "Raised by `json.loads` in the loop from OpenAI's guide. The SDK's helper, "
     "`chat.completions.stream()`, raises {sdk_helper}.",
     ("cut", "langgraph"): "LangChain completes partial JSON while it streams. The message's metadata has "
     "`finish_reason: length`, which your node or middleware can check.",
@@ -43,7 +43,7 @@ NOTES = {
     "vercel/ai#14277, huggingface/smolagents#1569). When the indexes differ, all five loops run both.",
     ("raises", ""): "LangGraph with `ToolErrorMiddleware`, pydantic-ai with `raise ToolFailed` in the tool; "
     "openai-agents and streamtools by default. In your own loop, use `try`/`except`.",
-    ("started", ""): 'On the Responses API, with `effect="idempotent"`; the other libraries have none. In '
+    ("started", ""): 'On the Responses API, with `effect="idempotent"`; the others have no equivalent. In '
     "pydantic-ai-harness, `CodeMode(eager=True)` starts lines of *generated code* early.",
     ("killed", "langgraph"): '`create_agent` with a checkpointer and `durability="sync"`.',
     ("killed", "pydantic_ai"): "With DBOS and the tool as a step: {pydantic_ai_dbos}, because "
